@@ -11,6 +11,8 @@
 #include "service/app/programs.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { PROGRESS_EVENTS = 1 << 16, CPUS_MAX = 1 << 16 };
 
@@ -18,11 +20,12 @@ typedef struct options {
     const char *output;
     int compression, json;
     uint64_t buffer_bytes;
-    const char *from, *to, *where;
+    const char *from, *to, *where, *split;
     ea_strings processes, cpus;
     int tree;
     ea_class_choice choice;
     int bare;
+    ea_strings sets;
     const char *redact, *key;
     int unknown, dry_run;
     ea_schema_options schemas;
@@ -30,17 +33,30 @@ typedef struct options {
 
 #define REDACT_KINDS "user, host, sid, address, path, command, url, registry"
 
+enum { RELOG_PARTS_MAX = 100, RELOG_PART_LEAST = 64 << 10 };
+
 static const char *const UNKNOWNS[] = {"zero", "drop", NULL};
 static const char *const COMPRESSIONS[] = {"same", "none", "lznt1", "xpress", "xpress-huffman", NULL};
 static const uint32_t COMPRESSION_CODES[] = {EA_RELOG_COMPRESSION_SAME, EA_RELOG_COMPRESSION_NONE,
                                              EA_RELOG_COMPRESSION_LZNT1, EA_RELOG_COMPRESSION_XPRESS,
                                              EA_RELOG_COMPRESSION_XPRESS_HUFF};
 
-typedef struct relog_job {
+typedef struct relog_job relog_job;
+
+/* What goes to one output of a cut. */
+typedef struct relog_part {
+    relog_job *job;
+    unsigned output;
+    int64_t from_raw, to_raw;
+    ea_cut *cut;
+} relog_part;
+
+struct relog_job {
     const options *o;
     int shows_progress;
     uint64_t seen;
     int64_t begin_utc_ns, end_utc_ns; /* of the inputs */
+    ea_clock clock;                   /* of the first one, which is that of all */
     ea_registry *registry;            /* NULL: all of the inputs is wanted */
     ea_schemas *schemas;
     ea_trace_schemas *from_trace;
@@ -49,12 +65,17 @@ typedef struct relog_job {
     ea_class_chooser chooser;
     int has_chooser;
     uint8_t cpus[CPUS_MAX / 8]; /* a bit each */
-    int cuts;                   /* only some events are wanted */
-    ea_cut *cut;
-    ea_redact *redact; /* NULL: values stay */
+    int cuts;                   /* only some events are wanted, or there are parts */
+    relog_part *parts;          /* one, or those of --split; their cuts are made at the first event */
+    size_t part_count;
+    char **part_names;   /* of --split */
+    uint64_t kept;       /* of --split: events that some part has */
+    ea_rewrite *rewrite; /* NULL: no value is set */
+    int has_begun;       /* rewrite knows the clock */
+    ea_redact *redact;   /* NULL: values stay */
     ea_relog *relog;
     ea_err err;
-} relog_job;
+};
 
 static int has_choice(const options *o) {
     return o->choice.classes.count || o->choice.ids.count || o->choice.providers.count;
@@ -67,12 +88,19 @@ static int is_filtered(const options *o) {
 static int relog_begin(ea_relog *relog, const ea_relog_input *input, const ea_relog_event *header, void *arg) {
     relog_job *j = arg;
     int64_t end = input->end_utc_ns ? input->end_utc_ns : ea_utc_ns();
-    (void)relog;
     (void)header;
+    if (j->begin_utc_ns == INT64_MIN) /* the first one */
+        j->clock = (ea_clock){.type = input->clock_type,
+                              .frequency = input->ticks_per_second,
+                              .base_raw = ea_relog_raw(relog, input->begin_utc_ns),
+                              .base_utc_ns = input->begin_utc_ns};
     if (j->begin_utc_ns == INT64_MIN || input->begin_utc_ns < j->begin_utc_ns)
         j->begin_utc_ns = input->begin_utc_ns;
     j->end_utc_ns = end > j->end_utc_ns ? end : j->end_utc_ns;
-    return 0;
+    if (!j->rewrite || j->has_begun)
+        return 0;
+    j->has_begun = 1;
+    return ea_rewrite_begin(j->rewrite, &j->clock, &j->err);
 }
 
 static int parse_bound(relog_job *j, const ea_relog *relog, const char *name, const char *text, int64_t *ret_raw) {
@@ -87,44 +115,62 @@ static int parse_bound(relog_job *j, const ea_relog *relog, const char *name, co
     return 0;
 }
 
+/* What is written of an event: 1 and *ret, which borrows from it; 0: nothing. */
+static int relog_change(relog_job *j, const ea_record *r, const ea_class *c, ea_record *ret) {
+    ea_record set = *r;
+    int rc = j->rewrite ? ea_rewrite_apply(j->rewrite, r, c, &set, &j->err) : 0;
+    *ret = set;
+    if (rc < 0 || !j->redact)
+        return rc < 0 ? rc : 1;
+    return ea_redact_apply(j->redact, &set, rc ? ea_registry_find(j->registry, &set) : c, ret, &j->err);
+}
+
 static int emit_added(void *arg, const ea_relog_event *event) {
-    relog_job *j = arg;
-    ea_record changed;
-    if (!j->redact)
-        return j->o->dry_run ? 0 : ea_relog_emit(j->relog, 0, event);
+    relog_part *part = arg;
+    relog_job *j = part->job;
     const ea_record *r = (const ea_record *)event;
-    int rc = ea_redact_apply(j->redact, r, ea_registry_find(j->registry, r), &changed, &j->err);
-    return rc > 0 && !j->o->dry_run ? ea_relog_emit(j->relog, 0, (const ea_relog_event *)&changed) : rc < 0 ? rc : 0;
+    ea_record changed;
+    int rc = relog_change(j, r, ea_registry_find(j->registry, r), &changed);
+    return rc > 0 && !j->o->dry_run ? ea_relog_emit(j->relog, part->output, (const ea_relog_event *)&changed)
+           : rc < 0                 ? rc
+                                    : 0;
+}
+
+/* The times between which events are wanted, in ticks. */
+static int parse_window(relog_job *j, const ea_relog *relog, int64_t *ret_from, int64_t *ret_to) {
+    const options *o = j->o;
+    *ret_from = INT64_MIN;
+    *ret_to = INT64_MAX;
+    int rc = parse_bound(j, relog, "from", o->from, ret_from);
+    if (!rc)
+        rc = parse_bound(j, relog, "to", o->to, ret_to);
+    if (!rc && *ret_from >= *ret_to)
+        rc = ea_fail(&j->err, EA_EUSAGE, "--from %s: expected a time before --to", o->from ? o->from : "start");
+    return rc;
 }
 
 /* At the first event: the inputs' times are known. */
-static int relog_make_cut(relog_job *j, ea_relog *relog) {
-    const options *o = j->o;
-    ea_cut_options cut = {.from_raw = INT64_MIN,
-                          .to_raw = INT64_MAX,
-                          .bare = o->bare,
-                          .is_filtered = is_filtered(o),
-                          .emit = emit_added,
-                          .emit_arg = j};
-    int rc = parse_bound(j, relog, "from", o->from, &cut.from_raw);
-    if (!rc)
-        rc = parse_bound(j, relog, "to", o->to, &cut.to_raw);
-    if (!rc && cut.from_raw >= cut.to_raw)
-        rc = ea_fail(&j->err, EA_EUSAGE, "--from %s: expected a time before --to", o->from ? o->from : "start");
-    return rc ? rc : ea_cut_create(&j->cut, &cut, &j->err);
+static int relog_make_cuts(relog_job *j, ea_relog *relog) {
+    int rc = j->o->split ? 0 : parse_window(j, relog, &j->parts[0].from_raw, &j->parts[0].to_raw);
+    for (size_t i = 0; !rc && i < j->part_count; i++) {
+        const ea_cut_options cut = {.from_raw = j->parts[i].from_raw,
+                                    .to_raw = j->parts[i].to_raw,
+                                    .bare = j->o->bare,
+                                    .is_filtered = is_filtered(j->o),
+                                    .emit = emit_added,
+                                    .emit_arg = &j->parts[i]};
+        rc = ea_cut_create(&j->parts[i].cut, &cut, &j->err);
+    }
+    return rc;
 }
 
 /* 1: an event that the options name; 0: another one. */
 static int relog_wants(relog_job *j, const ea_relog *relog, const ea_record *r, const ea_class *c) {
     const options *o = j->o;
-    int64_t utc_ns = j->where || j->processes ? ea_relog_utc_ns(relog, r->time_raw) : 0;
+    int64_t utc_ns = j->processes ? ea_relog_utc_ns(relog, r->time_raw) : 0;
     int wanted = 1;
-    if (j->where) { /* it is given each record, so that it knows the state */
-        /* any two moments of it are as far apart as in UTC */
-        const ea_clock clock = {
-            .type = EA_CLOCK_SYSTEM_TIME, .frequency = 1000000000, .base_raw = r->time_raw, .base_utc_ns = utc_ns};
-        wanted = ea_where_holds(j->where, r, c, &clock, &j->err);
-    }
+    if (j->where) /* it is given each record, so that it knows the state */
+        wanted = ea_where_holds(j->where, r, c, &j->clock, &j->err);
     if (wanted > 0 && o->cpus.count)
         wanted = j->cpus[r->cpu / 8] >> r->cpu % 8 & 1;
     if (wanted > 0 && j->has_chooser)
@@ -135,9 +181,9 @@ static int relog_wants(relog_job *j, const ea_relog *relog, const ea_record *r, 
 }
 
 /* Whether the event is kept, and as what. */
-static int relog_change(relog_job *j, ea_relog *relog, const ea_record *r, const ea_class *c) {
+static int relog_keep_changed(relog_job *j, ea_relog *relog, const ea_record *r, const ea_class *c) {
     ea_record changed;
-    int rc = ea_redact_apply(j->redact, r, c, &changed, &j->err);
+    int rc = relog_change(j, r, c, &changed);
     if (rc <= 0)
         return rc ? rc : EA_RELOG_DROP;
     rc = ea_relog_replace(relog, (const ea_relog_event *)&changed);
@@ -153,17 +199,47 @@ static const ea_class *relog_class(relog_job *j, const ea_record *r) {
     return ea_registry_find(j->registry, r);
 }
 
+/* Gives an event to the parts. */
+static int relog_take(relog_job *j, ea_relog *relog, const ea_record *r, const ea_class *c, int wanted) {
+    ea_record changed;
+    int is_changed = 0, is_written = 1;
+    if (!j->o->split)
+        return ea_cut_take(j->parts[0].cut, r, c, wanted, &j->err);
+    for (size_t i = 0; i < j->part_count; i++) {
+        int rc = ea_cut_take(j->parts[i].cut, r, c, wanted, &j->err);
+        if (rc < 0)
+            return rc;
+        if (rc == EA_RELOG_DROP)
+            continue;
+        if (!is_changed)
+            is_written = relog_change(j, r, c, &changed);
+        if (is_written < 0)
+            return is_written;
+        j->kept += !is_changed && is_written;
+        is_changed = 1;
+        rc = is_written && !j->o->dry_run ? ea_relog_emit(relog, j->parts[i].output, (const ea_relog_event *)&changed)
+                                          : 0;
+        if (rc)
+            return rc;
+    }
+    return EA_RELOG_DROP;
+}
+
 static int relog_chosen_event(relog_job *j, ea_relog *relog, const ea_record *r) {
-    int rc = j->cut || !j->cuts ? 0 : relog_make_cut(j, relog);
+    int rc = !j->cuts || j->parts[0].cut ? 0 : relog_make_cuts(j, relog);
     if (rc)
         return rc;
     const ea_class *c = relog_class(j, r);
     int verdict = EA_RELOG_KEEP;
+    if (j->rewrite)
+        rc = ea_rewrite_note(j->rewrite, r, c, &j->err);
+    if (rc)
+        return rc;
     if (j->cuts) {
         int wanted = relog_wants(j, relog, r, c);
-        verdict = wanted < 0 ? wanted : ea_cut_take(j->cut, r, c, wanted, &j->err);
+        verdict = wanted < 0 ? wanted : relog_take(j, relog, r, c, wanted);
     }
-    return verdict == EA_RELOG_KEEP && j->redact ? relog_change(j, relog, r, c) : verdict;
+    return verdict == EA_RELOG_KEEP && (j->redact || j->rewrite) ? relog_keep_changed(j, relog, r, c) : verdict;
 }
 
 static int relog_event(ea_relog *relog, const ea_relog_input *input, const ea_relog_event *event, void *arg) {
@@ -182,7 +258,22 @@ static int relog_end(ea_relog *relog, void *arg) {
     relog_job *j = arg;
     (void)relog;
     int rc = j->has_chooser ? ea_class_chooser_check(&j->chooser, &j->err) : 0;
-    return !rc && j->cut ? ea_cut_finish(j->cut) : rc;
+    for (size_t i = 0; !rc && i < j->part_count; i++)
+        rc = j->parts[i].cut ? ea_cut_finish(j->parts[i].cut) : 0;
+    return !rc && j->rewrite ? ea_rewrite_check(j->rewrite, &j->err) : rc;
+}
+
+/* What the parts' cuts have added, together. */
+static ea_cut_counts count_added(const relog_job *j) {
+    ea_cut_counts sum = {0};
+    for (size_t i = 0; i < j->part_count; i++) {
+        const ea_cut_counts *part = j->parts[i].cut ? ea_cut_count(j->parts[i].cut) : &(ea_cut_counts){0};
+
+#define X(name) sum.name += part->name;
+        EA_CUT_KINDS(X)
+#undef X
+    }
+    return sum;
 }
 
 static void put_added(ea_text *t, const options *o, const ea_cut_counts *a) {
@@ -219,20 +310,58 @@ static void put_redacted(ea_text *t, const options *o, const ea_redact_counts *n
         ea_text_printf(t, "; of no known layout: %" PRIu64 " zeroed, %" PRIu64 " dropped\n", n->zeroed, n->dropped);
 }
 
-static void relog_summary(ea_text *t, const relog_job *j, const ea_relog *relog, int input_count, uint64_t bytes) {
+static void put_set(ea_text *t, const options *o, const ea_rewrite_counts *n) {
+    ea_text_printf(t,
+                   o->json ? ",\"set\":{\"values\":%" PRIu64 ",\"absent\":%" PRIu64 "}"
+                           : "set: %" PRIu64 " values; %" PRIu64 " times an event lacked one\n",
+                   n->values, n->absent);
+}
+
+/* What was written, of all parts together. */
+typedef struct relog_sums {
+    uint64_t dropped, added, written, bytes;
+} relog_sums;
+
+static void put_parts(ea_text *t, const relog_job *j, const ea_relog *relog, const uint64_t *bytes) {
+    if (j->o->json)
+        ea_text_str(t, ",\"parts\":[");
+    for (size_t i = 0; i < j->part_count; i++) {
+        uint64_t written = ea_relog_written(relog, j->parts[i].output);
+        if (!j->o->json) {
+            ea_text_printf(t, "%s: %" PRIu64 " events; %" PRIu64 " bytes\n", j->part_names[i], written, bytes[i]);
+            continue;
+        }
+        ea_text_str(t, i ? ",{\"output\":" : "{\"output\":");
+        ea_text_json_str(t, j->part_names[i]);
+        ea_text_printf(t, ",\"written\":%" PRIu64 ",\"bytes\":%" PRIu64 "}", written, bytes[i]);
+    }
+    if (j->o->json)
+        ea_text_char(t, ']');
+}
+
+static void put_changes(ea_text *t, const relog_job *j, const relog_sums *sums) {
+    const ea_cut_counts added = count_added(j);
+    if (j->o->json ? j->cuts : sums->added > 0)
+        put_added(t, j->o, &added);
+    if (j->rewrite)
+        put_set(t, j->o, ea_rewrite_count(j->rewrite));
+    if (j->redact)
+        put_redacted(t, j->o, ea_redact_count(j->redact));
+}
+
+static void relog_summary(ea_text *t, const relog_job *j, const ea_relog *relog, int input_count,
+                          const relog_sums *sums, const uint64_t *part_bytes) {
     const options *o = j->o;
     const ea_relog_counts *c = ea_relog_count(relog);
-    uint64_t written = ea_relog_written(relog, 0);
     if (!o->json) {
         ea_text_printf(t,
                        "%s: %" PRIu64 " events written, %" PRIu64 " read from %d %s, %" PRIu64 " dropped, %" PRIu64
                        " added; %" PRIu64 " bytes\n",
-                       o->dry_run ? "dry run" : o->output, written, c->read, input_count,
-                       input_count == 1 ? "file" : "files", c->dropped, c->added, bytes);
-        if (c->added)
-            put_added(t, o, ea_cut_count(j->cut));
-        if (j->redact)
-            put_redacted(t, o, ea_redact_count(j->redact));
+                       o->dry_run ? "dry run" : o->output, sums->written, c->read, input_count,
+                       input_count == 1 ? "file" : "files", sums->dropped, sums->added, sums->bytes);
+        if (part_bytes)
+            put_parts(t, j, relog, part_bytes);
+        put_changes(t, j, sums);
         if (c->damaged)
             ea_text_printf(t, "not readable: %" PRIu64 " records and buffers\n", c->damaged);
         if (c->events_lost || c->buffers_lost)
@@ -246,30 +375,46 @@ static void relog_summary(ea_text *t, const relog_job *j, const ea_relog *relog,
                    ",\"bytes\":%" PRIu64 ",\"inputs\":%d,\"headers\":%" PRIu64 ",\"read\":%" PRIu64
                    ",\"dropped\":%" PRIu64 ",\"added\":%" PRIu64 ",\"written\":%" PRIu64 ",\"damaged\":%" PRIu64
                    ",\"events_lost\":%" PRIu64 ",\"buffers_lost\":%" PRIu64,
-                   bytes, input_count, c->headers, c->read, c->dropped, c->added, written, c->damaged, c->events_lost,
-                   c->buffers_lost);
-    if (j->cut)
-        put_added(t, o, ea_cut_count(j->cut));
-    if (j->redact)
-        put_redacted(t, o, ea_redact_count(j->redact));
+                   sums->bytes, input_count, c->headers, c->read, sums->dropped, sums->added, sums->written, c->damaged,
+                   c->events_lost, c->buffers_lost);
+    if (part_bytes)
+        put_parts(t, j, relog, part_bytes);
+    put_changes(t, j, sums);
     ea_text_str(t, "}\n");
+}
+
+static int size_of_file(const char *path, uint64_t *ret, ea_err *err) {
+    ea_file *f = NULL;
+    int rc = ea_file_open(&f, path, EA_OPEN_READ, err);
+    if (!rc)
+        rc = ea_file_size(f, ret, err);
+    ea_file_close(f);
+    return rc;
 }
 
 static int print_relog_summary(const relog_job *j, const ea_relog *relog, int input_count, ea_err *err) {
     const options *o = j->o;
+    const ea_relog_counts *c = ea_relog_count(relog);
+    relog_sums sums = {.dropped = c->dropped, .added = c->added, .written = ea_relog_written(relog, 0)};
+    uint64_t part_bytes[RELOG_PARTS_MAX] = {0};
+    int rc = 0, has_parts = o->split && !o->dry_run;
     ea_text t;
-    ea_file *f = NULL;
-    uint64_t bytes = 0;
-    ea_text_init(&t);
-    int rc = o->dry_run ? 0 : ea_file_open(&f, o->output, EA_OPEN_READ, err);
-    if (!rc && !o->dry_run)
-        rc = ea_file_size(f, &bytes, err);
-    ea_file_close(f);
-    if (!rc) {
-        relog_summary(&t, j, relog, input_count, bytes);
-        if (t.failed || fwrite(t.data, 1, t.len_bytes, stdout) != t.len_bytes || fflush(stdout))
-            rc = ea_fail(err, EA_EIO, "write to standard output");
+    if (o->split) { /* to the library all that parts have is added */
+        sums = (relog_sums){.dropped = c->read - j->kept, .added = c->added - (o->dry_run ? 0 : j->kept)};
+        sums.written = c->added;
     }
+    for (size_t i = 0; !rc && has_parts && i < j->part_count; i++) {
+        rc = size_of_file(j->part_names[i], &part_bytes[i], err);
+        sums.bytes += part_bytes[i];
+    }
+    if (!rc && !o->split && !o->dry_run)
+        rc = size_of_file(o->output, &sums.bytes, err);
+    if (rc)
+        return rc;
+    ea_text_init(&t);
+    relog_summary(&t, j, relog, input_count, &sums, has_parts ? part_bytes : NULL);
+    if (t.failed || fwrite(t.data, 1, t.len_bytes, stdout) != t.len_bytes || fflush(stdout))
+        rc = ea_fail(err, EA_EIO, "write to standard output");
     ea_text_deinit(&t);
     return rc;
 }
@@ -439,20 +584,162 @@ static int read_names(relog_job *j, char **paths, int path_count) {
     return rc;
 }
 
+/* ---- parts ---- */
+
+static int make_parts(relog_job *j, const int64_t *bounds, size_t bound_count) {
+    j->part_count = bound_count + 1;
+    j->parts = calloc(j->part_count, sizeof *j->parts);
+    if (!j->parts)
+        return ea_fail(&j->err, EA_ENOMEM, "relog");
+    for (size_t i = 0; i < j->part_count; i++)
+        j->parts[i] = (relog_part){.job = j,
+                                   .output = (unsigned)i,
+                                   .from_raw = i ? bounds[i - 1] : INT64_MIN,
+                                   .to_raw = i < bound_count ? bounds[i] : INT64_MAX};
+    return 0;
+}
+
+typedef struct relog_plan {
+    relog_job *job;
+    int64_t step_ns;      /* of a part; 0: limit_bytes bounds it */
+    uint64_t limit_bytes; /* of a part's events */
+    int64_t from_raw, to_raw;
+    int has_window;
+    uint64_t bytes; /* of the part at hand */
+    int64_t bounds[RELOG_PARTS_MAX];
+    size_t count;
+} relog_plan;
+
+static int add_bound(relog_plan *plan, int64_t raw) {
+    if (plan->count && raw <= plan->bounds[plan->count - 1])
+        return 0;
+    if (plan->count == RELOG_PARTS_MAX - 1)
+        return ea_fail(&plan->job->err, EA_ELIMIT, "--split %s: that would be more than %d parts", plan->job->o->split,
+                       RELOG_PARTS_MAX);
+    plan->bounds[plan->count++] = raw;
+    return 0;
+}
+
+/* Parts of a length of time. */
+static int plan_times(relog_plan *plan) {
+    const relog_job *j = plan->job;
+    int64_t begin = plan->from_raw == INT64_MIN ? j->begin_utc_ns : ea_clock_to_utc_ns(&j->clock, plan->from_raw);
+    int64_t end = plan->to_raw == INT64_MAX ? j->end_utc_ns : ea_clock_to_utc_ns(&j->clock, plan->to_raw);
+    int rc = 0;
+    for (int64_t at = begin; !rc && end - at > plan->step_ns;) {
+        at += plan->step_ns;
+        rc = add_bound(plan, ea_clock_from_utc_ns(&j->clock, at));
+    }
+    return rc;
+}
+
+/* Of an event in a file, about. */
+static uint64_t event_bytes(const ea_record *r) {
+    enum { HEADER = 80, ITEM = 16, ALIGNMENT = 8 };
+
+    uint64_t n = HEADER + (uint64_t)r->payload_bytes + ALIGNMENT;
+    for (unsigned i = 0; i < r->ext_count; i++)
+        n += ITEM + r->ext[i].size_bytes;
+    return n;
+}
+
+static int plan_event(ea_relog *relog, const ea_relog_input *input, const ea_relog_event *event, void *arg) {
+    relog_plan *plan = arg;
+    const ea_record *r = (const ea_record *)event;
+    (void)input;
+    if (atomic_load(ea_stop_flag()))
+        ea_relog_cancel(relog);
+    int rc = plan->has_window ? 0 : parse_window(plan->job, relog, &plan->from_raw, &plan->to_raw);
+    plan->has_window = 1;
+    if (!rc && plan->step_ns) {
+        rc = plan_times(plan);
+        return rc ? rc : EA_ECANCELED; /* no event is needed */
+    }
+    if (rc || r->time_raw < plan->from_raw || r->time_raw >= plan->to_raw)
+        return rc ? rc : EA_RELOG_DROP;
+    uint64_t bytes = event_bytes(r);
+    if (plan->bytes && plan->bytes + bytes > plan->limit_bytes) {
+        plan->bytes = 0;
+        rc = add_bound(plan, r->time_raw);
+    }
+    plan->bytes += bytes;
+    return rc ? rc : EA_RELOG_DROP;
+}
+
+static int plan_begin(ea_relog *relog, const ea_relog_input *input, const ea_relog_event *header, void *arg) {
+    return relog_begin(relog, input, header, ((relog_plan *)arg)->job);
+}
+
+/* OUT.etl becomes OUT.001.etl. */
+static char *part_name(const char *output, size_t number) {
+    enum { ROOM = 24 };
+
+    size_t len = strlen(output) + ROOM;
+    const char *slash = strrchr(output, '/'), *dot = strrchr(output, '.');
+    char *name = malloc(len);
+    int stem = dot && dot > output && (!slash || dot > slash + 1) ? (int)(dot - output) : (int)strlen(output);
+    if (name)
+        snprintf(name, len, "%.*s.%03zu%s", stem, output, number, output + stem);
+    return name;
+}
+
+static int name_parts(relog_job *j) {
+    j->part_names = calloc(j->part_count, sizeof *j->part_names);
+    for (size_t i = 0; j->part_names && i < j->part_count; i++)
+        if (!(j->part_names[i] = part_name(j->o->output ? j->o->output : "", i + 1)))
+            return ea_fail(&j->err, EA_ENOMEM, "relog");
+    return j->part_names ? 0 : ea_fail(&j->err, EA_ENOMEM, "relog");
+}
+
+/* Reads the traces once, for the times between which the parts are. */
+static int plan_parts(relog_job *j, char **paths, int path_count) {
+    const ea_relog_callbacks callbacks = {.on_begin = plan_begin, .on_event = plan_event};
+    relog_plan plan = {.job = j, .from_raw = INT64_MIN, .to_raw = INT64_MAX};
+    ea_relog *relog = NULL;
+    if (ea_duration_parse(j->o->split, &plan.step_ns) && ea_size_parse(j->o->split, &plan.limit_bytes))
+        return ea_fail(&j->err, EA_EUSAGE, "--split %s: expected a time as in 10s, or a size as in 2GiB", j->o->split);
+    if (plan.step_ns <= 0 && plan.limit_bytes < RELOG_PART_LEAST)
+        return ea_fail(&j->err, EA_EUSAGE, "--split %s: expected some time, or 64KiB at least", j->o->split);
+    if (plan.limit_bytes && is_filtered(j->o))
+        return ea_fail(&j->err, EA_EUSAGE, "--split SIZE goes with no choice of events: choose first, then split");
+    int rc = ea_relog_create(&relog);
+    if (rc)
+        return ea_fail(&j->err, rc, "relog");
+    for (int i = 0; !rc && i < path_count; i++)
+        rc = ea_relog_add_input(relog, paths[i], NULL, NULL);
+    if (!rc)
+        rc = ea_relog_run(relog, &callbacks, &plan);
+    if (rc == EA_ECANCELED && plan.step_ns && plan.has_window)
+        rc = 0;
+    if (rc && !j->err.code)
+        rc = ea_fail(&j->err, rc, "%s", ea_relog_error(relog));
+    ea_relog_destroy(relog);
+    if (!rc)
+        rc = make_parts(j, plan.bounds, plan.count);
+    if (rc)
+        return rc;
+    j->parts[0].from_raw = plan.from_raw;
+    j->parts[j->part_count - 1].to_raw = plan.to_raw;
+    return name_parts(j);
+}
+
 static int open_relog_job(relog_job *j, char **paths, int path_count) {
     const options *o = j->o;
     if (o->tree && !o->processes.count)
         return ea_fail(&j->err, EA_EUSAGE, "--tree goes with --process");
     if (!o->output && !o->dry_run)
         return ea_fail(&j->err, EA_EUSAGE, "expected --output FILE");
-    j->cuts = o->from || o->to || is_filtered(o);
+    j->cuts = o->from || o->to || o->split || is_filtered(o);
     if (!j->cuts && o->bare)
-        return ea_fail(&j->err, EA_EUSAGE, "--bare goes with --from, --to, --where or another choice of events");
+        return ea_fail(&j->err, EA_EUSAGE,
+                       "--bare goes with --from, --to, --split, --where or another choice of events");
     if (!o->redact && (o->key || o->dry_run))
         return ea_fail(&j->err, EA_EUSAGE, "%s goes with --redact", o->key ? "--key" : "--dry-run");
-    if (!j->cuts && !o->redact)
+    if (!j->cuts && !o->redact && !o->sets.count)
         return 0;
     int rc = open_selection(j, paths, path_count);
+    if (!rc && j->cuts)
+        rc = o->split ? plan_parts(j, paths, path_count) : make_parts(j, NULL, 0);
     if (!rc && o->redact)
         rc = open_redact(j);
     if (rc)
@@ -467,11 +754,20 @@ static int open_relog_job(relog_job *j, char **paths, int path_count) {
     if (!rc && o->where)
         rc = ea_program_where(&j->where, o->where, &(ea_class_choice){.ids.count = 0},
                               &(ea_program_classes){paths, path_count, &o->schemas}, &j->err);
+    if (!rc && o->sets.count)
+        rc = ea_program_rewrite(&j->rewrite, &o->sets, &(ea_program_classes){paths, path_count, &o->schemas}, &j->err);
     return !rc && j->redact ? read_names(j, paths, path_count) : rc;
 }
 
 static void close_relog_job(relog_job *j) {
-    ea_cut_destroy(j->cut);
+    for (size_t i = 0; i < j->part_count; i++) {
+        ea_cut_destroy(j->parts[i].cut);
+        if (j->part_names)
+            free(j->part_names[i]);
+    }
+    free(j->parts);
+    free(j->part_names);
+    ea_rewrite_destroy(j->rewrite);
     ea_redact_destroy(j->redact);
     ea_process_choice_destroy(j->processes);
     if (j->has_chooser)
@@ -486,13 +782,14 @@ static int relog_files(relog_job *j, ea_relog *relog, char **paths, int path_cou
     const ea_relog_callbacks callbacks = {relog_begin, relog_event, relog_end};
     const ea_relog_output output = {.compression = COMPRESSION_CODES[j->o->compression],
                                     .buffer_size_bytes = (uint32_t)j->o->buffer_bytes,
+                                    .only_emitted = j->o->split != NULL,
                                     .no_names = j->redact != NULL};
     int rc = 0;
     for (int i = 0; !rc && i < path_count; i++)
         rc = ea_relog_add_input(relog, paths[i], NULL, NULL);
     j->relog = relog;
-    if (!rc && !j->o->dry_run)
-        rc = ea_relog_add_output(relog, j->o->output, &output, NULL);
+    for (size_t i = 0; !rc && !j->o->dry_run && i < (j->part_names ? j->part_count : 1); i++)
+        rc = ea_relog_add_output(relog, j->part_names ? j->part_names[i] : j->o->output, &output, NULL);
     if (!rc)
         rc = ea_relog_run(relog, &callbacks, j);
     if (j->shows_progress && j->seen >= PROGRESS_EVENTS)
@@ -554,6 +851,12 @@ static const ea_option OPTIONS[] = {
      .type = EA_OPT_STRING,
      .offset = offsetof(options, to),
      .help = "only events before this time; likewise"},
+    {.name = "split",
+     .argument = "TIME|SIZE",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, split),
+     .help = "write parts, as in 10s or 2GiB (of events before compression): of FILE.etl these are FILE.001.etl, "
+             "FILE.002.etl, ...; each is a cut. The traces are read twice"},
     {.name = "where",
      .argument = "CONDITION",
      .type = EA_OPT_STRING,
@@ -580,6 +883,12 @@ static const ea_option OPTIONS[] = {
      .type = EA_OPT_FLAG,
      .offset = offsetof(options, bare),
      .help = "with a choice of events or times: add nothing, and keep nothing else"},
+    {.name = "set",
+     .argument = "RULE",
+     .type = EA_OPT_STRINGS,
+     .offset = offsetof(options, sets),
+     .help = "'CLASS: TARGET = EXPRESSION' sets a field of the class's events, or of their header provider, pid, tid, "
+             "cpu, time, level, ..., to a value of the query language; may be repeated"},
     {.name = "redact",
      .argument = "KINDS",
      .type = EA_OPT_STRING,
@@ -619,7 +928,8 @@ const ea_command ea_cmd_relog = {
         "its header form, extended items and payload. Of the header event the first trace's is written; buffer size,\n"
         "compression, number of buffers, end and losses are those of the output. Records of several sessions get the\n"
         "session number 0. Damaged records are skipped and counted.\n"
-        "A cut (--from, --to, or a choice of events) contains what its readers need of the rest: at its beginning and "
+        "A cut (--from, --to, --split, or a choice of events) contains what its readers need of the rest: at its "
+        "beginning and "
         "end rundowns "
         "of\n"
         "processes, threads, modules with their image ids, names of files and registry keys, stack keys; "
@@ -627,10 +937,13 @@ const ea_command ea_cmd_relog = {
         "schemas and methods of runtimes; of its events' call stacks also those that came later. What comes from "
         "outside\n"
         "has the time of the cut's beginning or end, and processor 0.\n"
+        "With --set the expression sees the event as it was read; a value that has no room in its target ends the run. "
+        "A kernel event whose header has no place for a member gets that of a classic event.\n"
         "The summary counts events without header events; written = read - dropped + added, or there is no output.\n"
         "JSON keys: output, bytes, inputs, headers, read, dropped, added, written, damaged, events_lost, "
         "buffers_lost,\n"
-        "added_kinds (of a cut), redacted (with --redact).\n"
+        "parts (with --split: output, written, bytes of each), added_kinds (of a cut), set (with --set), redacted "
+        "(with --redact).\n"
         "Exit codes: 0 written, 1 failed, 2 usage, 3 not a trace.",
     .options = OPTIONS,
     .options_size = sizeof(options),
