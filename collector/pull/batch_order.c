@@ -3,22 +3,17 @@
 
 #include "proto/base/array.h"
 #include "proto/base/provider_guids.h"
+#include "proto/relog/payload_times.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    LANES_MAX = 256,
-    OP_STACK = 32, /* StackWalk's records that name their event by its time, which their payload begins with */
-    OP_STACK_KEY_KERNEL = 37,
-    OP_STACK_KEY_USER = 38,
-};
+enum { LANES_MAX = 256 };
 
 /* Clocks of one start of a machine differ by less: by what its clock was set meanwhile. */
 #define SAME_START_NS INT64_C(60000000000)
 
-static const ea_guid STACK_WALK = EA_PROVIDER_STACK_WALK;
 static const ea_guid EVENT_TRACE = EA_PROVIDER_EVENT_TRACE;
 
 typedef struct waiting {
@@ -329,31 +324,10 @@ static int open_waiting(ec_batch_order *b, ea_err *err) {
     return rc;
 }
 
-static int names_time(const ea_record *r) {
-    return r->payload_bytes >= 8 && ea_guid_equal(&r->provider, &STACK_WALK) &&
-           (r->opcode == OP_STACK || r->opcode == OP_STACK_KEY_KERNEL || r->opcode == OP_STACK_KEY_USER);
-}
-
-static void convert_time(const ea_clock *from, const ea_clock *to, uint8_t *at) {
-    int64_t raw = (int64_t)ea_load64(at);
-    if (raw) /* 0: there is none */
-        ea_store64(at, (uint64_t)ea_clock_convert(from, to, raw));
-}
-
 /* Times in the payload of a record of another clock. */
 static void convert_payload(ec_batch_order *b, const lane *l) {
-    const ea_clock *from = &ea_batch_source(l->view, l->r->source)->clock;
-    const ea_class *c = l->c;
-    if (l->r->payload_bytes)
-        memcpy(b->payload, l->r->payload, l->r->payload_bytes);
+    ea_payload_times_convert(&ea_batch_source(l->view, l->r->source)->clock, &b->options.clock, l->r, l->c, b->payload);
     b->record.payload = b->payload;
-    for (size_t i = 0; i < c->fixed_fields; i++) {
-        const ea_field *f = &c->fields[i];
-        if (f->semantic == EA_SEM_QPC && f->width == 8 && f->offset + 8u <= b->record.payload_bytes)
-            convert_time(from, &b->options.clock, b->payload + f->offset);
-    }
-    if (names_time(l->r) && !(c->fixed_fields && c->fields[0].semantic == EA_SEM_QPC))
-        convert_time(from, &b->options.clock, b->payload);
 }
 
 int ec_batch_order_next(ec_batch_order *b, const ea_record **ret, const ea_class **ret_class, ea_err *err) {

@@ -2,9 +2,9 @@
  * by: pull.c. Calls: collector/query/scan, proto/wire. Thread: its owner's.
  *
  * Times are ticks of one clock. Those of a source whose clock counts the same ticks stay as they are. Those of another
- * kind of clock go by way of UTC, and so do times in payloads (fields of EA_SEM_QPC, the event's time in a stack's
- * record). A batch is in memory while its range of times has the record at hand: at most LANES_MAX at once, beyond
- * which later records may come out before earlier ones. */
+ * kind of clock go by way of UTC, and so do times in payloads (proto/relog/payload_times.h). A batch is in memory while
+ * its range of times has the record at hand: at most LANES_MAX at once, beyond which later records may come out before
+ * earlier ones. */
 #ifndef EC_PULL_BATCH_ORDER_H
 #define EC_PULL_BATCH_ORDER_H
 

@@ -92,7 +92,9 @@ typedef struct ea_relog_input {
     uint32_t cpu_count, pointer_size, os_build, clock_type, buffer_size_bytes;
     uint32_t events_lost, buffers_lost;
     int64_t begin_utc_ns, end_utc_ns; /* end 0: the session did not end */
+    int64_t begin_raw;                /* ticks of its own clock at begin_utc_ns */
     uint64_t ticks_per_second;
+    int is_converted;     /* its clock is another one than the first input's: see ea_relog_convert_clocks */
     uint32_t compression; /* enum ea_relog_compression */
 } ea_relog_input;
 
@@ -146,6 +148,14 @@ int ea_relog_add_input(ea_relog *relog, const char *path, void *context, unsigne
  * run fails. While several outputs are renamed, what they replace is PATH.replaced. ea_relog_run returns -18 when
  * another run, or another output of this one, writes it. */
 int ea_relog_add_output(ea_relog *relog, const char *path, const ea_relog_output *options, unsigned *ret_output);
+
+/* Before the run: an input may have another clock than the first one (another kind, another rate, another start of the
+ * machine). The times of its events become ticks of the first one's clock, by way of UTC. Times in payloads stay. */
+void ea_relog_convert_clocks(ea_relog *relog);
+
+/* In on_begin: in this output all happens so much later (negative: earlier; a multiple of 100 ns). Its header event,
+ * which is made anew, says so; ticks change only of a clock that is the system time. */
+int ea_relog_shift(ea_relog *relog, unsigned output, int64_t shift_ns);
 
 /* Reads the inputs and writes the outputs, once. Each output is synced and renamed only after all of them are written
  * and have the number of events that they must have (read - dropped + added). Fails without an input. Without an

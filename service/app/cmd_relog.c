@@ -5,6 +5,7 @@
 #include "proto/event/class_names.h"
 #include "proto/event/schema/intrace.h"
 #include "proto/relog/cut.h"
+#include "proto/relog/payload_times.h"
 #include "proto/relog/process_choice.h"
 #include "proto/relog/redact.h"
 #include "service/app/agent_commands.h"
@@ -26,6 +27,8 @@ typedef struct options {
     ea_class_choice choice;
     int bare;
     ea_strings sets;
+    const char *shift, *start_at;
+    int clock;
     const char *redact, *key;
     int unknown, dry_run;
     ea_schema_options schemas;
@@ -35,6 +38,7 @@ typedef struct options {
 
 enum { RELOG_PARTS_MAX = 100, RELOG_PART_LEAST = 64 << 10 };
 
+static const char *const CLOCKS[] = {"same", "convert", NULL};
 static const char *const UNKNOWNS[] = {"zero", "drop", NULL};
 static const char *const COMPRESSIONS[] = {"same", "none", "lznt1", "xpress", "xpress-huffman", NULL};
 static const uint32_t COMPRESSION_CODES[] = {EA_RELOG_COMPRESSION_SAME, EA_RELOG_COMPRESSION_NONE,
@@ -56,7 +60,10 @@ struct relog_job {
     int shows_progress;
     uint64_t seen;
     int64_t begin_utc_ns, end_utc_ns; /* of the inputs */
-    ea_clock clock;                   /* of the first one, which is that of all */
+    ea_clock clock;                   /* of the first one, which events have */
+    ea_clock *clocks;                 /* of each input */
+    ea_record converted;              /* the event at hand, with times of the first clock in its payload */
+    uint8_t *payload;                 /* its own; NULL: clocks are the same */
     ea_registry *registry;            /* NULL: all of the inputs is wanted */
     ea_schemas *schemas;
     ea_trace_schemas *from_trace;
@@ -71,7 +78,6 @@ struct relog_job {
     char **part_names;   /* of --split */
     uint64_t kept;       /* of --split: events that some part has */
     ea_rewrite *rewrite; /* NULL: no value is set */
-    int has_begun;       /* rewrite knows the clock */
     ea_redact *redact;   /* NULL: values stay */
     ea_relog *relog;
     ea_err err;
@@ -85,22 +91,49 @@ static int is_filtered(const options *o) {
     return o->where || o->processes.count || o->cpus.count || has_choice(o);
 }
 
+/* "2s", "+2s" or "-150ms". */
+static int parse_shift(relog_job *j, int64_t *ret_ns) {
+    const char *text = j->o->shift, *digits = text + (*text == '+' || *text == '-');
+    if (ea_duration_parse(digits, ret_ns) || *ret_ns % 100)
+        return ea_fail(&j->err, EA_EUSAGE, "--shift %s: expected a time as in 2s, +2s or -150ms, 100 ns at least",
+                       text);
+    *ret_ns = *text == '-' ? -*ret_ns : *ret_ns;
+    return 0;
+}
+
+/* Moves the outputs' times as the options say. */
+static int relog_shift(relog_job *j, ea_relog *relog) {
+    int64_t shift_ns = 0, at;
+    int rc = 0;
+    if (j->o->shift)
+        rc = parse_shift(j, &shift_ns);
+    if (!rc && j->o->start_at) {
+        const ea_time_reference reference = {.now_utc_ns = ea_utc_ns()};
+        if (ea_time_parse(j->o->start_at, &reference, &at))
+            return ea_fail(&j->err, EA_EUSAGE, "--start-at %s: expected a date and time, or now", j->o->start_at);
+        shift_ns = (at - j->clock.base_utc_ns) / 100 * 100;
+    }
+    for (unsigned i = 0; !rc && shift_ns && i < (j->part_names ? j->part_count : 1); i++)
+        rc = ea_relog_shift(relog, i, shift_ns);
+    return rc;
+}
+
+/* Once an input, in each run. */
 static int relog_begin(ea_relog *relog, const ea_relog_input *input, const ea_relog_event *header, void *arg) {
     relog_job *j = arg;
     int64_t end = input->end_utc_ns ? input->end_utc_ns : ea_utc_ns();
-    (void)header;
-    if (j->begin_utc_ns == INT64_MIN) /* the first one */
-        j->clock = (ea_clock){.type = input->clock_type,
-                              .frequency = input->ticks_per_second,
-                              .base_raw = ea_relog_raw(relog, input->begin_utc_ns),
-                              .base_utc_ns = input->begin_utc_ns};
+    j->clocks[header->input] = (ea_clock){.type = input->clock_type,
+                                          .frequency = input->ticks_per_second,
+                                          .base_raw = input->begin_raw,
+                                          .base_utc_ns = input->begin_utc_ns};
+    j->clock = j->clocks[0];
     if (j->begin_utc_ns == INT64_MIN || input->begin_utc_ns < j->begin_utc_ns)
         j->begin_utc_ns = input->begin_utc_ns;
     j->end_utc_ns = end > j->end_utc_ns ? end : j->end_utc_ns;
-    if (!j->rewrite || j->has_begun)
+    if (relog != j->relog || header->input) /* a run before the one that writes, or it has begun */
         return 0;
-    j->has_begun = 1;
-    return ea_rewrite_begin(j->rewrite, &j->clock, &j->err);
+    int rc = j->o->dry_run ? 0 : relog_shift(j, relog);
+    return !rc && j->rewrite ? ea_rewrite_begin(j->rewrite, &j->clock, &j->err) : rc;
 }
 
 static int parse_bound(relog_job *j, const ea_relog *relog, const char *name, const char *text, int64_t *ret_raw) {
@@ -239,19 +272,31 @@ static int relog_chosen_event(relog_job *j, ea_relog *relog, const ea_record *r)
         int wanted = relog_wants(j, relog, r, c);
         verdict = wanted < 0 ? wanted : relog_take(j, relog, r, c, wanted);
     }
-    return verdict == EA_RELOG_KEEP && (j->redact || j->rewrite) ? relog_keep_changed(j, relog, r, c) : verdict;
+    return verdict == EA_RELOG_KEEP && (j->redact || j->rewrite || r == &j->converted)
+               ? relog_keep_changed(j, relog, r, c)
+               : verdict;
+}
+
+/* The event with the times of its payload in ticks of the first clock. */
+static const ea_record *relog_convert(relog_job *j, const ea_record *r) {
+    j->converted = *r;
+    ea_payload_times_convert(&j->clocks[r->source], &j->clock, r, ea_registry_find(j->registry, r), j->payload);
+    j->converted.payload = j->payload;
+    return &j->converted;
 }
 
 static int relog_event(ea_relog *relog, const ea_relog_input *input, const ea_relog_event *event, void *arg) {
     relog_job *j = arg;
-    (void)input;
+    const ea_record *r = (const ea_record *)event;
     if (++j->seen % PROGRESS_EVENTS == 0) {
         if (atomic_load(ea_stop_flag()))
             ea_relog_cancel(relog);
         if (j->shows_progress)
             fprintf(stderr, "\r%3.0f %%  %" PRIu64 " events ", 100 * ea_relog_progress(relog), j->seen);
     }
-    return j->registry ? relog_chosen_event(j, relog, (const ea_record *)event) : EA_RELOG_KEEP;
+    if (j->payload && input->is_converted)
+        r = relog_convert(j, r);
+    return j->registry ? relog_chosen_event(j, relog, r) : EA_RELOG_KEEP;
 }
 
 static int relog_end(ea_relog *relog, void *arg) {
@@ -439,6 +484,18 @@ static int parse_cpus(relog_job *j) {
     return 0;
 }
 
+/* A relogger with all inputs. */
+static int open_inputs(relog_job *j, ea_relog **ret, char **paths, int path_count) {
+    int rc = ea_relog_create(ret);
+    if (rc)
+        return ea_fail(&j->err, rc, "relog");
+    if (j->o->clock)
+        ea_relog_convert_clocks(*ret);
+    for (int i = 0; !rc && i < path_count; i++)
+        rc = ea_relog_add_input(*ret, paths[i], NULL, NULL);
+    return rc ? ea_fail(&j->err, rc, "%s", ea_relog_error(*ret)) : 0;
+}
+
 typedef struct relog_first_pass {
     relog_job *job;
     ea_registry *registry;
@@ -490,10 +547,8 @@ static int choose_processes(relog_job *j, char **paths, int path_count) {
     int rc = ea_process_choice_create(&j->processes, &j->err);
     if (!rc)
         rc = ea_registry_create(&pass.registry, 0, &j->err);
-    if (!rc && (rc = ea_relog_create(&relog)) != 0)
-        rc = ea_fail(&j->err, rc, "relog");
-    for (int i = 0; !rc && i < path_count; i++)
-        rc = ea_relog_add_input(relog, paths[i], NULL, NULL);
+    if (!rc)
+        rc = open_inputs(j, &relog, paths, path_count);
     if (!rc)
         rc = ea_relog_run(relog, &callbacks, &pass);
     if (rc && !j->err.code)
@@ -571,11 +626,7 @@ static int learn_names(ea_relog *relog, const ea_relog_input *input, const ea_re
 static int read_names(relog_job *j, char **paths, int path_count) {
     const ea_relog_callbacks callbacks = {.on_event = learn_names};
     ea_relog *relog = NULL;
-    int rc = ea_relog_create(&relog);
-    if (rc)
-        return ea_fail(&j->err, rc, "relog");
-    for (int i = 0; !rc && i < path_count; i++)
-        rc = ea_relog_add_input(relog, paths[i], NULL, NULL);
+    int rc = open_inputs(j, &relog, paths, path_count);
     if (!rc)
         rc = ea_relog_run(relog, &callbacks, j);
     if (rc && !j->err.code)
@@ -702,11 +753,7 @@ static int plan_parts(relog_job *j, char **paths, int path_count) {
         return ea_fail(&j->err, EA_EUSAGE, "--split %s: expected some time, or 64KiB at least", j->o->split);
     if (plan.limit_bytes && is_filtered(j->o))
         return ea_fail(&j->err, EA_EUSAGE, "--split SIZE goes with no choice of events: choose first, then split");
-    int rc = ea_relog_create(&relog);
-    if (rc)
-        return ea_fail(&j->err, rc, "relog");
-    for (int i = 0; !rc && i < path_count; i++)
-        rc = ea_relog_add_input(relog, paths[i], NULL, NULL);
+    int rc = open_inputs(j, &relog, paths, path_count);
     if (!rc)
         rc = ea_relog_run(relog, &callbacks, &plan);
     if (rc == EA_ECANCELED && plan.step_ns && plan.has_window)
@@ -735,8 +782,12 @@ static int open_relog_job(relog_job *j, char **paths, int path_count) {
                        "--bare goes with --from, --to, --split, --where or another choice of events");
     if (!o->redact && (o->key || o->dry_run))
         return ea_fail(&j->err, EA_EUSAGE, "%s goes with --redact", o->key ? "--key" : "--dry-run");
-    if (!j->cuts && !o->redact && !o->sets.count)
+    if (o->shift && o->start_at)
+        return ea_fail(&j->err, EA_EUSAGE, "--shift and --start-at exclude each other: give one of them");
+    if (!j->cuts && !o->redact && !o->sets.count && !o->clock)
         return 0;
+    if (o->clock && !(j->payload = malloc(UINT16_MAX)))
+        return ea_fail(&j->err, EA_ENOMEM, "relog");
     int rc = open_selection(j, paths, path_count);
     if (!rc && j->cuts)
         rc = o->split ? plan_parts(j, paths, path_count) : make_parts(j, NULL, 0);
@@ -767,6 +818,8 @@ static void close_relog_job(relog_job *j) {
     }
     free(j->parts);
     free(j->part_names);
+    free(j->clocks);
+    free(j->payload);
     ea_rewrite_destroy(j->rewrite);
     ea_redact_destroy(j->redact);
     ea_process_choice_destroy(j->processes);
@@ -778,44 +831,40 @@ static void close_relog_job(relog_job *j) {
     ea_schemas_destroy(j->schemas);
 }
 
-static int relog_files(relog_job *j, ea_relog *relog, char **paths, int path_count) {
+static int relog_files(relog_job *j) {
     const ea_relog_callbacks callbacks = {relog_begin, relog_event, relog_end};
     const ea_relog_output output = {.compression = COMPRESSION_CODES[j->o->compression],
                                     .buffer_size_bytes = (uint32_t)j->o->buffer_bytes,
                                     .only_emitted = j->o->split != NULL,
                                     .no_names = j->redact != NULL};
     int rc = 0;
-    for (int i = 0; !rc && i < path_count; i++)
-        rc = ea_relog_add_input(relog, paths[i], NULL, NULL);
-    j->relog = relog;
     for (size_t i = 0; !rc && !j->o->dry_run && i < (j->part_names ? j->part_count : 1); i++)
-        rc = ea_relog_add_output(relog, j->part_names ? j->part_names[i] : j->o->output, &output, NULL);
+        rc = ea_relog_add_output(j->relog, j->part_names ? j->part_names[i] : j->o->output, &output, NULL);
     if (!rc)
-        rc = ea_relog_run(relog, &callbacks, j);
+        rc = ea_relog_run(j->relog, &callbacks, j);
     if (j->shows_progress && j->seen >= PROGRESS_EVENTS)
         fputs("\r                                        \r", stderr);
     if (rc && !j->err.code)
-        return ea_fail(&j->err, rc, "%s", ea_relog_error(relog));
+        return ea_fail(&j->err, rc, "%s", ea_relog_error(j->relog));
     return rc;
 }
 
 static int relog_run(const void *arg, int operand_count, char **operands) {
     relog_job job = {
         .o = arg, .shows_progress = ea_is_terminal(stderr), .begin_utc_ns = INT64_MIN, .end_utc_ns = INT64_MIN};
-    ea_relog *relog = NULL;
-    int rc = ea_relog_create(&relog);
-    if (rc)
-        return ea_exit_code(rc);
     (void)ea_stop_flag();
-    rc = open_relog_job(&job, operands, operand_count);
+    job.clocks = calloc((size_t)operand_count, sizeof *job.clocks);
+    int rc = job.clocks ? open_relog_job(&job, operands, operand_count) : ea_fail(&job.err, EA_ENOMEM, "relog");
     if (!rc)
-        rc = relog_files(&job, relog, operands, operand_count);
+        rc = open_inputs(&job, &job.relog, operands, operand_count);
     if (!rc)
-        rc = print_relog_summary(&job, relog, operand_count, &job.err);
+        rc = relog_files(&job);
+    if (!rc)
+        rc = print_relog_summary(&job, job.relog, operand_count, &job.err);
     if (rc)
         ea_err_print(stderr, "etwagent", &job.err);
+    ea_relog_destroy(job.relog);
     close_relog_job(&job);
-    ea_relog_destroy(relog);
     return ea_exit_code(rc);
 }
 
@@ -851,6 +900,25 @@ static const ea_option OPTIONS[] = {
      .type = EA_OPT_STRING,
      .offset = offsetof(options, to),
      .help = "only events before this time; likewise"},
+    {.name = "clock",
+     .argument = "HOW",
+     .type = EA_OPT_CHOICE,
+     .offset = offsetof(options, clock),
+     .choices = CLOCKS,
+     .fallback = "same",
+     .help =
+         "same: all traces have one clock; convert: times of another clock become those of the first trace's, by way "
+         "of UTC"},
+    {.name = "shift",
+     .argument = "TIME",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, shift),
+     .help = "all happens so much later, as in 2s; earlier, as in -150ms"},
+    {.name = "start-at",
+     .argument = "TIME",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, start_at),
+     .help = "all happens so much later or earlier that the first trace's session began at this time"},
     {.name = "split",
      .argument = "TIME|SIZE",
      .type = EA_OPT_STRING,
@@ -922,9 +990,8 @@ const ea_command ea_cmd_relog = {
     .operands = "TRACE...",
     .summary = "Write traces again as one trace, record for record",
     .details =
-        "Several traces of one machine are merged by time (then file, CPU, position); they need one clock. Every "
-        "record "
-        "keeps\n"
+        "Several traces of one machine are merged by time (then file, CPU, position); they need one clock, or "
+        "--clock convert. Every record keeps\n"
         "its header form, extended items and payload. Of the header event the first trace's is written; buffer size,\n"
         "compression, number of buffers, end and losses are those of the output. Records of several sessions get the\n"
         "session number 0. Damaged records are skipped and counted.\n"
