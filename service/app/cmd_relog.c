@@ -1,10 +1,14 @@
 /* etwagent relog: traces into one trace, record for record, or a cut of them. Called by: main.c. Calls: proto/relog.
  * Thread: the main one; Ctrl-C ends the run without an output. */
 #include "proto/base/platform.h"
+#include "proto/base/provider_guids.h"
 #include "proto/base/stop_flag.h"
 #include "proto/event/class_names.h"
 #include "proto/event/schema/intrace.h"
 #include "proto/relog/cut.h"
+#include "proto/relog/image_files.h"
+#include "proto/relog/module_list.h"
+#include "proto/relog/module_records.h"
 #include "proto/relog/payload_times.h"
 #include "proto/relog/process_choice.h"
 #include "proto/relog/redact.h"
@@ -28,6 +32,7 @@ typedef struct options {
     int bare;
     ea_strings sets;
     const char *shift, *start_at;
+    const char *modules, *image_ids;
     int clock;
     const char *redact, *key;
     int unknown, dry_run;
@@ -37,6 +42,8 @@ typedef struct options {
 #define REDACT_KINDS "user, host, sid, address, path, command, url, registry"
 
 enum { RELOG_PARTS_MAX = 100, RELOG_PART_LEAST = 64 << 10 };
+
+static const ea_guid IMAGE_PROVIDER = EA_PROVIDER_IMAGE, IMAGE_ID_PROVIDER = EA_PROVIDER_IMAGE_ID;
 
 static const char *const CLOCKS[] = {"same", "convert", NULL};
 static const char *const UNKNOWNS[] = {"zero", "drop", NULL};
@@ -54,6 +61,13 @@ typedef struct relog_part {
     int64_t from_raw, to_raw;
     ea_cut *cut;
 } relog_part;
+
+/* When a listed module is loaded, or unloaded. */
+typedef struct module_moment {
+    int64_t time_raw;
+    uint32_t item;
+    uint8_t verb; /* enum ea_module_verb */
+} module_moment;
 
 struct relog_job {
     const options *o;
@@ -75,10 +89,20 @@ struct relog_job {
     int cuts;                   /* only some events are wanted, or there are parts */
     relog_part *parts;          /* one, or those of --split; their cuts are made at the first event */
     size_t part_count;
-    char **part_names;   /* of --split */
-    uint64_t kept;       /* of --split: events that some part has */
-    ea_rewrite *rewrite; /* NULL: no value is set */
-    ea_redact *redact;   /* NULL: values stay */
+    char **part_names; /* of --split */
+    uint64_t kept;     /* of --split: events that some part has */
+    ea_module_list *modules;
+    module_moment *moments; /* by time; made at the first event */
+    size_t moment_count, moment_next;
+    ea_image_files *images; /* NULL: no ids are added */
+    ea_text path;           /* of the module at hand */
+    int64_t id_raw;         /* the last id that came: its time, and the base that it is of */
+    uint64_t id_base;
+    uint32_t os_build;
+    uint8_t pointer_size;
+    uint64_t injected, ids_added, ids_missing; /* modules (each load, each unload); modules with and without a file */
+    ea_rewrite *rewrite;                       /* NULL: no value is set */
+    ea_redact *redact;                         /* NULL: values stay */
     ea_relog *relog;
     ea_err err;
 };
@@ -127,6 +151,10 @@ static int relog_begin(ea_relog *relog, const ea_relog_input *input, const ea_re
                                           .base_raw = input->begin_raw,
                                           .base_utc_ns = input->begin_utc_ns};
     j->clock = j->clocks[0];
+    if (!header->input) {
+        j->os_build = input->os_build;
+        j->pointer_size = (uint8_t)input->pointer_size;
+    }
     if (j->begin_utc_ns == INT64_MIN || input->begin_utc_ns < j->begin_utc_ns)
         j->begin_utc_ns = input->begin_utc_ns;
     j->end_utc_ns = end > j->end_utc_ns ? end : j->end_utc_ns;
@@ -258,8 +286,153 @@ static int relog_take(relog_job *j, ea_relog *relog, const ea_record *r, const e
     return EA_RELOG_DROP;
 }
 
+/* ---- modules ---- */
+
+/* A record that was not read goes the way of those that are. */
+static int take_injected(void *arg, const ea_record *r) {
+    relog_job *j = arg;
+    const ea_class *c = ea_registry_find(j->registry, r);
+    int rc = j->rewrite ? ea_rewrite_note(j->rewrite, r, c, &j->err) : 0, verdict = EA_RELOG_KEEP;
+    if (rc)
+        return rc;
+    if (j->cuts) {
+        int wanted = relog_wants(j, j->relog, r, c);
+        uint64_t kept = j->kept;
+        verdict = wanted < 0 ? wanted : relog_take(j, j->relog, r, c, wanted);
+        j->kept = kept;
+    }
+    return verdict == EA_RELOG_KEEP ? emit_added(&j->parts[0], (const ea_relog_event *)r) : verdict < 0 ? verdict : 0;
+}
+
+static ea_module_place module_place(const relog_job *j, enum ea_module_verb verb, int64_t time_raw) {
+    enum { WINDOWS_8_1 = 9600 };
+
+    return (ea_module_place){.verb = verb,
+                             .time_raw = time_raw,
+                             .tid = UINT32_MAX,
+                             .version = j->os_build < WINDOWS_8_1 ? 2 : 3,
+                             .pointer_size = j->pointer_size};
+}
+
+/* A moment of a list: ticks, or as --from takes it. */
+static int module_time(relog_job *j, const ea_relog *relog, size_t line, const char *text, int64_t *ret_raw) {
+    const char *end = text;
+    uint64_t ticks;
+    int64_t utc_ns;
+    ea_time_reference reference = {
+        .now_utc_ns = ea_utc_ns(), .begin_utc_ns = j->begin_utc_ns, .end_utc_ns = j->end_utc_ns, .has_data = 1};
+    if (ea_digits_parse(&end, 10, &ticks) && !*end && ticks <= INT64_MAX) {
+        *ret_raw = (int64_t)ticks;
+        return 0;
+    }
+    if (ea_time_parse(text, &reference, &utc_ns))
+        return ea_fail(&j->err, EA_EUSAGE,
+                       "%s, line %zu: %.100s: expected ticks of the trace, or " EA_TIME_FORMS_OF_DATA, j->o->modules,
+                       line, text);
+    *ret_raw = ea_relog_raw(relog, utc_ns);
+    return 0;
+}
+
+static int by_moment(const void *a, const void *b) {
+    const module_moment *x = a, *y = b;
+    if (x->time_raw != y->time_raw)
+        return x->time_raw < y->time_raw ? -1 : 1;
+    return (x->item > y->item) - (x->item < y->item);
+}
+
+/* At the first event: the inputs' times are known. */
+static int make_moments(relog_job *j, const ea_relog *relog) {
+    size_t count;
+    const ea_listed_module *items = ea_module_list_items(j->modules, &count);
+    j->moments = calloc(2 * count + 1, sizeof *j->moments);
+    int rc = j->moments ? 0 : ea_fail(&j->err, EA_ENOMEM, "relog");
+    for (size_t i = 0; !rc && i < count; i++) {
+        module_moment m = {.time_raw = j->clock.base_raw, .item = (uint32_t)i, .verb = EA_MODULE_DC_START};
+        if (items[i].load) {
+            m.verb = EA_MODULE_LOAD;
+            rc = module_time(j, relog, items[i].line, items[i].load, &m.time_raw);
+        }
+        j->moments[j->moment_count++] = m;
+        if (rc || !items[i].unload)
+            continue;
+        module_moment gone = {.item = (uint32_t)i, .verb = EA_MODULE_UNLOAD};
+        rc = module_time(j, relog, items[i].line, items[i].unload, &gone.time_raw);
+        if (!rc && gone.time_raw < m.time_raw)
+            rc = ea_fail(&j->err, EA_EUSAGE, "%s, line %zu: it is unloaded before it is loaded", j->o->modules,
+                         items[i].line);
+        j->moments[j->moment_count++] = gone;
+    }
+    if (!rc && j->moment_count)
+        qsort(j->moments, j->moment_count, sizeof *j->moments, by_moment);
+    return rc;
+}
+
+/* Writes what happens to listed modules up to a time. */
+static int inject_modules(relog_job *j, const ea_relog *relog, int64_t to_raw) {
+    size_t count;
+    const ea_listed_module *items = ea_module_list_items(j->modules, &count);
+    int rc = j->moments ? 0 : make_moments(j, relog);
+    for (; !rc && j->moment_next < j->moment_count; j->moment_next++) {
+        const module_moment *m = &j->moments[j->moment_next];
+        if (m->time_raw > to_raw)
+            break;
+        const ea_module_place place = module_place(j, (enum ea_module_verb)m->verb, m->time_raw);
+        rc = ea_module_records(&items[m->item].m, &place, take_injected, j, &j->err);
+        j->injected += !rc;
+    }
+    return rc;
+}
+
+/* Writes the ids of an Image event that has none, immediately before it. */
+static int add_ids(relog_job *j, const ea_record *r, const ea_class *c) {
+    uint64_t base = 0, size = 0, pid = 0, timestamp = 0;
+    int is_id = ea_guid_equal(&r->provider, &IMAGE_ID_PROVIDER);
+    if (is_id && ea_event_u64(c, r, "ImageBase", &base)) {
+        j->id_raw = r->time_raw;
+        j->id_base = base;
+    }
+    if (is_id || !ea_guid_equal(&r->provider, &IMAGE_PROVIDER) ||
+        !((r->opcode >= EA_MODULE_UNLOAD && r->opcode <= EA_MODULE_DC_END) || r->opcode == EA_MODULE_LOAD))
+        return 0;
+    ea_text_clear(&j->path);
+    if (!ea_event_u64(c, r, "ImageBase", &base) || !ea_event_u64(c, r, "ImageSize", &size) ||
+        !ea_event_u64(c, r, "ProcessId", &pid) || !ea_event_text(c, r, "FileName", &j->path) ||
+        (j->id_raw == r->time_raw && j->id_base == base))
+        return 0;
+    (void)ea_event_u64(c, r, "TimeDateStamp", &timestamp);
+    const ea_pe_facts *facts =
+        ea_image_files_find(j->images, j->path.data ? j->path.data : "", j->path.len_bytes, size, (uint32_t)timestamp);
+    if (!facts) {
+        j->ids_missing++;
+        return 0;
+    }
+    const ea_module m = {.pid = (uint32_t)pid,
+                         .base = base,
+                         .size_bytes = size,
+                         .timestamp = facts->timestamp,
+                         .path = "",
+                         .has_pdb = facts->has_pdb,
+                         .pdb_guid = facts->pdb_guid,
+                         .pdb_age = facts->pdb_age,
+                         .pdb_path = facts->pdb_path,
+                         .original_name = facts->original_name};
+    ea_module_place place = module_place(j, (enum ea_module_verb)r->opcode, r->time_raw);
+    place.cpu = r->cpu;
+    place.tid = r->tid;
+    place.pointer_size = r->pointer_size;
+    j->ids_added++;
+    return ea_module_ids(&m, &place, take_injected, j, &j->err);
+}
+
+static int relog_inject(relog_job *j, const ea_relog *relog, const ea_record *r) {
+    int rc = j->modules ? inject_modules(j, relog, r->time_raw) : 0;
+    return !rc && j->images ? add_ids(j, r, ea_registry_find(j->registry, r)) : rc;
+}
+
 static int relog_chosen_event(relog_job *j, ea_relog *relog, const ea_record *r) {
     int rc = !j->cuts || j->parts[0].cut ? 0 : relog_make_cuts(j, relog);
+    if (!rc && (j->modules || j->images))
+        rc = relog_inject(j, relog, r);
     if (rc)
         return rc;
     const ea_class *c = relog_class(j, r);
@@ -301,8 +474,9 @@ static int relog_event(ea_relog *relog, const ea_relog_input *input, const ea_re
 
 static int relog_end(ea_relog *relog, void *arg) {
     relog_job *j = arg;
-    (void)relog;
     int rc = j->has_chooser ? ea_class_chooser_check(&j->chooser, &j->err) : 0;
+    if (!rc && j->modules)
+        rc = inject_modules(j, relog, INT64_MAX);
     for (size_t i = 0; !rc && i < j->part_count; i++)
         rc = j->parts[i].cut ? ea_cut_finish(j->parts[i].cut) : 0;
     return !rc && j->rewrite ? ea_rewrite_check(j->rewrite, &j->err) : rc;
@@ -388,6 +562,14 @@ static void put_changes(ea_text *t, const relog_job *j, const relog_sums *sums) 
     const ea_cut_counts added = count_added(j);
     if (j->o->json ? j->cuts : sums->added > 0)
         put_added(t, j->o, &added);
+    if (j->modules)
+        ea_text_printf(t, j->o->json ? ",\"injected\":%" PRIu64 : "loads and unloads of listed modules: %" PRIu64 "\n",
+                       j->injected);
+    if (j->images)
+        ea_text_printf(t,
+                       j->o->json ? ",\"image_ids\":{\"added\":%" PRIu64 ",\"missing\":%" PRIu64 "}"
+                                  : "image ids: of %" PRIu64 " image events added; no file for %" PRIu64 "\n",
+                       j->ids_added, j->ids_missing);
     if (j->rewrite)
         put_set(t, j->o, ea_rewrite_count(j->rewrite));
     if (j->redact)
@@ -770,6 +952,18 @@ static int plan_parts(relog_job *j, char **paths, int path_count) {
     return name_parts(j);
 }
 
+static int open_modules(relog_job *j) {
+    enum { LIST_MAX_BYTES = 1 << 28 };
+
+    char *text = NULL;
+    size_t len_bytes;
+    int rc = ea_path_read_all(j->o->modules, LIST_MAX_BYTES, &text, &len_bytes, &j->err);
+    if (!rc)
+        rc = ea_module_list_read(&j->modules, j->o->modules, text, len_bytes, &j->err);
+    free(text);
+    return rc;
+}
+
 static int open_relog_job(relog_job *j, char **paths, int path_count) {
     const options *o = j->o;
     if (o->tree && !o->processes.count)
@@ -784,13 +978,17 @@ static int open_relog_job(relog_job *j, char **paths, int path_count) {
         return ea_fail(&j->err, EA_EUSAGE, "%s goes with --redact", o->key ? "--key" : "--dry-run");
     if (o->shift && o->start_at)
         return ea_fail(&j->err, EA_EUSAGE, "--shift and --start-at exclude each other: give one of them");
-    if (!j->cuts && !o->redact && !o->sets.count && !o->clock)
+    if (!j->cuts && !o->redact && !o->sets.count && !o->clock && !o->modules && !o->image_ids)
         return 0;
     if (o->clock && !(j->payload = malloc(UINT16_MAX)))
         return ea_fail(&j->err, EA_ENOMEM, "relog");
     int rc = open_selection(j, paths, path_count);
-    if (!rc && j->cuts)
+    if (!rc)
         rc = o->split ? plan_parts(j, paths, path_count) : make_parts(j, NULL, 0);
+    if (!rc && o->modules)
+        rc = open_modules(j);
+    if (!rc && o->image_ids)
+        rc = ea_image_files_open(&j->images, o->image_ids, &j->err);
     if (!rc && o->redact)
         rc = open_redact(j);
     if (rc)
@@ -820,6 +1018,10 @@ static void close_relog_job(relog_job *j) {
     free(j->part_names);
     free(j->clocks);
     free(j->payload);
+    free(j->moments);
+    ea_module_list_destroy(j->modules);
+    ea_image_files_close(j->images);
+    ea_text_deinit(&j->path);
     ea_rewrite_destroy(j->rewrite);
     ea_redact_destroy(j->redact);
     ea_process_choice_destroy(j->processes);
@@ -853,6 +1055,7 @@ static int relog_run(const void *arg, int operand_count, char **operands) {
     relog_job job = {
         .o = arg, .shows_progress = ea_is_terminal(stderr), .begin_utc_ns = INT64_MIN, .end_utc_ns = INT64_MIN};
     (void)ea_stop_flag();
+    ea_text_init(&job.path);
     job.clocks = calloc((size_t)operand_count, sizeof *job.clocks);
     int rc = job.clocks ? open_relog_job(&job, operands, operand_count) : ea_fail(&job.err, EA_ENOMEM, "relog");
     if (!rc)
@@ -900,6 +1103,18 @@ static const ea_option OPTIONS[] = {
      .type = EA_OPT_STRING,
      .offset = offsetof(options, to),
      .help = "only events before this time; likewise"},
+    {.name = "modules",
+     .argument = "FILE",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, modules),
+     .help = "add these modules, as image events with their ids: TSV with a first line of column names, or JSON lines, "
+             "with pid, base, size, path and, as known, load, unload, guid, age, pdb, timestamp, checksum, "
+             "default_base, name"},
+    {.name = "image-ids",
+     .argument = "FOLDER",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, image_ids),
+     .help = "add to image events without ids those of image files in this folder"},
     {.name = "clock",
      .argument = "HOW",
      .type = EA_OPT_CHOICE,
@@ -1009,7 +1224,8 @@ const ea_command ea_cmd_relog = {
         "The summary counts events without header events; written = read - dropped + added, or there is no output.\n"
         "JSON keys: output, bytes, inputs, headers, read, dropped, added, written, damaged, events_lost, "
         "buffers_lost,\n"
-        "parts (with --split: output, written, bytes of each), added_kinds (of a cut), set (with --set), redacted "
+        "parts (with --split: output, written, bytes of each), added_kinds (of a cut), injected (with --modules), "
+        "image_ids (with --image-ids), set (with --set), redacted "
         "(with --redact).\n"
         "Exit codes: 0 written, 1 failed, 2 usage, 3 not a trace.",
     .options = OPTIONS,
