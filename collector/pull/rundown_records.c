@@ -14,6 +14,7 @@ enum {
     OP_DC_START = 3,
     OP_SET_NAME = 72,
     OP_ID_INFO = 0,
+    OP_ID_NONE = 32, /* the image has no PDB */
     OP_ID_RSDS = 36,
     OP_FILE_RUNDOWN = 36,
     OP_KCB_RUNDOWN = 24,
@@ -37,6 +38,7 @@ static const record_kind OLD_THREAD = {EA_PROVIDER_THREAD, OP_DC_START, 2, 5}; /
 static const record_kind THREAD_NAME = {EA_PROVIDER_THREAD, OP_SET_NAME, 2, 5};
 static const record_kind IMAGE = {EA_PROVIDER_IMAGE, OP_DC_START, 2, 0x14};
 static const record_kind ID_INFO = {EA_PROVIDER_IMAGE_ID, OP_ID_INFO, 2, 0};
+static const record_kind ID_NONE = {EA_PROVIDER_IMAGE_ID, OP_ID_NONE, 2, 0};
 static const record_kind ID_RSDS = {EA_PROVIDER_IMAGE_ID, OP_ID_RSDS, 2, 0};
 static const record_kind FILE_NAME = {EA_PROVIDER_FILE_IO, OP_FILE_RUNDOWN, 2, 4};
 static const record_kind KEY_NAME = {EA_PROVIDER_REGISTRY, OP_KCB_RUNDOWN, 2, 9};
@@ -287,13 +289,14 @@ static int put_ids(ec_rundown_records *w, const ea_module *m, ea_err *err) {
     set_number(w, "TimeDateStamp", m->timestamp);
     set_text(w, "OriginalFileName", m->original_name);
     rc = finish_record(w, err);
-    if (rc || !m->has_pdb)
-        return rc;
-    rc = begin_record(w, &ID_RSDS, m->pid, UINT32_MAX, err);
+    if (!rc)
+        rc = begin_record(w, m->has_pdb ? &ID_RSDS : &ID_NONE, m->pid, UINT32_MAX, err);
     if (rc)
         return rc;
     set_number(w, "ImageBase", m->base);
     set_number(w, "ProcessId", m->pid);
+    if (!m->has_pdb)
+        return finish_record(w, err);
     set_number(w, "Age", m->pdb_age);
     set_text(w, "PdbFileName", m->pdb_path);
     ea_event_value *guid = value_of(w, "GuidSig");

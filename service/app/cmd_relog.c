@@ -263,26 +263,22 @@ static const ea_class *relog_class(relog_job *j, const ea_record *r) {
 /* Gives an event to the parts. */
 static int relog_take(relog_job *j, ea_relog *relog, const ea_record *r, const ea_class *c, int wanted) {
     ea_record changed;
-    int is_changed = 0, is_written = 1;
+    int is_kept = 0;
     if (!j->o->split)
         return ea_cut_take(j->parts[0].cut, r, c, wanted, &j->err);
     for (size_t i = 0; i < j->part_count; i++) {
         int rc = ea_cut_take(j->parts[i].cut, r, c, wanted, &j->err);
-        if (rc < 0)
-            return rc;
         if (rc == EA_RELOG_DROP)
             continue;
-        if (!is_changed)
-            is_written = relog_change(j, r, c, &changed);
-        if (is_written < 0)
-            return is_written;
-        j->kept += !is_changed && is_written;
-        is_changed = 1;
-        rc = is_written && !j->o->dry_run ? ea_relog_emit(relog, j->parts[i].output, (const ea_relog_event *)&changed)
-                                          : 0;
-        if (rc)
+        if (rc == EA_RELOG_KEEP)
+            rc = relog_change(j, r, c, &changed);
+        is_kept |= rc > 0;
+        if (rc > 0 && !j->o->dry_run)
+            rc = ea_relog_emit(relog, j->parts[i].output, (const ea_relog_event *)&changed);
+        if (rc < 0)
             return rc;
     }
+    j->kept += (uint64_t)is_kept;
     return EA_RELOG_DROP;
 }
 
@@ -475,6 +471,8 @@ static int relog_event(ea_relog *relog, const ea_relog_input *input, const ea_re
 static int relog_end(ea_relog *relog, void *arg) {
     relog_job *j = arg;
     int rc = j->has_chooser ? ea_class_chooser_check(&j->chooser, &j->err) : 0;
+    if (!rc && j->modules && j->cuts && !j->parts[0].cut) /* the traces have no event */
+        rc = relog_make_cuts(j, relog);
     if (!rc && j->modules)
         rc = inject_modules(j, relog, INT64_MAX);
     for (size_t i = 0; !rc && i < j->part_count; i++)

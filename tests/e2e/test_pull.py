@@ -11,6 +11,7 @@ import re
 import subprocess
 
 import harness
+import image_rules
 import naive_etl
 import test_relog_cut as cut
 
@@ -86,6 +87,7 @@ def check_windows(env, checks, store, host, path, milliseconds, what):
         after_it = naive_etl.parse(out)
         checks.equal((after_it["warnings"], after_it["bad"], after_it["compression"]), ([], [], 3), f"{this}: a naive reader")
         checks.equal(after_it["events"], said["written"] + 1, f"{this}: events, by a naive reader")
+        checks.equal(image_rules.check(out).broken[:2], [], f"{this}: rules of image events")
 
 
 def after(time, ticks):
