@@ -2,8 +2,8 @@
 """Whether a trace describes its modules as Windows' merging tools do, so that WPA and PerfView find their PDBs. It shares no code with the
 program under test: a naive reader of .etl files, and these rules, each measured on traces that Windows merged.
 
-- The ids of a module are ImageID/Info and then what names the PDB (DbgID_RSDS, or None and others), and an ImageID/FileVersion may stand before them.
-- They stand immediately before the Image event that they are of: same processor, same time, same base, same process.
+- The ids of a module are ImageID/Info and then what names the PDB (DbgID_RSDS, or None and others), and an ImageID/FileVersion may come before them.
+- They come immediately before the Image event that they are of: same processor, same time, same base, same process.
 - Their header names the process that their payload names, they have FULL headers and version 2.
 - Paths of Image events are NT paths.
 
@@ -135,7 +135,7 @@ class Checker:
         elif record.kind == IMAGE:
             self.take_image(record)
         elif self.pending:
-            self.wrong(record, f"it stands between the ids of base {self.pending[0][1]:x} and their Image event")
+            self.wrong(record, f"it is between the ids of base {self.pending[0][1]:x} and their Image event")
             self.pending = []
 
 

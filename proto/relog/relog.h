@@ -153,8 +153,8 @@ int ea_relog_add_output(ea_relog *relog, const char *path, const ea_relog_output
  * machine). The times of its events become ticks of the first one's clock, by way of UTC. Times in payloads stay. */
 void ea_relog_convert_clocks(ea_relog *relog);
 
-/* In on_begin: in this output all happens so much later (negative: earlier; a multiple of 100 ns). Its header event,
- * which is made anew, says so; ticks change only of a clock that is the system time. */
+/* In on_begin: in this output all happens so much later (negative: earlier; a multiple of 100 ns). Its header event
+ * is made anew with these times; ticks change only of a clock that is the system time. */
 int ea_relog_shift(ea_relog *relog, unsigned output, int64_t shift_ns);
 
 /* Reads the inputs and writes the outputs, once. Each output is synced and renamed only after all of them are written

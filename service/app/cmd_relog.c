@@ -158,7 +158,7 @@ static int relog_begin(ea_relog *relog, const ea_relog_input *input, const ea_re
     if (j->begin_utc_ns == INT64_MIN || input->begin_utc_ns < j->begin_utc_ns)
         j->begin_utc_ns = input->begin_utc_ns;
     j->end_utc_ns = end > j->end_utc_ns ? end : j->end_utc_ns;
-    if (relog != j->relog || header->input) /* a run before the one that writes, or it has begun */
+    if (relog != j->relog || header->input) /* a run before that of the outputs, or it has begun */
         return 0;
     int rc = j->o->dry_run ? 0 : relog_shift(j, relog);
     return !rc && j->rewrite ? ea_rewrite_begin(j->rewrite, &j->clock, &j->err) : rc;
