@@ -20,7 +20,7 @@ TURNS = (1, 5, 8)
 COUNTS = ("cpus", "ptr", "perf_freq", "clock", "start", "headers", "ext", "kernel", "classic", "providers", "manifests", "tl_items",
           "channel11", "evflags", "pmc", "pebs", "messages")
 HISTORY_KEYS = ("pid", "ppid", "session", "name", "command_line", "sid", "unique_key", "directory_table_base", "package", "application")
-MODULE_KEYS = ("base", "size", "path", "pdb", "pdb_guid", "pdb_age", "timestamp", "checksum", "default_base")
+MODULE_KEYS = ("base", "size", "path", "original_name", "pdb", "timestamp", "checksum", "default_base")
 
 
 def pull(env, store, host, out, *words, check=True):
@@ -87,7 +87,7 @@ def check_windows(env, checks, store, host, path, milliseconds, what):
         after_it = naive_etl.parse(out)
         checks.equal((after_it["warnings"], after_it["bad"], after_it["compression"]), ([], [], 3), f"{this}: a naive reader")
         checks.equal(after_it["events"], said["written"] + 1, f"{this}: events, by a naive reader")
-        checks.equal(image_rules.check(out).broken[:2], [], f"{this}: rules of image events")
+        checks.equal(image_rules.without_generated(image_rules.check(out).broken)[:2], [], f"{this}: rules of image events")
 
 
 def after(time, ticks):

@@ -12,9 +12,10 @@ import image_rules
 import naive_etl
 import traces
 
-MERGED = ("clr-kernel-win8-x64", "clr-32bit", "tracelogging-win11-20cpu", "diagsession-four-files")  # by Windows' own tools
+MERGED = {"clr-kernel-win8-x64": 3590, "tracelogging-win11-20cpu": 23402, "diagsession-four-files": 15423}  # by Windows' own tools: Image events with ids
 BASE, SIZE, PLUGIN = 0x7FF000000000, 0x20000, "\\Device\\HarddiskVolume3\\Plugins\\größe.plug"
 PDB = uuid.UUID("01020304-0506-0708-090a-0b0c0d0e0f10")
+SECOND = 10_000_000  # ticks
 COLUMNS = ("load", "unload", "pid", "base", "size", "path", "guid", "age", "pdb", "timestamp", "checksum", "name")
 
 
@@ -33,9 +34,9 @@ def relog(env, path, out, *words):
     return json.loads(env.run([env.agent, "relog", path, "-o", out, "--json", *words]).stdout)
 
 
-def judge(checks, path, what):
-    found = image_rules.check(path)
-    checks.equal(found.broken[:3], [], f"{what}: rules of image events")
+def judge(checks, what, *paths):
+    found = image_rules.check(*paths)
+    checks.equal(image_rules.without_generated(found.broken)[:3], [], f"{what}: rules of image events")
     return found
 
 
@@ -48,8 +49,12 @@ def write_lists(env, rows):
 
 def check_list(env, checks, path):
     out, again, cut = env.folder / "out.etl", env.folder / "again.etl", env.folder / "cut.etl"
-    before = judge(checks, path, "the generated trace")
-    pids = [event["fields"]["ProcessId"] for event in dump(env, path, "--class", "Process/DCStart") if event["fields"]["ProcessId"] > 4]
+    before = judge(checks, "the generated trace", path)
+    process_of = {event["fields"]["TThreadId"]: event["fields"]["ProcessId"] for event in dump(env, path, "--class", "Thread/DCStart")}
+    samples = dump(env, path, "--class", "PerfInfo/SampleProf")
+    middle = range(samples[0]["clock"] + SECOND // 10, samples[0]["clock"] + SECOND // 5)
+    busy = collections.Counter(process_of.get(event["fields"]["ThreadId"], 0) for event in samples if event["clock"] in middle)
+    pids = [pid for pid, _ in busy.most_common() if pid > 4]
     owner = pids[0]
     rows = [{"load": "start+100ms", "unload": "start+200ms", "pid": owner, "base": hex(BASE), "size": SIZE, "path": PLUGIN, "guid": f"{{{PDB}}}", "age": 3,
              "pdb": "c:\\build\\größe.pdb", "timestamp": 77, "checksum": 5, "name": "GRÖSSE.PLUG"},
@@ -59,7 +64,7 @@ def check_list(env, checks, path):
     checks.equal((said["injected"], said["added"], said["written"]), (3, 9, said["read"] + 9), "the summary")
     relog(env, path, again, "--modules", lines)
     checks.that(out.read_bytes() == again.read_bytes(), "JSON lines are another list than TSV")
-    found = judge(checks, out, "with modules")
+    found = judge(checks, "with modules", out)
     checks.equal((found.images, found.with_ids), (before.images + 3, before.with_ids + 3), "Image events, those with ids")
     checks.equal(naive_etl.parse(out)["warnings"], [], "a naive reader")
     mine = [event for event in dump(env, out, "--class", "Image/*", "--class", "ImageID/*") if event["fields"].get("ImageBase") in (hex(BASE), hex(BASE + SIZE))]
@@ -72,16 +77,16 @@ def check_list(env, checks, path):
     for at, wanted in (("+50ms", 0), ("+150ms", 1), ("+250ms", 0)):
         modules = json.loads(env.run([env.collector, "modules", "--json", "--at", at, "--pid", owner, out]).stdout)["modules"]
         mine = [m for m in modules if m["path"] == PLUGIN]
-        checks.equal([(m["pdb"], m["pdb_guid"], m["pdb_age"]) for m in mine], [("c:\\build\\größe.pdb", str(PDB), 3)] * wanted, f"modules at {at}")
+        checks.equal([m["pdb"] for m in mine], [{"guid": str(PDB), "age": 3, "path": "c:\\build\\größe.pdb"}] * wanted, f"modules at {at}")
     # samples inside of it have its name, and without the list they have none
-    rule = f"PerfInfo/SampleProf: InstructionPointer = {BASE + 0x1234}"
+    rule, classes = f"PerfInfo/SampleProf: InstructionPointer = {BASE + 0x1234}", ("PerfInfo/SampleProf", "Thread/*", "Process/*", "Image/*", "ImageID/*")
     for words, wanted in ((("--modules", tsv), True), ((), False)):
-        relog(env, path, again, "--set", rule, *words)
+        relog(env, path, again, "--bare", "--set", rule, *words, *(word for name in classes for word in ("--class", name)))
         samples = env.run([env.collector, "profile", "--weight", "samples", "--format", "folded", again]).stdout
         checks.equal("größe.plug" in samples, wanted, f"{words}: the module in a profile")
     # a cut while it is loaded begins with its rundown
     relog(env, path, cut, "--from", "start+150ms", "--modules", tsv)
-    judge(checks, cut, "a cut")
+    judge(checks, "a cut", cut)
     events = [(event["name"], event["fields"]["FileName"]) for event in dump(env, cut, "--class", "Image/*") if event["fields"].get("ImageBase") == hex(BASE)]
     checks.equal(events, [("Image/DCStart", PLUGIN), ("Image/UnLoad", PLUGIN)], "events of the module in a cut")
     relog(env, path, cut, "--from", "start+120ms", "--to", "start+180ms", "--split", "30ms", "--modules", tsv)
@@ -120,7 +125,7 @@ def check_ids(env, checks):
     bare = make(env, "bare", 100, "base: office\nsession: {image_ids: no}\n")
     out, folder = env.folder / "ids.etl", env.folder / "images"
     events = [event["fields"] for event in dump(env, bare, "--class", "Image/*") if "FileName" in event["fields"]]
-    checks.equal(sum(judge(checks, bare, "without ids").ids.values()), 0, "ids of the trace without")
+    checks.equal(sum(judge(checks, "without ids", bare).ids.values()), 0, "ids of the trace without")
     (folder / "deep").mkdir(parents=True)
     count, wanted = collections.Counter((f["FileName"].split("\\")[-1].lower(), f["TimeDateStamp"], f["ImageSize"]) for f in events), 0
     for number, ((name, stamp, size), n) in enumerate(count.most_common(4)):
@@ -133,7 +138,7 @@ def check_ids(env, checks):
     (folder / "ntdll.dll").write_bytes(b"no image")
     said = relog(env, bare, out, "--image-ids", folder)
     checks.equal(said["image_ids"], {"added": wanted, "missing": len(events) - wanted}, "the summary")
-    found = judge(checks, out, "with ids")
+    found = judge(checks, "with ids", out)
     checks.equal((found.with_ids, found.ids[36], found.images), (wanted, wanted, len(events)), "Image events with ids")
     pdbs = {(event["fields"]["PdbFileName"], event["fields"]["Age"]) for event in dump(env, out, "--class", "ImageID/DbgID_RSDS")}
     checks.equal(pdbs, {("found.pdb", 7)}, "PDBs")
@@ -145,14 +150,15 @@ def check_real(env, checks):
     """Traces that Windows merged follow the rules, before and after they are relogged."""
     if not checks.real("the rules of image events hold in traces that Windows merged"):
         return
-    for name in MERGED:
-        for path in traces.paths(name, env.build):
-            before = judge(checks, path, f"{name}/{path.name}")
-            if name == "clr-kernel-win8-x64":
-                checks.that(before.with_ids > 3000 and before.with_ids == before.images, f"{name}: {before.images} image events, {before.with_ids} with ids")
-            out = env.folder / "relogged.etl"
-            env.run([env.agent, "relog", path, "-o", out])
-            checks.equal(judge(checks, out, f"{name}/{path.name}, relogged"), before, f"{name}/{path.name}: what is found in the relogged trace")
+    for name, least in MERGED.items():
+        paths, out = traces.paths(name, env.build), env.folder / "relogged.etl"
+        before = image_rules.check(*paths)
+        checks.equal(before.broken[:3], [], f"{name}: rules of image events")
+        checks.that(before.with_ids >= least and before.images - before.with_ids < 20, f"{name}: {before.images} image events, {before.with_ids} with ids")
+        if name == "tracelogging-win11-20cpu":  # one of the large ones is enough
+            continue
+        env.run([env.agent, "relog", *paths, "-o", out])
+        checks.equal(image_rules.check(out), before, f"{name}: what is found in the relogged trace")
 
 
 def test(env, checks, arguments):
@@ -162,7 +168,7 @@ def test(env, checks, arguments):
     old = make(env, "old", 100, "base: 32-bit\n")
     tsv, _ = write_lists(env, [{**rows[0], "load": "start+10ms", "unload": "", "base": "0x70000000"}])
     relog(env, old, env.folder / "out.etl", "--modules", tsv)
-    checks.that(judge(checks, env.folder / "out.etl", "32 bits").ids[36] > 0, "32 bits: ids")
+    checks.that(judge(checks, "32 bits", env.folder / "out.etl").ids[36] > 0, "32 bits: ids")
     checks.equal([event["fields"]["FileName"] for event in dump(env, env.folder / "out.etl", "--class", "Image/Load") if event["fields"]["ImageBase"] == "0x70000000"], [PLUGIN], "32 bits")
     check_ids(env, checks)
     check_real(env, checks)

@@ -23,7 +23,7 @@ def relog(env, path, out, *words):
 def change(event):
     """What the rules of the test do to an event."""
     fields = event["fields"]
-    if event["name"] == "Process/Start":
+    if event["name"] == "Process/DCStart":
         fields["CommandLine"] = "a command line that was replaced by a longer one: " * 4
         fields["ParentId"] = fields["ProcessId"] + 4
     elif event["name"] == "PerfInfo/SampleProf":
@@ -35,17 +35,17 @@ def change(event):
 
 def check_values(env, checks, path, whole):
     out = env.folder / "set.etl"
-    rules = ('Process/Start: CommandLine = "' + "a command line that was replaced by a longer one: " * 4 + '"', "Process/Start: ParentId = ProcessId + 4",
+    rules = ('Process/DCStart: CommandLine = "' + "a command line that was replaced by a longer one: " * 4 + '"', "Process/DCStart: ParentId = ProcessId + 4",
              "PerfInfo/SampleProf: tid = ThreadId", "Thread/CSwitch: cpu = 7")
     said = relog(env, path, out, *(word for rule in rules for word in ("--set", rule)))
     count = collections.Counter(event["name"] for event in whole)
-    checks.that(count["Process/Start"] and count["PerfInfo/SampleProf"] and count["Thread/CSwitch"], f"events of the trace: {count}")
-    checks.equal(said["set"], {"values": 2 * count["Process/Start"] + count["PerfInfo/SampleProf"] + count["Thread/CSwitch"], "absent": 0}, "the summary")
+    checks.that(count["Process/DCStart"] and count["PerfInfo/SampleProf"] and count["Thread/CSwitch"], f"events of the trace: {count}")
+    checks.equal(said["set"], {"values": 2 * count["Process/DCStart"] + count["PerfInfo/SampleProf"] + count["Thread/CSwitch"], "absent": 0}, "the summary")
     wanted = collections.Counter(key(change(json.loads(json.dumps(event)))) for event in whole)
     got = collections.Counter(key(event) for event in dump(env, out) if event["name"] != "EventTrace/Header")
     checks.that(wanted == got, f"{sum((wanted - got).values())} events are missing: {list(wanted - got)[:1]} {list(got - wanted)[:1]}")
     text = env.run([env.agent, "relog", path, "-o", out, "--set", rules[0]]).stdout
-    checks.that(f"set: {count['Process/Start']} values" in text, f"the summary as text: {text}")
+    checks.that(f"set: {count['Process/DCStart']} values" in text, f"the summary as text: {text}")
     # times: a second later, so that all events of the class come after the others of their time
     said = relog(env, path, out, "--set", "PerfInfo/SampleProf: time = timestamp + 1000000000", "--buffer-size", "4KiB")
     later = [event["clock"] for event in dump(env, out, "--class", "PerfInfo/SampleProf")]
@@ -76,8 +76,8 @@ def test(env, checks, arguments):
     env.run([tracegen, "make", "--preset", "office", "--seed", "26", "--duration-ms", 300, "--out", path])
     check_values(env, checks, path, [event for event in dump(env, path) if event["name"] != "EventTrace/Header"])
     check_cut(env, checks, path)
-    for rule, code in (("Process/Start", 2), ("Process/Start: NoSuch = 5", 1), ("Process/Start: ParentId = NoSuch", 2), ('Process/Start: ParentId = "x"', 2),
-                       ("Process/Start: ParentId = 0x100000000", 1)):
+    for rule, code in (("Process/DCStart", 2), ("Process/DCStart: NoSuch = 5", 1), ("Process/DCStart: ParentId = NoSuch", 2), ('Process/DCStart: ParentId = "x"', 2),
+                       ("Process/DCStart: ParentId = 0x100000000", 1)):
         done = env.run([env.agent, "relog", path, "-o", none, "--set", rule], check=False)
         checks.equal((done.returncode, none.exists(), bool(done.stderr)), (code, False, True), f"--set {rule}: exit code, an output, a message: {done.stderr}")
 
