@@ -117,12 +117,13 @@ static int list_add_module(list_reader *k) {
         rc = list_number(k, COLUMN_checksum, UINT32_MAX, 0, &checksum);
     if (!rc)
         rc = list_number(k, COLUMN_default_base, UINT64_MAX, 0, &x.m.default_base);
-    if (!rc && (!x.m.path || x.m.path[0] != '\\'))
+    const char *name = x.m.path ? strrchr(x.m.path, '\\') : NULL;
+    if (!rc && (!name || x.m.path[0] != '\\'))
         rc = list_wrong(k, "expected an NT path as in \\Device\\HarddiskVolume3\\plug.in, not",
                         x.m.path ? x.m.path : "");
     if (!rc)
         rc = list_pdb(k, &x.m);
-    if (rc)
+    if (rc || !name)
         return rc;
     if (l->count == EA_MODULE_LIST_MAX)
         return ea_fail(k->err, EA_ELIMIT, "%s: at most %d modules", k->name, EA_MODULE_LIST_MAX);
@@ -132,7 +133,7 @@ static int list_add_module(list_reader *k) {
     x.m.timestamp = (uint32_t)timestamp;
     x.m.checksum = (uint32_t)checksum;
     if (!x.m.original_name)
-        x.m.original_name = strrchr(x.m.path, '\\') + 1;
+        x.m.original_name = name + 1;
     l->items[l->count++] = x;
     return 0;
 }

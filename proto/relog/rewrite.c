@@ -146,7 +146,7 @@ int ea_rewrite_create(ea_rewrite **ret, const ea_strings *rules, ea_lang_classes
 void ea_rewrite_destroy(ea_rewrite *x) {
     if (!x)
         return;
-    for (size_t i = 0; i < x->count; i++) {
+    for (size_t i = 0; x->rules && i < x->count; i++) {
         ea_lang_run_destroy(x->rules[i].run);
         ea_lang_program_destroy(x->rules[i].program);
         ea_text_deinit(&x->rules[i].v.text);
@@ -264,7 +264,7 @@ static int rewrite_guid(const rule *k, const ea_class *c, ea_guid *ret, ea_err *
 /* Elements of a text in an array: characters of UTF-16, else bytes (of ANSI: one a character). */
 static uint64_t rewrite_elements(const ea_field *f, const ea_text *t) {
     uint64_t bytes = t->len_bytes, characters = 0, wide = 0;
-    for (size_t i = 0; i < t->len_bytes; i++) {
+    for (size_t i = 0; t->data && i < t->len_bytes; i++) {
         uint8_t b = (uint8_t)t->data[i];
         characters += (b & 0xC0) != 0x80;
         wide += b >= 0xF0; /* two units */
