@@ -262,6 +262,17 @@ static const char *rule_key(const ea_rule_info *info, const char *source) {
     return *info->id ? info->id : *info->title ? info->title : source;
 }
 
+/* The rule's tags as a JSON array in d->json. */
+static int write_tags(ec_detector *d, const ea_rule_info *info, ea_err *err) {
+    ea_text_clear(&d->json);
+    for (uint32_t i = 0; i < info->tag_count; i++) {
+        ea_text_str(&d->json, i ? ", " : "[");
+        ea_text_json_str(&d->json, info->tags[i]);
+    }
+    ea_text_str(&d->json, info->tag_count ? "]" : "[]");
+    return d->json.failed ? ea_fail(err, EA_ENOMEM, "keep detections") : 0;
+}
+
 /* What was found in the batches up to last, and that they are judged, in one transaction. */
 static int keep_range(ec_detector *d, const ec_detections_stream *s, uint64_t last, int is_all, ea_err *err) {
     uint64_t new_count = 0, left_out = 0;
@@ -271,6 +282,8 @@ static int keep_range(ec_detector *d, const ec_detections_stream *s, uint64_t la
         const detector_match *m = &d->matches[i];
         const ea_rule_info *info = ea_rules_info(d->files.rules, m->rule);
         int kept = 0;
+        if ((rc = write_tags(d, info, err)))
+            break;
         snprintf(source, sizeof source, "%s:%" PRIu32, info->file, info->line);
         const ec_detection row = {.batch = m->batch,
                                   .position = m->position,
@@ -282,7 +295,9 @@ static int keep_range(ec_detector *d, const ec_detections_stream *s, uint64_t la
                                   .pid = m->pid,
                                   .has_pid = m->has_pid,
                                   .process = m->process,
-                                  .fields = m->fields};
+                                  .fields = m->fields,
+                                  .tags = d->json.data,
+                                  .text = info->text};
         rc = ec_detections_add(d->kept, s, &row, ea_utc_ns(), &kept, err);
         new_count += kept == 1;
         if (!rc && kept == 2)
