@@ -258,10 +258,6 @@ static int judge_class(ec_detector *d, detector_class *c, const ec_detections_st
     return rc;
 }
 
-static const char *rule_key(const ea_rule_info *info, const char *source) {
-    return *info->id ? info->id : *info->title ? info->title : source;
-}
-
 /* The rule's tags as a JSON array in d->json. */
 static int write_tags(ec_detector *d, const ea_rule_info *info, ea_err *err) {
     ea_text_clear(&d->json);
@@ -287,7 +283,7 @@ static int keep_range(ec_detector *d, const ec_detections_stream *s, uint64_t la
         snprintf(source, sizeof source, "%s:%" PRIu32, info->file, info->line);
         const ec_detection row = {.batch = m->batch,
                                   .position = m->position,
-                                  .rule = rule_key(info, source),
+                                  .rule = ec_rules_key(info, source),
                                   .title = info->title,
                                   .level = info->level,
                                   .source = source,
@@ -308,7 +304,7 @@ static int keep_range(ec_detector *d, const ec_detections_stream *s, uint64_t la
         const ea_rule_info *info = ea_rules_info(d->files.rules, l->rule);
         snprintf(source, sizeof source, "%s:%" PRIu32, info->file, info->line);
         left_out += l->count;
-        rc = ec_detections_leave_out(d->kept, s, l->batch, rule_key(info, source), l->count, err);
+        rc = ec_detections_leave_out(d->kept, s, l->batch, ec_rules_key(info, source), l->count, err);
     }
     if (!rc)
         rc = ec_detections_judged(d->kept, s, last + 1, is_all, err);
