@@ -30,20 +30,26 @@ enum detections_statement {
     STATEMENTS
 };
 
+/* an arrival below the first number that is not judged: begin there again */
+static const char NEXT_SQL[] = "INSERT INTO detections_next VALUES(?1, ?2, ?3, 1, 0, ?4) ON CONFLICT DO UPDATE SET"
+                               " is_late = is_late OR excluded.number < number, number = min(number, excluded.number),"
+                               " is_pending = 1, noticed_utc_ns = excluded.noticed_utc_ns";
+static const char IS_KNOWN_SQL[] =
+    "SELECT 1 FROM detections WHERE host = ?1 AND stream = ?2 AND batch = ?3 AND position = ?4 AND"
+    " rule = ?5";
+static const char ADD_SQL[] =
+    "INSERT INTO detections(host, stream, batch, position, rule, title, level, source, utc_ns, found_utc_ns,"
+    " pid, process, fields, tags, text_id, state, who, comment) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,"
+    " ?10, ?11, ?12, ?13, ?14, (SELECT text_id FROM detections_rules WHERE text = ?15), 'open', '', '')";
+
 static const char *const SQL[STATEMENTS] = {
     [SEEN] = "SELECT segment, offset FROM detections_seen",
     [SET_SEEN] = "INSERT INTO detections_seen VALUES(?1, ?2)",
-    /* an arrival below the first number that is not judged: begin there again */
-    [NEXT] = "INSERT INTO detections_next VALUES(?1, ?2, ?3, 1, 0, ?4) ON CONFLICT DO UPDATE SET"
-             " is_late = is_late OR excluded.number < number, number = min(number, excluded.number),"
-             " is_pending = 1, noticed_utc_ns = excluded.noticed_utc_ns",
-    [IS_KNOWN] = "SELECT 1 FROM detections WHERE host = ?1 AND stream = ?2 AND batch = ?3 AND position = ?4 AND"
-                 " rule = ?5",
+    [NEXT] = NEXT_SQL,
+    [IS_KNOWN] = IS_KNOWN_SQL,
     [COUNT_HOUR] = "SELECT count(*) FROM detections WHERE host = ?1 AND rule = ?2 AND utc_ns >= ?3 AND utc_ns < ?4",
     [ADD_TEXT] = "INSERT OR IGNORE INTO detections_rules(text) VALUES(?1)",
-    [ADD] = "INSERT INTO detections(host, stream, batch, position, rule, title, level, source, utc_ns, found_utc_ns,"
-            " pid, process, fields, tags, text_id, state, who, comment) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,"
-            " ?10, ?11, ?12, ?13, ?14, (SELECT text_id FROM detections_rules WHERE text = ?15), 'open', '', '')",
+    [ADD] = ADD_SQL,
     [HOST_OF] = "SELECT host FROM detections WHERE detection_id = ?1",
     [LEAVE_OUT] = "INSERT OR REPLACE INTO detections_left_out VALUES(?1, ?2, ?3, ?4, ?5)",
     [JUDGED] = "UPDATE detections_next SET number = ?3, is_pending = ?4, is_late = 0 WHERE host = ?1 AND stream = ?2",
