@@ -326,7 +326,7 @@ def relogs(bench):
         made = subprocess.run([bench.program("tests", "tracegen", "tracegen"), "make", "--preset", "firehose", "--duration-ms", "300", "--out", trace], check=True,
                               stdout=subprocess.PIPE, text=True)
         events, cases = int(re.search(r": (\d+) events", made.stdout).group(1)), {
-            "identity": ([], 200, 64), "cut of the middle, with its state": (["--from", "start+100ms", "--to", "start+200ms"], 500, None)}
+            "identity": ([], 200, 64), "cut of all but the first millisecond, with its state": (["--from", "start+1ms"], 500, 64)}
         walks, spent, peaks = [], {name: [] for name in cases}, {name: [] for name in cases}
         for _ in range(bench.runs):
             walks.append(bench.measure("reference", "measure", trace)[0]["walk_ns"])
@@ -337,7 +337,7 @@ def relogs(bench):
                 out.unlink()
         for name, (_, goal_ns, goal_mib) in cases.items():
             rows.append(row(section, f"firehose, {events} events: {name}", spent[name], NS, ("bare walk", walks), ("value", "<=", goal_ns)))
-            rows.append(row(section, f"{name}: its memory", peaks[name], "MiB", goal=("value", "<=", goal_mib) if goal_mib else None))
+            rows.append(row(section, f"{name}: its memory", peaks[name], "MiB", goal=("value", "<=", goal_mib)))
     return rows
 
 
