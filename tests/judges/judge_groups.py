@@ -369,6 +369,8 @@ def other_names(world, name, events):
     pairs = f"(SELECT name, host FROM events WHERE host = '{name}' LIMIT 9)"  # the text is compared with no name
     got = world.sql(f"SELECT count(*) FROM {pairs} AS a, {pairs} AS b WHERE a.name <> b.name AND coalesce(a.host, '{alias}') <> b.host")
     world.same("table events", f"{name}, {alias} beside names", values(got), [(0,)])
+    got = world.sql(f"SELECT count(*) FROM (SELECT host AS h, count(*) AS n FROM events WHERE host = '{name}' GROUP BY host) WHERE h <> '{alias}'")
+    world.same("table events", f"{name}, {alias} where no name is read", values(got), [(1,)])
     for condition in (f"NOT name = '{alias}'", f"name <> '{alias}'", f"(name = '{alias}' OR length(host) = 0)", f"name NOT IN ('{alias}', 'No/1', 'No/2')",
                       f"CASE name WHEN '{alias}' THEN 1 END", f"NOT provider_name = '{one['provider']}'", f"(provider_name = '{one['provider']}' OR length(host) = 0)"):
         if alias not in own:

@@ -44,6 +44,7 @@ typedef struct walk {
     char *text; /* the last String8, malloc'd, and its register; then the record made of it */
     int text_register;
     int constants; /* the address of the program's end, which fills the constants */
+    int read;      /* bits of the columns that the program reads */
 } walk;
 
 static place *names_at(place **places, size_t *capacity, int which) {
@@ -107,9 +108,10 @@ static int find_named(ec_sql *s, const char *text, int which, const ea_class **r
 static int check_text(walk *w, const char *text, int has, ea_err *err) {
     const ea_class *c = NULL;
     char guid[37];
-    int which = has & (CLASS_NAME | UNKNOWN) ? CLASS_NAME : has & PROVIDER ? PROVIDER : OTHER;
+    int is_name = has & CLASS_NAME || (has & UNKNOWN && w->read & CLASS_NAME);
+    int which = is_name ? CLASS_NAME : has & PROVIDER ? PROVIDER : OTHER;
     int rc = which ? find_named(w->sql, text, which, &c, err) : 0;
-    if (rc <= 0)
+    if (rc <= 0 || !c)
         return rc;
     ea_guid_format(&c->provider, guid);
     int has_name = c->provider_name && *c->provider_name;
@@ -172,6 +174,7 @@ static int note_instruction(walk *w, const char *opcode, const int *p, const cha
             !(to = names_at(&w->registers, &w->register_capacity, p[2])))
             return EA_ENOMEM;
         to->has = *opcode == 'V' ? column_has(from->table, p[1]) : UNKNOWN;
+        w->read |= *opcode == 'V' ? from->table ? to->has : CLASS_NAME : 0;
     } else if (names_is_one_of(opcode, COPIES)) {
         if (!names_at(&w->registers, &w->register_capacity, p[0]) ||
             !(to = names_at(&w->registers, &w->register_capacity, p[1])))
