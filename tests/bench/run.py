@@ -150,11 +150,20 @@ def hot_classes(bench):
 
 # ---- the query language ----
 
+FILTER_NS = {"where": 60, "drop": 60, "sample": 150, "limit": 200}  # goals
+
 def language(bench):
     """Programs on context switches, beside loops in C over the same records with the same hash table."""
     series = [bench.measure("lang", "measure") for _ in range(bench.runs)]
     return [row("query language", same[0]["program"], [r["ns"] for r in same], NS, ("loop in C", [r["c_ns"] for r in same]),
                 ("value", "<=", 60 if "count" in same[0]["program"] else 150)) for same in zip(*series)]
+
+
+def filters(bench):
+    """One filter of the configuration each, beside a loop in C that makes the same decisions."""
+    series = [bench.measure("filters", "measure") for _ in range(bench.runs)]
+    return [row("filters", f"{same[0]['filter']}: an event", [r["ns"] for r in same], NS, ("loop in C", [r["c_ns"] for r in same]),
+                ("value", "<=", FILTER_NS[same[0]["filter"]])) for same in zip(*series)]
 
 
 # ---- Windows' callback ----
@@ -341,8 +350,8 @@ def relogs(bench):
     return rows
 
 
-SECTIONS = {"stages": stages, "hot": hot_classes, "lang": language, "callback": callback, "scan": store_scan, "stacks": stacks, "chain": whole_chain, "beside": ingest_beside,
-            "generator": generator, "relog": relogs}
+SECTIONS = {"stages": stages, "hot": hot_classes, "lang": language, "filters": filters, "callback": callback, "scan": store_scan, "stacks": stacks, "chain": whole_chain,
+            "beside": ingest_beside, "generator": generator, "relog": relogs}
 
 
 def show(rows):
