@@ -579,6 +579,8 @@ int ec_grouping_run(ec_grouping **ret, ec_archive *archive, const ec_table_schem
     if (!rc)
         rc = ec_scan_open(&g->scan, archive, shape, options->annotator, options->conditions, options->condition_count,
                           err);
+    if (!rc)
+        ec_scan_set_filter(g->scan, options->filter);
     g->interner.scan = g->scan;
     while (!rc && (rc = ec_scan_next(g->scan, &block, err)) == 1)
         rc = grouping_add_block(g, block, err);
@@ -589,6 +591,7 @@ int ec_grouping_run(ec_grouping **ret, ec_archive *archive, const ec_table_schem
     g->options.keys = NULL;
     g->options.values = NULL;
     g->options.conditions = NULL;
+    g->options.filter = NULL;
     if (rc) {
         ec_grouping_destroy(g);
         return rc;

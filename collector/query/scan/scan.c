@@ -341,6 +341,10 @@ int ec_scan_open(ec_scan **ret, ec_archive *archive, const ec_table_schema *shap
     return 0;
 }
 
+void ec_scan_set_filter(ec_scan *s, const ec_row_filter *filter) {
+    s->rows = filter ? *filter : (ec_row_filter){0};
+}
+
 void ec_scan_close(ec_scan *s) {
     if (!s)
         return;
@@ -442,7 +446,7 @@ static int scan_next_batch(ec_scan *s, ea_err *err) {
         for (size_t k = 0; k < s->condition_count; k++)
             if (s->shape->columns[s->conditions[k].column].common == EC_BATCH)
                 wanted &= passes_number(&s->conditions[k], (int64_t)s->found.row.number);
-        if (!wanted)
+        if (!wanted || (s->rows.wants && !s->rows.wants(s->rows.arg, &s->found.row)))
             continue;
         if (!ec_archive_goes_on(s->archive))
             return ea_fail(err, EA_ECANCELED, "scan a store");
@@ -766,11 +770,12 @@ static int next_group(ec_scan *s, ea_err *err) {
             rc = ea_batch_group_rows(s->view, b->group, &b->rows, err);
         if (!rc)
             rc = select_rows(s, err);
+        if (!rc && b->selected_count && s->rows.keep)
+            rc = s->rows.keep(s->rows.arg, s, b, s->selected, &b->selected_count, err);
         if (rc)
             return rc;
-        if (b->selected_count) {
+        if (b->selected_count)
             return 1;
-        }
     }
     return 0;
 }

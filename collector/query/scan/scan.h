@@ -69,11 +69,24 @@ typedef struct ec_annotator {
     void *arg;
 } ec_annotator;
 
+/* More than conditions say. arg: of both. */
+typedef struct ec_row_filter {
+    /* Whether a batch is to be read; called once a batch that the index and the conditions let through, in the order of
+     * the scan. NULL: all are. */
+    int (*wants)(void *arg, const ec_batch_row *batch);
+    /* Keeps some of the events that the conditions let through: indexes as ec_block's selected, in their order. NULL:
+     * all are kept. An error for which ec_is_damage holds leaves the group out. */
+    int (*keep)(void *arg, ec_scan *s, const ec_block *b, uint32_t *selected, uint32_t *count, ea_err *err);
+    void *arg;
+} ec_row_filter;
+
 /* Begins a scan. archive, shape: borrowed until close; annotator: copied, NULL: no event has a stack, nor names of
  * counters; conditions are copied, their texts are not. A shape without a set gives all events (no keyframes). */
 EA_MUST_CHECK int ec_scan_open(ec_scan **ret, ec_archive *archive, const ec_table_schema *shape,
                                const ec_annotator *annotator, const ec_condition *conditions, size_t condition_count,
                                ea_err *err);
+/* Sets the filter, before the first block. filter: copied; NULL: none. */
+void ec_scan_set_filter(ec_scan *s, const ec_row_filter *filter);
 /* The next block with at least one event: 1 and *ret (borrowed until the next call), 0 at the end. Batches that cannot
  * be read are skipped and reported to the archive (ec_archive_damaged). */
 EA_MUST_CHECK int ec_scan_next(ec_scan *s, const ec_block **ret, ea_err *err);

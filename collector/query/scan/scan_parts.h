@@ -32,6 +32,7 @@ struct ec_scan {
     uint32_t *pids;
     size_t pid_count;
     int has_pids;
+    ec_row_filter rows;
     ec_find_filter filter;
     ec_find *find;
     size_t next_stream;

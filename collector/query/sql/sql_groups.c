@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MEMORY_PARTS = 4, MEMORY_DEFAULT = 256 << 20 };
+enum { MEMORY_PARTS = 4, MEMORY_DEFAULT = 256 << 20, SHOWN_BYTES = 100 };
 
 #define EXACT_IN_DOUBLES (UINT64_C(1) << 53)
 
@@ -34,6 +34,7 @@ void ec_sql_groups_destroy(void *groups) {
     if (!g)
         return;
     ec_table_schema_deinit(&g->shape);
+    ec_filter_deinit(&g->filter);
     free(g->name);
     free(g->table);
     free(g);
@@ -170,10 +171,16 @@ static int plain_begin(cursor *c, const ec_condition *conditions, size_t count) 
     }
     ea_text_str(&sql, " FROM ");
     ec_sql_add_name(&sql, g->table);
+    if (g->filter.alias) {
+        ea_text_str(&sql, " AS ");
+        ec_sql_add_name(&sql, g->filter.alias);
+    }
     for (size_t i = 0; i < count; i++) {
         ea_text_str(&sql, i ? " AND " : " WHERE ");
         put_condition(&sql, g, &conditions[i]);
     }
+    for (size_t i = 0; i < g->filter.root_count; i++)
+        ea_text_printf(&sql, "%s(%s)", i || count ? " AND " : " WHERE ", g->filter.texts[i]);
     for (size_t i = 0; !g->is_partial && i < g->key_count; i++)
         ea_text_printf(&sql, "%s%zu", i ? "," : " GROUP BY ", i + 1);
     for (size_t i = 0; !g->is_partial && i < g->key_count; i++)
@@ -317,19 +324,26 @@ static int groups_filter(sqlite3_vtab_cursor *base, int number, const char *plan
     }
     if (rc)
         return ec_sql_fail(base->pVtab, &err);
-    rc = ec_grouping_run(&c->grouping, g->sql->archive, &g->shape,
-                         &(ec_grouping_options){.annotator = &g->sql->annotator,
-                                                .conditions = conditions,
-                                                .condition_count = (size_t)argc,
-                                                .keys = g->keys,
-                                                .key_count = g->key_count,
-                                                .values = g->values,
-                                                .value_count = g->value_count,
-                                                .is_unordered = g->is_partial,
-                                                .limit_bytes = g->sql->options.sort_bytes
-                                                                   ? MEMORY_PARTS * g->sql->options.sort_bytes
-                                                                   : MEMORY_DEFAULT},
-                         &err);
+    ec_filter_run *filter = NULL;
+    if (g->filter.root_count)
+        rc = ec_filter_open(&filter, &g->filter, g->sql->db, &g->shape, g->table, &err);
+    const ec_row_filter rows = {.keep = ec_filter_keep, .arg = filter};
+    if (!rc)
+        rc = ec_grouping_run(&c->grouping, g->sql->archive, &g->shape,
+                             &(ec_grouping_options){.annotator = &g->sql->annotator,
+                                                    .conditions = conditions,
+                                                    .condition_count = (size_t)argc,
+                                                    .filter = filter ? &rows : NULL,
+                                                    .keys = g->keys,
+                                                    .key_count = g->key_count,
+                                                    .values = g->values,
+                                                    .value_count = g->value_count,
+                                                    .is_unordered = g->is_partial,
+                                                    .limit_bytes = g->sql->options.sort_bytes
+                                                                       ? MEMORY_PARTS * g->sql->options.sort_bytes
+                                                                       : MEMORY_DEFAULT},
+                             &err);
+    ec_filter_close(filter);
     if (rc == EA_ELIMIT || rc == EA_ENOMEM || rc == EA_EUSAGE || (!rc && !is_certain(g, c->grouping))) {
         ec_grouping_destroy(c->grouping);
         c->grouping = NULL;
@@ -429,6 +443,9 @@ static char *make_name(const ec_sql_groups *g) {
         ea_text_str(&name, i ? ", " : g->is_partial ? ", parts by " : " by ");
         groups_put_key(&name, g, i);
     }
+    for (size_t i = 0; i < g->filter.root_count; i++)
+        ea_text_printf(&name, "%s%s", i ? " and " : " if ",
+                       strlen(g->filter.texts[i]) > SHOWN_BYTES ? "..." : g->filter.texts[i]);
     if (!name.failed)
         return name.data;
     ea_text_deinit(&name);
@@ -438,9 +455,11 @@ static char *make_name(const ec_sql_groups *g) {
 int ec_sql_add_groups(ec_sql_groups *g, ea_err *err) {
     sqlite3 *db = g->sql->db;
     g->name = make_name(g);
-    if (!g->name) {
+    int rc = g->name ? ec_filter_add_modules(&g->filter, db, &g->shape, g->sql->groups_added, err)
+                     : ea_fail(err, EA_ENOMEM, "group events");
+    if (rc) {
         ec_sql_groups_destroy(g);
-        return ea_fail(err, EA_ENOMEM, "group events");
+        return rc;
     }
     /* which frees it when this fails, too */
     if (sqlite3_create_module_v2(db, g->name, &MODULE, g, ec_sql_groups_destroy) != SQLITE_OK)

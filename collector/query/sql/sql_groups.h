@@ -4,6 +4,7 @@
 #define EC_QUERY_SQL_SQL_GROUPS_H
 
 #include "collector/query/analysis/group_events.h"
+#include "collector/query/sql/sql_filter.h"
 #include "collector/query/sql/sql_parts.h"
 
 enum {
@@ -46,6 +47,7 @@ typedef struct ec_sql_groups {
     size_t value_count;
     size_t compared[EC_SQL_CONDITIONS_MAX]; /* columns of the shape, one a condition */
     size_t condition_count;
+    ec_filter filter;  /* of what the scan does not know */
     int is_partial;    /* the statement adds rows up: in any order, several may have the same keys */
     size_t kept_count; /* of the conditions that the table keeps, by the last plan */
 } ec_sql_groups;

@@ -62,29 +62,6 @@ static void put_row_column(ec_push *p, ea_text *to, const ec_expr *e) {
     }
 }
 
-/* Comparisons in which a table of events reads the other side in its own way: a text as a time or an address, another
- * name of a class. */
-static int is_read_otherwise(const ec_push *p, const ec_expr *e) {
-    static const char *const COMPARISONS[] = {
-        "=", "==", "<>", "!=", "<", "<=", ">", ">=", "IS", "IN", "NOT IN", "BETWEEN", "NOT BETWEEN", "IS NOT", NULL};
-    int has_text = 0, has_special = 0, has_name = 0;
-    size_t column;
-    if (e->kind != EC_EXPR_OPERATOR)
-        return 0;
-    for (size_t i = 0; i < e->argument_count; i++) {
-        const ec_expr *operand = ec_expr_bare(e->arguments[i]);
-        if (ec_push_column(p, operand, &column)) {
-            const ec_column *c = &p->groups->shape.columns[column];
-            has_special |= c->kind == EC_KIND_TIME || c->kind == EC_KIND_ADDRESS;
-            has_name |= c->common == EC_NAME || c->common == EC_PROVIDER_NAME;
-        } else if (operand->kind != EC_EXPR_NUMBER) {
-            has_text = 1;
-        }
-    }
-    return ec_push_is_listed(e->name, COMPARISONS) ? (has_special && has_text) || has_name
-                                                   : has_special && strchr("LGRMN", *e->name) && has_text;
-}
-
 static void put_row_operands(ec_push *p, ea_text *to, const ec_expr *e) {
     const char *at = e->text;
     for (size_t i = 0; i < e->argument_count; i++) {
@@ -110,7 +87,7 @@ static void put_row(ec_push *p, ea_text *to, const ec_expr *e) {
                (e->is_star || e->is_distinct || e->has_filter || !ec_push_is_listed(e->name, EC_PUSH_SCALARS) ||
                 (ec_push_aggregate(e, &kind) && e->argument_count == 1))) {
         ec_push_refuse(p, "a function");
-    } else if (is_read_otherwise(p, e)) {
+    } else if (ec_push_is_read_otherwise(p, e)) {
         ec_push_refuse(p, "a comparison that the table of events reads in its own way");
     } else {
         put_row_operands(p, to, e);
@@ -301,9 +278,14 @@ void ec_partial_put_where(ec_push *p, const ec_expr *e) {
     ec_push_condition(p, e);
     if (!p->why || p->where.failed)
         return;
-    /* the + keeps SQLite from taking an OR apart, which would count in two scans */
     p->why = NULL;
     g->condition_count = conditions;
+    if (ec_push_filter(p, e)) {
+        if (p->where.data)
+            p->where.data[p->where.len_bytes = len_bytes] = 0;
+        return;
+    }
+    /* the + keeps SQLite from taking an OR apart, which would count in two scans */
     if (p->where.data)
         p->where.data[p->where.len_bytes = begin] = 0;
     ea_text_str(&p->where, "+(");

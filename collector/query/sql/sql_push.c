@@ -167,9 +167,7 @@ static void put_where(ec_push *p, const ec_expr *e) {
             put_where(p, e->arguments[1]);
         return;
     }
-    if (p->where.len_bytes)
-        ea_text_str(&p->where, " AND ");
-    ec_push_condition(p, e);
+    ec_push_kept(p, e);
 }
 
 /* ---- the statement ---- */
@@ -259,6 +257,8 @@ static void plan_partial(ec_push *p, sqlite3_stmt *as_written) {
         p->is_having = 0;
     }
     put_order(p);
+    if (!p->groups->key_count && p->grouped_count && p->groups->measure_count) /* of no events there is no group */
+        p->groups->keys[p->groups->key_count++] = (ec_grouping_key){.column = EC_HOST};
     if (!p->groups->key_count && (p->grouped_count || !p->groups->measure_count))
         ec_push_refuse(p, "no aggregate");
 }

@@ -41,6 +41,12 @@ int ec_push_takes(const ec_push *p, enum ec_sql_measure_kind kind, size_t column
 void ec_push_measure(ec_push *p, ea_text *to, enum ec_sql_measure_kind kind, size_t column);
 /* Tries to hand one condition to the scan: refuses when it cannot. */
 void ec_push_condition(ec_push *p, const ec_expr *e);
+/* Comparisons in which a table of events reads the other side in its own way. */
+int ec_push_is_read_otherwise(const ec_push *p, const ec_expr *e);
+/* Hands one condition down as a filter of blocks: 1; 0 when it cannot, or when memory is missing (where.failed). */
+int ec_push_filter(ec_push *p, const ec_expr *e);
+/* Hands one condition down, to the scan or as a filter: refuses when it cannot. */
+void ec_push_kept(ec_push *p, const ec_expr *e);
 
 /* ---- partial groups: sql_partial.c ---- */
 
