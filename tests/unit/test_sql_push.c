@@ -375,6 +375,59 @@ static void test_filters(void **state) {
     ea_text_deinit(&sql);
 }
 
+/* The first rows of an order: the values, the order of equal ones, and NULLs are SQLite's. */
+static void test_rows(void **state) {
+    static const char *const LIST[] = {
+        "SELECT * FROM events ORDER BY time DESC LIMIT 5",
+        "SELECT *, rowid FROM events ORDER BY time LIMIT 7",
+        "SELECT *, upper(name) AS u FROM \"DiskIo/Read\" ORDER BY time DESC, TransferSize LIMIT 20",
+        "SELECT rowid, pid FROM events ORDER BY pid LIMIT 10",
+        "SELECT rowid, pid FROM events ORDER BY pid DESC LIMIT 10 OFFSET 5",
+        "SELECT rowid, pid AS p, tid FROM events ORDER BY p, 3 DESC LIMIT 3, 10",
+        "SELECT rowid, name FROM events ORDER BY name DESC, host, cpu LIMIT 12",
+        "SELECT rowid, ByteOffset FROM \"DiskIo/Read\" ORDER BY ByteOffset DESC, pid LIMIT 10",
+        "SELECT rowid, ByteOffset FROM \"DiskIo/Read\" ORDER BY ByteOffset LIMIT 200",
+        "SELECT rowid, FileObject FROM \"DiskIo/Read\" ORDER BY FileObject DESC LIMIT 9",
+        "SELECT rowid, ImageBase FROM \"Image/Load\" ORDER BY ImageBase DESC, FileName LIMIT 30",
+        "SELECT rowid, FileName FROM \"Image/Load\" ORDER BY FileName LIMIT 30",
+        "SELECT rowid, FileName FROM \"Image/Load\" ORDER BY FileName DESC, time DESC LIMIT 30",
+        "SELECT rowid, IssuingThreadId FROM \"DiskIo/Read\" ORDER BY IssuingThreadId LIMIT 150",
+        "SELECT rowid, IssuingThreadId FROM \"DiskIo/Read\" ORDER BY IssuingThreadId DESC LIMIT 400",
+        "SELECT rowid, IssuingThreadId FROM \"DiskIo/Read\" ORDER BY IssuingThreadId NULLS LAST LIMIT 400",
+        "SELECT rowid, IssuingThreadId FROM \"DiskIo/Read\" ORDER BY IssuingThreadId DESC NULLS FIRST LIMIT 9",
+        "SELECT e.rowid, e.pid + 1 FROM events e WHERE e.pid <> 4 AND e.name LIKE 'D%' ORDER BY e.time DESC LIMIT 4",
+        "SELECT rowid, fields FROM events WHERE pid IN (4, 8) AND time > 5 ORDER BY fields LIMIT 4",
+        "SELECT rowid FROM events WHERE batch = 2 AND cpu = 1 ORDER BY position DESC, clock LIMIT 8",
+        "SELECT rowid FROM events WHERE tid = ?1 ORDER BY time DESC LIMIT 8",
+        "SELECT rowid FROM events WHERE tid < 'x' ORDER BY time DESC LIMIT 8",
+        "SELECT rowid FROM events WHERE tid = 12345678 ORDER BY time DESC LIMIT 8",
+        "SELECT rowid FROM \"DiskIo/Read\" WHERE ByteOffset = 4096.5 ORDER BY time DESC LIMIT 8",
+        "SELECT rowid FROM \"DiskIo/Read\" WHERE ByteOffset < 'y' ORDER BY time, pid LIMIT 8",
+        "SELECT count(*) FROM (SELECT 1), (SELECT 2)",
+        "SELECT pid FROM events ORDER BY pid + 1 LIMIT 3",
+        "SELECT pid FROM events ORDER BY pid LIMIT 0",
+        "SELECT pid FROM events ORDER BY pid LIMIT -1",
+        "SELECT pid FROM events ORDER BY pid LIMIT ?1",
+        "SELECT pid FROM events ORDER BY pid LIMIT 3 OFFSET 20000",
+        "SELECT max(pid) FROM events ORDER BY pid LIMIT 3",
+        "SELECT *, group_concat(pid) FROM events ORDER BY pid LIMIT 3",
+        "SELECT pid FROM events WHERE pid = tid ORDER BY pid LIMIT 3",
+        "SELECT DISTINCT pid, position FROM events ORDER BY pid LIMIT 3",
+        "SELECT * FROM events GROUP BY pid ORDER BY time LIMIT 3",
+    };
+
+    size_t count = 0;
+    (void)state;
+    for (size_t i = 0; i < sizeof LIST / sizeof *LIST; i++) {
+        check(LIST[i]);
+        int is = is_pushed(LIST[i]);
+        if (is != (strncmp(LIST[i], "SELECT count(*) FROM (", 22) != 0 && count == i))
+            fail_msg("%s is %shanded down", LIST[i], is ? "" : "not ");
+        count += (size_t)is;
+    }
+    assert_int_equal(count, 25);
+}
+
 /* Whole numbers out of columns and constants, as SQL computes them, are keys. */
 static void test_computed(void **state) {
     static const char *const LIST[] = {
@@ -691,12 +744,39 @@ static void test_random(void **state) {
     ea_text_deinit(&sql);
 }
 
+static void test_random_rows(void **state) {
+    static const char *const ORDERS[] = {"", " DESC", " ASC", " NULLS LAST", " DESC NULLS FIRST", " DESC"};
+    int handed_down = 0;
+    ea_text sql;
+    (void)state;
+    ea_text_init(&sql);
+    seed = 20240518;
+    for (int i = 0; i < STATEMENTS; i++) {
+        int of_disk = draw(2) != 0;
+        uint32_t conditions = draw(3), keys = 1 + draw(3);
+        ea_text_clear(&sql);
+        ea_text_printf(&sql, "SELECT %s, rowid FROM %s", draw(4) ? column(of_disk) : "*",
+                       of_disk ? "\"DiskIo/Read\"" : "events");
+        for (uint32_t k = 0; k < conditions; k++) {
+            ea_text_str(&sql, k ? " AND " : " WHERE ");
+            put_condition(&sql, of_disk);
+        }
+        for (uint32_t k = 0; k < keys; k++)
+            ea_text_printf(&sql, "%s%s%s", k ? ", " : " ORDER BY ", column(of_disk), ORDERS[draw(6)]);
+        ea_text_printf(&sql, " LIMIT %u", 1 + draw(draw(4) ? 20 : 500));
+        check(sql.data);
+        handed_down += is_pushed(sql.data);
+    }
+    assert_in_range(handed_down, STATEMENTS / 3, STATEMENTS);
+    ea_text_deinit(&sql);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pushed),     cmocka_unit_test(test_partial), cmocka_unit_test(test_computed),
-        cmocka_unit_test(test_not_pushed), cmocka_unit_test(test_explain), cmocka_unit_test(test_hosts),
-        cmocka_unit_test(test_canceled),   cmocka_unit_test(test_nested),  cmocka_unit_test(test_filters),
-        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_pushed),     cmocka_unit_test(test_partial),     cmocka_unit_test(test_computed),
+        cmocka_unit_test(test_not_pushed), cmocka_unit_test(test_explain),     cmocka_unit_test(test_hosts),
+        cmocka_unit_test(test_canceled),   cmocka_unit_test(test_nested),      cmocka_unit_test(test_filters),
+        cmocka_unit_test(test_rows),       cmocka_unit_test(test_random_rows), cmocka_unit_test(test_random),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -47,13 +47,30 @@ typedef struct ec_sql_groups {
     size_t value_count;
     size_t compared[EC_SQL_CONDITIONS_MAX]; /* columns of the shape, one a condition */
     size_t condition_count;
-    ec_filter filter;  /* of what the scan does not know */
-    int is_partial;    /* the statement adds rows up: in any order, several may have the same keys */
-    size_t kept_count; /* of the conditions that the table keeps, by the last plan */
+    ec_filter filter;    /* of what the scan does not know */
+    int is_rows;         /* rows of events by the keys' columns: sql_rows.c */
+    size_t first_count;  /* likewise: how many of them */
+    unsigned nulls_last; /* likewise: a bit a key */
+    sqlite3_uint64 used; /* likewise: columns, by the last plan */
+    int is_partial;      /* the statement adds rows up: in any order, several may have the same keys */
+    size_t kept_count;   /* of the conditions that the table keeps, by the last plan */
 } ec_sql_groups;
 
 /* Adds the table to its connection, which frees it from then on, in an error, too. */
 EA_MUST_CHECK int ec_sql_add_groups(ec_sql_groups *g, ea_err *err);
+/* ---- what both tables do ---- */
+
+extern const sqlite3_module EC_SQL_ROWS_MODULE;
+/* The hidden columns of the conditions. */
+void ec_sql_groups_put_compared(ea_text *columns, const ec_sql_groups *g);
+/* xBestIndex; first: the number of the first of these columns. */
+int ec_sql_groups_plan(ec_sql_groups *g, sqlite3_index_info *info, size_t first);
+/* The conditions of xFilter, with room for one more. */
+EA_MUST_CHECK int ec_sql_groups_conditions(const ec_sql_groups *g, const char *plan, int argc, sqlite3_value **argv,
+                                           ea_arena *arena, ec_condition **ret, ea_err *err);
+/* FROM and WHERE of a plain statement, and its parameters: an SQLite code. */
+void ec_sql_groups_put_from(ea_text *to, const ec_sql_groups *g, const ec_condition *conditions, size_t count);
+int ec_sql_groups_bind(sqlite3_stmt *st, const ec_condition *conditions, size_t count);
 void ec_sql_groups_destroy(void *groups); /* NULL is allowed */
 
 #endif

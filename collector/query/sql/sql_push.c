@@ -269,6 +269,10 @@ static void put_statement(const ec_push *p, ea_text *to) {
     ea_text_printf(to, "%sSELECT %s%s FROM ", EXPLAIN[p->select->explain], p->select->is_distinct ? "DISTINCT " : "",
                    p->columns.data ? p->columns.data : "");
     ec_sql_add_name(to, p->groups->name);
+    if (p->groups->is_rows) {
+        ea_text_str(to, " AS ");
+        ec_sql_add_name(to, p->select->table_alias ? p->select->table_alias : p->select->table);
+    }
     if (p->where.len_bytes)
         ea_text_printf(to, " WHERE %s", p->where.data);
     if (p->group.len_bytes)
@@ -328,8 +332,10 @@ static int replace(ec_push *p, ec_sql *s, sqlite3_stmt **ret, ea_err *err) {
     return code == SQLITE_NOMEM ? ea_fail(err, EA_ENOMEM, "prepare a statement") : 0;
 }
 
-/* Plans and replaces in one of the two ways: *ret_why NULL, or why it does not do. */
-static int try_plan(const ec_select *select, const ec_class_set *set, int is_partial, ec_sql *s, sqlite3_stmt **ret,
+enum way { BY_GROUPS, BY_PARTS, BY_ROWS, WAYS };
+
+/* Plans and replaces in one of the ways: *ret_why NULL, or why it does not do. */
+static int try_plan(const ec_select *select, const ec_class_set *set, enum way way, ec_sql *s, sqlite3_stmt **ret,
                     const char **ret_why, ea_err *err) {
     ec_push p = {.select = select};
     ea_text_init(&p.columns);
@@ -342,7 +348,11 @@ static int try_plan(const ec_select *select, const ec_class_set *set, int is_par
     if (!rc) {
         p.groups->sql = s;
         p.groups->table = strdup(set ? set->name : "events");
-        if (is_partial)
+        if (way == BY_ROWS)
+            ec_rows_plan(&p);
+        else if (select->has_star)
+            ec_push_refuse(&p, "all columns");
+        else if (way == BY_PARTS)
             plan_partial(&p, *ret);
         else
             plan(&p, *ret);
@@ -368,9 +378,9 @@ int ec_sql_push(ec_sql *s, const char *sql, size_t len_bytes, sqlite3_stmt **ret
     if (rc == 1)
         rc = ec_sql_events_of(s, select.table, &set, err);
     if (rc == 1) {
-        rc = try_plan(&select, set, 0, s, ret, &why, err);
-        if (!rc && why)
-            rc = try_plan(&select, set, 1, s, ret, &why, err);
+        rc = 0;
+        for (enum way way = BY_GROUPS; !rc && way < WAYS && (way == BY_GROUPS || why); way++)
+            rc = try_plan(&select, set, way, s, ret, &why, err);
     }
     ea_arena_deinit(&arena);
     return rc == EA_ENOMEM ? ea_fail(err, EA_ENOMEM, "prepare a statement") : rc < 0 ? rc : 0;

@@ -48,6 +48,11 @@ int ec_push_filter(ec_push *p, const ec_expr *e);
 /* Hands one condition down, to the scan or as a filter: refuses when it cannot. */
 void ec_push_kept(ec_push *p, const ec_expr *e);
 
+/* ---- rows: sql_push_rows.c ---- */
+
+/* Plans the first rows of an ORDER BY with a LIMIT. */
+void ec_rows_plan(ec_push *p);
+
 /* ---- partial groups: sql_partial.c ---- */
 
 /* What the statement groups by, and its GROUP BY. */
