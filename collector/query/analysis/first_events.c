@@ -30,13 +30,13 @@ typedef struct entry {
 
 typedef struct span {
     int64_t begin_utc_ns, end_utc_ns;
-    int is_read;
 } span;
 
 typedef struct state {
     const ec_first_options *o;
     const ec_table_schema *shape;
     ec_keys keys; /* for numbers of columns alone */
+    ec_archive *archive;
     ec_scan *scan;
     entry **heap; /* the worst is the first */
     size_t count;
@@ -177,7 +177,8 @@ static int offer(state *s, const ec_block *b, uint32_t row, ea_err *err) {
             return rc;
     }
     e->turn = at;
-    e->event = (ec_first_event){.ordinal = b->ordinal, .batch = b->batch, .event = b->rows[row]};
+    e->event = (ec_first_event){
+        .ordinal = b->ordinal, .stream_id = b->stream->row.stream_id, .batch = b->batch, .event = b->rows[row]};
     if (is_full) {
         sift_down(s);
     } else {
@@ -275,7 +276,8 @@ static int wants(void *arg, const ec_batch_row *batch) {
         s->failed = 1;
         return 0;
     }
-    s->batches[s->batch_count++] = (span){batch->begin_utc_ns, batch->end_utc_ns, 0};
+    s->batches[s->batch_count++] = (span){batch->begin_utc_ns, batch->end_utc_ns};
+    s->failed |= !ec_archive_ordinal(s->archive, batch); /* numbered as a scan of all would, in whatever order we read */
     return 0;
 }
 
@@ -284,10 +286,10 @@ static int keep(void *arg, ec_scan *scan, const ec_block *b, uint32_t *selected,
     return f && f->keep ? f->keep(f->arg, scan, b, selected, count, err) : 0;
 }
 
-static int pass(state *s, ec_archive *archive, ea_err *err) {
+static int pass(state *s, ea_err *err) {
     const ec_first_options *o = s->o;
     const ec_block *block = NULL;
-    int rc = ec_scan_open(&s->scan, archive, s->shape, o->annotator, o->conditions, o->condition_count, err);
+    int rc = ec_scan_open(&s->scan, s->archive, s->shape, o->annotator, o->conditions, o->condition_count, err);
     if (rc)
         return rc;
     ec_scan_set_filter(s->scan, &(ec_row_filter){.wants = wants, .keep = keep, .arg = s});
@@ -325,7 +327,7 @@ static int compare_placed(const void *a, const void *b) {
 }
 
 /* Reads the batches from one end of time on, more of them each time. */
-static int read_by_time(state *s, ec_archive *archive, ea_err *err) {
+static int read_by_time(state *s, ea_err *err) {
     placed *order = malloc((s->batch_count + 1) * sizeof *order);
     size_t done = 0, chunk = FIRST_BATCHES;
     int rc = order ? 0 : first_no_memory(err);
@@ -342,23 +344,23 @@ static int read_by_time(state *s, ec_archive *archive, ea_err *err) {
                 now++;
             }
         if (now)
-            rc = pass(s, archive, err);
+            rc = pass(s, err);
         chunk *= MORE;
     }
     free(order);
     return rc;
 }
 
-static int read_all(state *s, ec_archive *archive, ea_err *err) {
-    int rc = pass(s, archive, err); /* which lists the batches */
+static int read_all(state *s, ea_err *err) {
+    int rc = pass(s, err); /* which lists the batches */
     if (!rc && !(s->wanted = malloc(s->batch_count + 1)))
         rc = first_no_memory(err);
     if (rc)
         return rc;
     if (s->shape->columns[s->o->keys[0].column].common == EC_TIME)
-        return read_by_time(s, archive, err);
+        return read_by_time(s, err);
     memset(s->wanted, 1, s->batch_count + 1);
-    return pass(s, archive, err);
+    return pass(s, err);
 }
 
 static int compare_events(const void *a, const void *b) {
@@ -369,14 +371,14 @@ static int compare_events(const void *a, const void *b) {
 
 int ec_first_events(ec_archive *archive, const ec_table_schema *shape, const ec_first_options *options,
                     ec_first_event **ret, size_t *ret_count, ea_err *err) {
-    state s = {.o = options, .shape = shape};
+    state s = {.o = options, .shape = shape, .archive = archive};
     for (size_t i = 0; i < options->condition_count; i++)
         if (!ec_condition_is_exact(shape, &options->conditions[i]))
             return ea_fail(err, EA_EUSAGE, "sort events: %s is compared with something that its column never is",
                            shape->columns[options->conditions[i].column].name);
     ec_keys_init(&s.keys, shape);
     s.heap = calloc(options->count, sizeof *s.heap);
-    int rc = s.heap ? read_all(&s, archive, err) : first_no_memory(err);
+    int rc = s.heap ? read_all(&s, err) : first_no_memory(err);
     if (!rc && s.is_mixed)
         rc = ea_fail(err, EA_EUSAGE, "sort events: reals and whole numbers");
     ec_first_event *events = rc ? NULL : malloc((s.count + 1) * sizeof *events);

@@ -32,6 +32,7 @@ typedef struct ec_first_options {
 /* An event: the batch's number in the archive, and the event's place in the batch. */
 typedef struct ec_first_event {
     uint64_t ordinal;
+    uint64_t stream_id;
     uint64_t batch; /* its number in its stream */
     uint32_t event;
 } ec_first_event;

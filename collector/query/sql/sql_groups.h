@@ -65,7 +65,7 @@ extern const sqlite3_module EC_SQL_ROWS_MODULE;
 void ec_sql_groups_put_compared(ea_text *columns, const ec_sql_groups *g);
 /* xBestIndex; first: the number of the first of these columns. */
 int ec_sql_groups_plan(ec_sql_groups *g, sqlite3_index_info *info, size_t first);
-/* The conditions of xFilter, with room for one more. */
+/* The conditions of xFilter. */
 EA_MUST_CHECK int ec_sql_groups_conditions(const ec_sql_groups *g, const char *plan, int argc, sqlite3_value **argv,
                                            ea_arena *arena, ec_condition **ret, ea_err *err);
 /* FROM and WHERE of a plain statement, and its parameters: an SQLite code. */

@@ -18,6 +18,10 @@ typedef struct rows_table {
     ec_sql_groups *groups;
 } rows_table;
 
+typedef struct batch_id {
+    uint64_t stream_id, number;
+} batch_id;
+
 typedef struct rows_cursor {
     sqlite3_vtab_cursor base;
     ec_scan *scan;
@@ -25,6 +29,8 @@ typedef struct rows_cursor {
     uint32_t at;           /* index into block->selected */
     ec_first_event *first; /* what the scan keeps */
     size_t first_count;
+    batch_id *batches; /* theirs, in order; in arena */
+    size_t batch_count;
     sqlite3_stmt *plain; /* NULL: the rows are the scan's */
     int has_row;         /* of plain */
     ea_arena arena;      /* the values of the conditions */
@@ -85,7 +91,7 @@ static void rows_clear(rows_cursor *c) {
     c->has_row = 0;
     free(c->first);
     c->first = NULL;
-    c->first_count = 0;
+    c->first_count = c->batch_count = 0;
     ea_arena_reset(&c->arena);
 }
 
@@ -176,29 +182,36 @@ static int rows_next_block(rows_cursor *c) {
     return SQLITE_OK;
 }
 
-static int compare_numbers(const void *a, const void *b) {
-    const ec_value *x = a, *y = b;
-    return (x->i > y->i) - (x->i < y->i);
+static int compare_batches(const void *a, const void *b) {
+    const batch_id *x = a, *y = b;
+    int c = (x->stream_id > y->stream_id) - (x->stream_id < y->stream_id);
+    return c ? c : (x->number > y->number) - (x->number < y->number);
 }
 
-/* The second scan: of the batches alone that hold one of the first events. conditions: has room for one more. */
-static int open_second(rows_cursor *c, ec_condition *conditions, size_t count, ea_err *err) {
+static int is_of_first(void *arg, const ec_batch_row *row) {
+    const rows_cursor *c = arg;
+    const batch_id id = {row->stream_id, row->number};
+    return c->batch_count && bsearch(&id, c->batches, c->batch_count, sizeof id, compare_batches);
+}
+
+/* The second scan: of the batches alone that hold one of the first events. */
+static int open_second(rows_cursor *c, const ec_condition *conditions, size_t count, ea_err *err) {
     const ec_sql_groups *g = groups_of(c);
-    ec_value *numbers = ea_arena_zalloc(&c->arena, c->first_count + 1, sizeof *numbers);
     size_t n = 0;
-    if (!numbers)
+    c->batches = ea_arena_zalloc(&c->arena, c->first_count + 1, sizeof *c->batches);
+    if (!c->batches)
         return ea_fail(err, EA_ENOMEM, "sort events");
     for (size_t i = 0; i < c->first_count; i++)
-        numbers[i] = (ec_value){.type = EC_INT, .i = (int64_t)c->first[i].batch};
+        c->batches[i] = (batch_id){c->first[i].stream_id, c->first[i].batch};
     if (c->first_count)
-        qsort(numbers, c->first_count, sizeof *numbers, compare_numbers);
+        qsort(c->batches, c->first_count, sizeof *c->batches, compare_batches);
     for (size_t i = 0; i < c->first_count; i++)
-        if (!n || numbers[n - 1].i != numbers[i].i)
-            numbers[n++] = numbers[i];
-    conditions[count] = (ec_condition){.column = EC_BATCH, .op = EC_OP_EQ, .values = numbers, .value_count = n};
-    int rc = ec_scan_open(&c->scan, g->sql->archive, &g->shape, &g->sql->annotator, conditions, count + 1, err);
+        if (!n || compare_batches(&c->batches[n - 1], &c->batches[i]))
+            c->batches[n++] = c->batches[i];
+    c->batch_count = n;
+    int rc = ec_scan_open(&c->scan, g->sql->archive, &g->shape, &g->sql->annotator, conditions, count, err);
     if (!rc)
-        ec_scan_set_filter(c->scan, &(ec_row_filter){.keep = keep_first, .arg = c});
+        ec_scan_set_filter(c->scan, &(ec_row_filter){.wants = is_of_first, .keep = keep_first, .arg = c});
     return rc;
 }
 
