@@ -298,6 +298,26 @@ def test_handed_down(collector, checks):
         checks.equal(got, expected, f"rows by {order}")
 
 
+def test_analyze(collector, checks):
+    """EXPLAIN ANALYZE: every batch is skipped for a reason or read, and what a statement keeps is what it counts."""
+    def analyze(sql):
+        rows = collector.ask_json("query", "--format", "json", f"EXPLAIN ANALYZE {sql}")["rows"]
+        return {row["step"]: (row["batches"], row["events"]) for row in rows}
+    ask = lambda sql: collector.ask_json("query", "--format", "json", sql)["rows"][0]  # noqa: E731
+    all_batches = ask("SELECT count(*) AS n FROM batches WHERE events > 0")["n"]
+    first = ask("SELECT min(time) AS t FROM events")["t"]
+    total = ask("SELECT count(*) AS n FROM events")["n"]
+    for sql, is_counted in (("SELECT count(*) FROM events", True), ("SELECT name, count(*) FROM events WHERE host = 'shutdown-win10' GROUP BY name", True),
+                            ("SELECT count(*) FROM events WHERE pid = 4", False), (f"SELECT count(*) FROM events WHERE time <= '{first}'", False),
+                            ("SELECT count(*) FROM \"Image/Load\"", True), ("SELECT count(*) FROM \"Image/Load\" WHERE pid <> 4", False)):
+        steps = analyze(sql)
+        skipped = sum(batches for step, (batches, _) in steps.items() if step.startswith("skipped"))
+        checks.equal(skipped + steps["read, in scans: 1"][0], all_batches, f"batches, {sql}: {steps}")
+        checks.equal(steps["decoded"][1] == 0, is_counted, f"counted alone, {sql}: {steps}")
+        checks.equal(steps["kept"][1], sum(row["n"] for row in collector.ask_json("query", "--format", "json", sql.replace("count(*)", "count(*) AS n"))["rows"]), f"kept, {sql}")
+    checks.equal(analyze("SELECT count(*) FROM events")["counted"], (None, total), "all events are counted")
+
+
 def test(env, checks, arguments):
     env.make_certificates(agents=[*TRACES, "misfits", "cut"])
     collector = env.new_collector().start()
@@ -323,6 +343,7 @@ def test(env, checks, arguments):
             asked[title] += 1
     test_order(collector, checks)
     test_handed_down(collector, checks)
+    test_analyze(collector, checks)
     test_decoded(env, collector, checks)
     test_cut_lists(env, collector, checks)
     test_lists(env, collector, checks)

@@ -42,7 +42,7 @@ enum ec_grouping_what {
 };
 
 typedef struct ec_grouping_value {
-    size_t column;
+    ec_grouping_key of; /* its order means nothing */
     enum ec_grouping_what what;
 } ec_grouping_value;
 

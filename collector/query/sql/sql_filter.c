@@ -417,9 +417,13 @@ static int ask_events(const asked *a, int common, ea_err *err) {
 }
 
 static int ask_leaf(const asked *a, ea_err *err) {
-    int common = a->run->keys.shape->columns[a->node->column].common;
+    const ec_table_schema *shape = a->run->keys.shape;
     ec_value v;
-    int rc;
+    if (ec_scan_is_constant(shape, a->node->column)) {
+        int rc = ec_scan_value(a->scan, a->node->column, a->block->selected[0], &v, err);
+        return rc ? rc : ask_constant(a, &v, err);
+    }
+    int common = shape->columns[a->node->column].common;
     switch (common) {
     case EC_COMMON_COUNT:
         return ask_field(a, err);
@@ -427,24 +431,16 @@ static int ask_leaf(const asked *a, ea_err *err) {
     case EC_TID:
     case EC_CPU:
         return ask_events(a, common, err);
-    case EC_HOST: /* one for the whole block */
-    case EC_STREAM:
-    case EC_BATCH:
-    case EC_NAME:
-    case EC_PROVIDER:
-    case EC_PROVIDER_NAME:
-    case EC_ID:
-    case EC_VERSION:
-    case EC_CHANNEL:
-    case EC_LEVEL:
-    case EC_OPCODE:
-    case EC_TASK:
-    case EC_KEYWORD:
-        rc = ec_scan_value(a->scan, a->node->column, a->block->selected[0], &v, err);
-        return rc ? rc : ask_constant(a, &v, err);
     default:
         return ask_rows(a, err);
     }
+}
+
+int ec_filter_is_of_constants(const ec_filter *f, const ec_table_schema *shape) {
+    for (size_t i = 0; i < f->node_count; i++)
+        if (is_leaf(&f->nodes[i]) && !ec_scan_is_constant(shape, f->nodes[i].column))
+            return 0;
+    return 1;
 }
 
 /* ---- trees ---- */

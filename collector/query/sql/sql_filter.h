@@ -49,6 +49,9 @@ void ec_filter_deinit(ec_filter *f); /* harmless on a zeroed one */
 EA_MUST_CHECK int ec_filter_add_modules(ec_filter *f, sqlite3 *db, const ec_table_schema *shape, unsigned number,
                                         ea_err *err);
 
+/* Whether it reads columns of ec_scan_is_constant alone. */
+int ec_filter_is_of_constants(const ec_filter *f, const ec_table_schema *shape);
+
 typedef struct ec_filter_run ec_filter_run;
 
 /* Compiles the leaves. f, shape: borrowed until close. table: the statement's. */

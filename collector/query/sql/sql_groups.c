@@ -66,8 +66,7 @@ static void put_steps(ea_text *to, const ec_sql_groups *g, const ec_grouping_key
     }
 }
 
-static void groups_put_key(ea_text *to, const ec_sql_groups *g, size_t i) {
-    const ec_grouping_key *k = &g->keys[i];
+static void groups_put_key(ea_text *to, const ec_sql_groups *g, const ec_grouping_key *k) {
     if (k->step_count) {
         put_steps(to, g, k, k->step_count - 1);
         return;
@@ -87,7 +86,7 @@ static void put_measure(ea_text *to, const ec_sql_groups *g, size_t i) {
     if (m->kind == EC_SQL_COUNT_ALL)
         ea_text_char(to, '*');
     else
-        ec_sql_add_name(to, g->shape.columns[m->column].name);
+        groups_put_key(to, g, &m->of);
     ea_text_char(to, ')');
 }
 
@@ -97,7 +96,7 @@ static void put_event(ea_text *to, const ec_sql_groups *g, size_t i) {
     if (m->kind == EC_SQL_COUNT_ALL)
         ea_text_char(to, '1');
     else
-        ec_sql_add_name(to, g->shape.columns[m->column].name);
+        groups_put_key(to, g, &m->of);
     if (m->kind == EC_SQL_COUNT)
         ea_text_str(to, " NOTNULL");
 }
@@ -182,7 +181,7 @@ static int plain_begin(cursor *c, const ec_condition *conditions, size_t count) 
     ea_text_str(&sql, "SELECT ");
     for (size_t i = 0; i < g->key_count; i++) {
         ea_text_str(&sql, i ? "," : "");
-        groups_put_key(&sql, g, i);
+        groups_put_key(&sql, g, &g->keys[i]);
     }
     for (size_t i = 0; i < g->measure_count; i++) {
         ea_text_str(&sql, i || g->key_count ? "," : "");
@@ -355,7 +354,8 @@ static int groups_filter(sqlite3_vtab_cursor *base, int number, const char *plan
     ec_filter_run *filter = NULL;
     if (g->filter.root_count)
         rc = ec_filter_open(&filter, &g->filter, g->sql->db, &g->shape, g->table, &err);
-    const ec_row_filter rows = {.keep = ec_filter_keep, .arg = filter};
+    const ec_row_filter rows = {
+        .keep = ec_filter_keep, .is_of_constants = ec_filter_is_of_constants(&g->filter, &g->shape), .arg = filter};
     if (!rc)
         rc = ec_grouping_run(&c->grouping, g->sql->archive, &g->shape,
                              &(ec_grouping_options){.annotator = &g->sql->annotator,
@@ -464,8 +464,10 @@ static char *make_name(const ec_sql_groups *g) {
     ea_text name;
     ea_text_init(&name);
     ea_text_printf(&name, EC_SQL_GROUPS_PREFIX "%u)", ++g->sql->groups_added);
-    if (g->is_rows)
+    if (g->is_rows && g->first_count)
         ea_text_printf(&name, " first %zu", g->first_count);
+    else if (g->is_rows)
+        ea_text_str(&name, " rows");
     for (size_t i = 0; i < g->measure_count; i++) {
         ea_text_str(&name, i ? ", " : " ");
         put_measure(&name, g, i);
@@ -473,7 +475,7 @@ static char *make_name(const ec_sql_groups *g) {
     ea_text_printf(&name, " of %s", g->table);
     for (size_t i = 0; i < g->key_count; i++) {
         ea_text_str(&name, i ? ", " : g->is_partial ? ", parts by " : " by ");
-        groups_put_key(&name, g, i);
+        groups_put_key(&name, g, &g->keys[i]);
         if (g->is_rows && g->keys[i].is_descending)
             ea_text_str(&name, " DESC");
     }

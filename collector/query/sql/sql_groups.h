@@ -28,8 +28,8 @@ enum ec_sql_measure_kind {
 
 typedef struct ec_sql_measure {
     enum ec_sql_measure_kind kind;
-    size_t column; /* of the shape; unused by EC_SQL_COUNT_ALL */
-    size_t value;  /* index into values; likewise */
+    ec_grouping_key of; /* unused by EC_SQL_COUNT_ALL */
+    size_t value;       /* index into values; likewise */
 } ec_sql_measure;
 
 /* Its columns: "(grouped key N)", then "(grouped value N)", then, hidden, "(grouped if N)" a column for each condition.
@@ -49,7 +49,7 @@ typedef struct ec_sql_groups {
     size_t condition_count;
     ec_filter filter;    /* of what the scan does not know */
     int is_rows;         /* rows of events by the keys' columns: sql_rows.c */
-    size_t first_count;  /* likewise: how many of them */
+    size_t first_count;  /* likewise: how many of them; 0: all that the filter lets through, as the scan gives them */
     unsigned nulls_last; /* likewise: a bit a key */
     sqlite3_uint64 used; /* likewise: columns, by the last plan */
     int is_partial;      /* the statement adds rows up: in any order, several may have the same keys */

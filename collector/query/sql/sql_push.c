@@ -47,7 +47,7 @@ static void push_keys(ec_push *p) {
 /* Puts an aggregate's measure: 1; 0 when it is no aggregate. */
 static int put_aggregate(ec_push *p, ea_text *to, const ec_expr *e) {
     enum ec_sql_measure_kind kind;
-    size_t column = 0;
+    ec_grouping_key of = {0};
     if (!ec_push_aggregate(e, &kind))
         return 0;
     size_t arguments = e->argument_count - (size_t)e->has_filter;
@@ -58,19 +58,20 @@ static int put_aggregate(ec_push *p, ea_text *to, const ec_expr *e) {
         return 1;
     }
     if (kind == EC_SQL_COUNT && e->is_star) {
-        ec_push_measure(p, to, EC_SQL_COUNT_ALL, 0);
+        ec_push_measure(p, to, EC_SQL_COUNT_ALL, NULL);
         return 1;
     }
-    if (arguments != 1 || e->is_star || !ec_push_column(p, e->arguments[0], &column)) {
+    int is_computed = arguments == 1 && !e->is_star && ec_push_computed(p, ec_expr_bare(e->arguments[0]), &of);
+    if (arguments != 1 || e->is_star || (!is_computed && !ec_push_column(p, e->arguments[0], &of.column))) {
         ec_push_refuse(p, "an aggregate of an expression");
         return 1;
     }
-    if (!ec_push_takes(p, kind, column))
+    if (!is_computed && !ec_push_takes(p, kind, of.column))
         ec_push_refuse(p, "an aggregate of values that are no whole numbers");
     else if (e->is_distinct && kind != EC_SQL_COUNT)
         ec_push_refuse(p, "DISTINCT in an aggregate");
     else
-        ec_push_measure(p, to, e->is_distinct ? EC_SQL_COUNT_DISTINCT : kind, column);
+        ec_push_measure(p, to, e->is_distinct ? EC_SQL_COUNT_DISTINCT : kind, &of);
     return 1;
 }
 
@@ -333,7 +334,7 @@ static int replace(ec_push *p, ec_sql *s, sqlite3_stmt **ret, ea_err *err) {
     return code == SQLITE_NOMEM ? ea_fail(err, EA_ENOMEM, "prepare a statement") : 0;
 }
 
-enum way { BY_GROUPS, BY_PARTS, BY_ROWS, WAYS };
+enum way { BY_GROUPS, BY_PARTS, BY_ROWS, BY_FILTER, WAYS };
 
 /* Plans and replaces in one of the ways: *ret_why NULL, or why it does not do. */
 static int try_plan(const ec_select *select, const ec_class_set *set, enum way way, ec_sql *s, sqlite3_stmt **ret,
@@ -351,6 +352,8 @@ static int try_plan(const ec_select *select, const ec_class_set *set, enum way w
         p.groups->table = strdup(set ? set->name : "events");
         if (way == BY_ROWS)
             ec_rows_plan(&p);
+        else if (way == BY_FILTER)
+            ec_rows_plan_filtered(&p);
         else if (select->has_star)
             ec_push_refuse(&p, "all columns");
         else if (way == BY_PARTS)

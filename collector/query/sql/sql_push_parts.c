@@ -180,32 +180,38 @@ int ec_push_takes(const ec_push *p, enum ec_sql_measure_kind kind, size_t column
     return ec_grouping_takes(&p->groups->shape, column) && of != EC_KIND_BLOB && (!is_sum || is_of_numbers(of));
 }
 
-/* The number of the column of values that a measure needs. */
-static size_t push_value(ec_push *p, enum ec_sql_measure_kind kind, size_t column) {
+/* The number of the values that a measure needs. Of times the least and greatest are often known without them; their
+ * sum is not. */
+static size_t push_value(ec_push *p, enum ec_sql_measure_kind kind, const ec_grouping_key *of) {
     ec_sql_groups *g = p->groups;
-    enum ec_grouping_what what = kind == EC_SQL_COUNT_DISTINCT                  ? EC_GROUPING_DISTINCT
-                                 : is_of_numbers(g->shape.columns[column].kind) ? EC_GROUPING_NUMBERS
-                                                                                : EC_GROUPING_EXTREMES;
+    const ec_column *c = &g->shape.columns[of->column];
+    int is_sum = kind == EC_SQL_SUM || kind == EC_SQL_TOTAL || kind == EC_SQL_AVG;
+    int has_numbers = ec_grouping_is_computed(of) || (is_of_numbers(c->kind) && (is_sum || c->common != EC_TIME));
+    enum ec_grouping_what what = kind == EC_SQL_COUNT_DISTINCT ? EC_GROUPING_DISTINCT
+                                 : has_numbers                 ? EC_GROUPING_NUMBERS
+                                                               : EC_GROUPING_EXTREMES;
     for (size_t i = 0; i < g->value_count; i++)
-        if (g->values[i].column == column && g->values[i].what == what)
+        if (ec_grouping_is_same_key(&g->values[i].of, of) && g->values[i].what == what)
             return i;
-    g->values[g->value_count] = (ec_grouping_value){column, what}; /* there are not more of these than of measures */
+    g->values[g->value_count] = (ec_grouping_value){*of, what}; /* there are not more of these than of measures */
     return g->value_count++;
 }
 
-void ec_push_measure(ec_push *p, ea_text *to, enum ec_sql_measure_kind kind, size_t column) {
+void ec_push_measure(ec_push *p, ea_text *to, enum ec_sql_measure_kind kind, const ec_grouping_key *of) {
+    static const ec_grouping_key NOTHING;
     ec_sql_groups *g = p->groups;
     size_t i = 0;
-    while (i < g->measure_count && (g->measures[i].kind != kind || g->measures[i].column != column))
+    of = of ? of : &NOTHING;
+    while (i < g->measure_count && (g->measures[i].kind != kind || !ec_grouping_is_same_key(&g->measures[i].of, of)))
         i++;
     if (i == EC_SQL_MEASURES_MAX) {
         ec_push_refuse(p, "more aggregates");
         return;
     }
     if (i == g->measure_count) {
-        g->measures[i] = (ec_sql_measure){.kind = kind, .column = column};
+        g->measures[i] = (ec_sql_measure){.kind = kind, .of = *of};
         if (kind != EC_SQL_COUNT_ALL)
-            g->measures[i].value = push_value(p, kind, column);
+            g->measures[i].value = push_value(p, kind, of);
         g->measure_count++;
     }
     ea_text_printf(to, "(+\"" EC_SQL_GROUPS_PREFIX "value %zu)\")", i);
@@ -523,6 +529,12 @@ void ec_push_kept(ec_push *p, const ec_expr *e) {
     p->groups->condition_count = conditions;
     if (p->where.data)
         p->where.data[p->where.len_bytes = len_bytes] = 0;
-    if (!ec_push_filter(p, e))
+    if (!ec_push_filter(p, e)) {
         ec_push_refuse(p, why);
+    } else if (p->is_checked_again) {
+        /* the + keeps SQLite from taking an OR apart, which would read in two scans */
+        ea_text_str(&p->where, len_bytes ? " AND +(" : "+(");
+        ea_text_add(&p->where, e->text, e->len_bytes);
+        ea_text_char(&p->where, ')');
+    }
 }

@@ -5,6 +5,13 @@
  *   SELECT time, lower(name) AS n FROM "(grouped 1) first 10 of events by ..." AS "e" WHERE "(grouped if 0)" = 4
  *       ORDER BY time DESC LIMIT 10
  *
+ * Any other statement over rows that has a condition which is a filter has a table of the events that the filter lets
+ * through; SQLite checks that condition again, so that an error of a function is one where SQLite comes across it.
+ *
+ *   SELECT time, FileName FROM "Image/Load" WHERE pid = 4 AND FileName LIKE '%x%'
+ *   SELECT time, FileName FROM "(grouped 1) rows of Image/Load if ..." AS "Image/Load" WHERE "(grouped if 0)" = 4
+ *       AND +(FileName LIKE '%x%')
+ *
  * See sql_push.c, which calls it. Thread: the connection's. */
 #include "collector/query/analysis/first_events.h"
 #include "collector/query/sql/sql_push_parts.h"
@@ -119,12 +126,8 @@ static void rows_put_where(ec_push *p, const ec_expr *e) {
     ec_push_kept(p, e);
 }
 
-void ec_rows_plan(ec_push *p) {
+static void rows_put_columns(ec_push *p) {
     const ec_select *s = p->select;
-    p->groups->is_rows = 1;
-    if (s->is_distinct || s->group_by_count || s->having || !s->order_by_count || !s->limit ||
-        !limit_of(s, &p->groups->first_count))
-        ec_push_refuse(p, "no ORDER BY with a LIMIT over rows");
     for (size_t i = 0; !p->why && i < s->column_count; i++) {
         const ec_select_column *c = &s->columns[i];
         ea_text_str(&p->columns, i ? "," : "");
@@ -140,7 +143,37 @@ void ec_rows_plan(ec_push *p) {
             ec_sql_add_name(&p->columns, c->alias);
         }
     }
+}
+
+void ec_rows_plan(ec_push *p) {
+    const ec_select *s = p->select;
+    p->groups->is_rows = 1;
+    if (s->is_distinct || s->group_by_count || s->having || !s->order_by_count || !s->limit ||
+        !limit_of(s, &p->groups->first_count))
+        ec_push_refuse(p, "no ORDER BY with a LIMIT over rows");
+    rows_put_columns(p);
     rows_put_order(p);
     if (!p->why && s->where)
         rows_put_where(p, s->where);
+}
+
+void ec_rows_plan_filtered(ec_push *p) {
+    const ec_select *s = p->select;
+    p->groups->is_rows = p->is_checked_again = 1;
+    if (s->group_by_count || s->having || !s->where)
+        ec_push_refuse(p, "no rows with a condition");
+    rows_put_columns(p);
+    for (size_t i = 0; !p->why && i < s->order_by_count; i++) {
+        const ec_select_order *o = &s->order_by[i];
+        if (!is_of_row(o->value))
+            ec_push_refuse(p, "a function");
+        ea_text_str(&p->order, i ? "," : " ORDER BY ");
+        ea_text_add(&p->order, o->value->text, o->value->len_bytes);
+        ea_text_char(&p->order, ' ');
+        ea_text_add(&p->order, o->rest, o->rest_bytes);
+    }
+    if (!p->why)
+        rows_put_where(p, s->where);
+    if (!p->groups->filter.root_count)
+        ec_push_refuse(p, "no filter");
 }

@@ -1,10 +1,12 @@
-/* The table that stands for a table of events in a statement with ORDER BY and LIMIT (sql_push_rows.c): it has the same
- * columns, and of the events that the conditions let through only those that can be in the answer, in the order in
- * which the table of events gives them. SQLite sorts these few: their order, and that of equal ones, is SQLite's.
+/* The table that stands for a table of events in a statement over rows (sql_push_rows.c): it has the same columns, and
+ * of the events that the conditions and filters let through all, or with ORDER BY and LIMIT only those that can be in
+ * the answer, in the order in which the table of events gives them. SQLite sorts these few: their order, and that of
+ * equal ones, is SQLite's.
  *
- * The first scan finds which events these are (first_events.h), the second one reads their batches and gives their
- * values. Where the scan does not compare as SQLite does, or texts need too much memory, all events are given, by a
- * statement of its own. Called by: sql_push.c, SQLite. Calls: first_events.c, scan.h. Thread: the connection's. */
+ * Of ORDER BY with LIMIT the first scan finds which events these are (first_events.h), the second one reads their
+ * batches and gives their values. Where the scan does not compare as SQLite does, or texts need too much memory, all
+ * events are given, by a statement of its own. Called by: sql_push.c, SQLite. Calls: first_events.c, scan.h. Thread:
+ * the connection's. */
 #include "collector/query/analysis/first_events.h"
 #include "collector/query/sql/sql_groups.h"
 
@@ -31,9 +33,10 @@ typedef struct rows_cursor {
     size_t first_count;
     batch_id *batches; /* theirs, in order; in arena */
     size_t batch_count;
-    sqlite3_stmt *plain; /* NULL: the rows are the scan's */
-    int has_row;         /* of plain */
-    ea_arena arena;      /* the values of the conditions */
+    ec_filter_run *filter; /* of a scan that gives all rows */
+    sqlite3_stmt *plain;   /* NULL: the rows are the scan's */
+    int has_row;           /* of plain */
+    ea_arena arena;        /* the values of the conditions */
 } rows_cursor;
 
 static const ec_sql_groups *groups_of(const rows_cursor *c) {
@@ -86,6 +89,8 @@ static void rows_clear(rows_cursor *c) {
     ec_scan_close(c->scan);
     c->scan = NULL;
     c->block = NULL;
+    ec_filter_close(c->filter);
+    c->filter = NULL;
     sqlite3_finalize(c->plain);
     c->plain = NULL;
     c->has_row = 0;
@@ -215,6 +220,31 @@ static int open_second(rows_cursor *c, const ec_condition *conditions, size_t co
     return rc;
 }
 
+/* ---- all that a filter lets through ---- */
+
+/* What the filter cannot decide, SQLite does, which checks all rows again. */
+static int keep_filtered(void *arg, ec_scan *s, const ec_block *b, uint32_t *selected, uint32_t *count, ea_err *err) {
+    int rc = ec_filter_keep(((const rows_cursor *)arg)->filter, s, b, selected, count, err);
+    return rc == EA_EUSAGE ? 0 : rc;
+}
+
+static int open_filtered(rows_cursor *c, const ec_condition *conditions, size_t count, ea_err *err) {
+    const ec_sql_groups *g = groups_of(c);
+    int rc = ec_filter_open(&c->filter, &g->filter, g->sql->db, &g->shape, g->table, err);
+    if (!rc)
+        rc = ec_scan_open(&c->scan, g->sql->archive, &g->shape, &g->sql->annotator, conditions, count, err);
+    if (!rc)
+        ec_scan_set_filter(c->scan, &(ec_row_filter){.keep = keep_filtered, .arg = c});
+    return rc;
+}
+
+static int are_exact(const ec_sql_groups *g, const ec_condition *conditions, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (!ec_condition_is_exact(&g->shape, &conditions[i]))
+            return 0;
+    return 1;
+}
+
 static int rows_filter(sqlite3_vtab_cursor *base, int number, const char *plan, int argc, sqlite3_value **argv) {
     rows_cursor *c = (rows_cursor *)base;
     const ec_sql_groups *g = groups_of(c);
@@ -227,6 +257,12 @@ static int rows_filter(sqlite3_vtab_cursor *base, int number, const char *plan, 
     int rc = ec_sql_groups_conditions(g, plan, argc, argv, &c->arena, &conditions, &err);
     if (rc)
         return ec_sql_fail(base->pVtab, &err);
+    if (!g->first_count) {
+        if (!are_exact(g, conditions, (size_t)argc))
+            return rows_plain_begin(c, conditions, (size_t)argc);
+        rc = open_filtered(c, conditions, (size_t)argc, &err);
+        return rc ? ec_sql_fail(base->pVtab, &err) : rows_next_block(c);
+    }
     for (size_t i = 0; i < g->key_count; i++)
         keys[i] = (ec_first_key){g->keys[i].column, g->keys[i].is_descending, (int)(g->nulls_last >> i & 1)};
     if (g->filter.root_count)
