@@ -4,11 +4,13 @@
  *   EXPLAIN ANALYZE SELECT ...
  *   SELECT * FROM "(explain analyze)"('SELECT ...')
  *
- * Called by: sql_prepare.c, SQLite. Calls: archive.h, sql_prepare.c. Thread: the connection's. */
+ * ec_sql_prepare is here. Called by: worker.c, SQLite. Calls: archive.h, sql_prepare.c. Thread: the connection's. */
 #include "collector/query/sql/sql_parts.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#define EXPLAIN_ANALYZE "(explain analyze)"
 
 enum { STEP, BATCHES, EVENTS, STATEMENT };
 
@@ -38,7 +40,8 @@ static const char *skip_word(const char *at, const char *word) {
     return sqlite3_strnicmp(at, word, (int)n) == 0 && at[n] && strchr(" \t\r\n", at[n]) ? at + n : NULL;
 }
 
-const char *ec_sql_analyzed(const char *sql) {
+/* The statement after EXPLAIN ANALYZE; NULL: the text is another statement. */
+static const char *analyzed(const char *sql) {
     const char *at = skip_word(sql, "EXPLAIN");
     return at ? skip_word(at, "ANALYZE") : NULL;
 }
@@ -48,13 +51,11 @@ static int refuse_analyze(ea_err *err) {
     return SQLITE_IOERR;
 }
 
-int ec_sql_prepare_analyze(ec_sql *s, const char *sql, sqlite3_stmt **ret, const char **ret_tail, ea_err *err) {
+static int prepare_analyze(ec_sql *s, const char *sql, sqlite3_stmt **ret, const char **ret_tail, ea_err *err) {
     const char *tail = "";
     sqlite3_stmt *st = NULL;
     *ret = NULL;
-    if (ec_sql_analyzed(sql))
-        return refuse_analyze(err);
-    int code = ec_sql_prepare(s, sql, &st, &tail, err); /* whatever is wrong with it is reported so */
+    int code = ec_sql_prepare_statement(s, sql, &st, &tail, err); /* whatever is wrong with it is reported so */
     int is_select = code == SQLITE_OK && st && sqlite3_column_count(st) && sqlite3_stmt_readonly(st);
     int parameters = is_select ? sqlite3_bind_parameter_count(st) : 0, is_explain = st && sqlite3_stmt_isexplain(st);
     sqlite3_finalize(st);
@@ -65,10 +66,15 @@ int ec_sql_prepare_analyze(ec_sql *s, const char *sql, sqlite3_stmt **ret, const
     if (!is_select || is_explain || parameters || tail - sql > INT32_MAX)
         return refuse_analyze(err);
     char *outer =
-        sqlite3_mprintf("SELECT step, batches, events FROM \"" EC_SQL_ANALYZE "\"('%.*q')", (int)(tail - sql), sql);
+        sqlite3_mprintf("SELECT step, batches, events FROM \"" EXPLAIN_ANALYZE "\"('%.*q')", (int)(tail - sql), sql);
     code = outer ? sqlite3_prepare_v3(s->db, outer, -1, 0, ret, NULL) : SQLITE_NOMEM;
     sqlite3_free(outer);
     return code;
+}
+
+int ec_sql_prepare(ec_sql *s, const char *sql, sqlite3_stmt **ret, const char **ret_tail, ea_err *err) {
+    const char *of = analyzed(sql);
+    return of ? prepare_analyze(s, of, ret, ret_tail, err) : ec_sql_prepare_statement(s, sql, ret, ret_tail, err);
 }
 
 /* ---- running it ---- */
@@ -102,7 +108,7 @@ static void add_count(analyze_cursor *c, const char *text, uint64_t batches, int
 
 static int run(ec_sql *s, const char *sql, uint64_t *ret_rows, ea_err *err) {
     sqlite3_stmt *st = NULL;
-    int code = ec_sql_prepare(s, sql, &st, NULL, err);
+    int code = ec_sql_prepare_statement(s, sql, &st, NULL, err);
     while (code == SQLITE_OK && (code = sqlite3_step(st)) == SQLITE_ROW) {
         ++*ret_rows;
         code = SQLITE_OK;
@@ -111,7 +117,7 @@ static int run(ec_sql *s, const char *sql, uint64_t *ret_rows, ea_err *err) {
     return code == SQLITE_DONE ? SQLITE_OK : code;
 }
 
-/* Adds the plan's steps, each indented below the one that it is a part of. */
+/* Adds the plan's steps, each indented below its parent. */
 static int add_plan(analyze_cursor *c, ec_sql *s, const char *sql, ea_err *err) {
     enum { DEPTH_MAX = 32 };
 
@@ -119,7 +125,7 @@ static int add_plan(analyze_cursor *c, ec_sql *s, const char *sql, ea_err *err) 
     int depth = 0;
     sqlite3_stmt *st = NULL;
     char *explain = sqlite3_mprintf("EXPLAIN QUERY PLAN %s", sql);
-    int code = explain ? ec_sql_prepare(s, explain, &st, NULL, err) : SQLITE_NOMEM;
+    int code = explain ? ec_sql_prepare_statement(s, explain, &st, NULL, err) : SQLITE_NOMEM;
     sqlite3_free(explain);
     while (code == SQLITE_OK && (code = sqlite3_step(st)) == SQLITE_ROW) {
         const char *detail = (const char *)sqlite3_column_text(st, 3);
@@ -265,5 +271,5 @@ static const sqlite3_module ANALYZE_MODULE = {
 };
 
 int ec_sql_add_analyze(ec_sql *s, ea_err *err) {
-    return ec_sql_add_module(s, EC_SQL_ANALYZE, &ANALYZE_MODULE, &s, sizeof s, err);
+    return ec_sql_add_module(s, EXPLAIN_ANALYZE, &ANALYZE_MODULE, &s, sizeof s, err);
 }

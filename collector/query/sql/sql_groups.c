@@ -445,7 +445,7 @@ static int groups_column(sqlite3_vtab_cursor *base, sqlite3_context *context, in
     return SQLITE_OK;
 }
 
-static const sqlite3_module MODULE = {
+const sqlite3_module EC_SQL_GROUPS_MODULE = {
     .iVersion = 2,
     .xConnect = groups_connect,
     .xBestIndex = groups_best_index,
@@ -488,7 +488,7 @@ static char *make_name(const ec_sql_groups *g) {
     return NULL;
 }
 
-int ec_sql_add_groups(ec_sql_groups *g, ea_err *err) {
+int ec_sql_add_groups(ec_sql_groups *g, const sqlite3_module *module, ea_err *err) {
     sqlite3 *db = g->sql->db;
     g->name = make_name(g);
     int rc = g->name ? ec_filter_add_modules(&g->filter, db, &g->shape, g->sql->groups_added, err)
@@ -498,8 +498,7 @@ int ec_sql_add_groups(ec_sql_groups *g, ea_err *err) {
         return rc;
     }
     /* which frees it when this fails, too */
-    if (sqlite3_create_module_v2(db, g->name, g->is_rows ? &EC_SQL_ROWS_MODULE : &MODULE, g, ec_sql_groups_destroy) !=
-        SQLITE_OK)
+    if (sqlite3_create_module_v2(db, g->name, module, g, ec_sql_groups_destroy) != SQLITE_OK)
         return ea_fail(err, EA_ENOMEM, "group events: %s", sqlite3_errmsg(db));
     return 0;
 }

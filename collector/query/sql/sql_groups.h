@@ -56,11 +56,12 @@ typedef struct ec_sql_groups {
     size_t kept_count;   /* of the conditions that the table keeps, by the last plan */
 } ec_sql_groups;
 
+/* What the table gives: groups, or, with is_rows, rows (sql_rows.c). */
+extern const sqlite3_module EC_SQL_GROUPS_MODULE, EC_SQL_ROWS_MODULE;
 /* Adds the table to its connection, which frees it from then on, in an error, too. */
-EA_MUST_CHECK int ec_sql_add_groups(ec_sql_groups *g, ea_err *err);
+EA_MUST_CHECK int ec_sql_add_groups(ec_sql_groups *g, const sqlite3_module *module, ea_err *err);
 /* ---- what both tables do ---- */
 
-extern const sqlite3_module EC_SQL_ROWS_MODULE;
 /* The hidden columns of the conditions. */
 void ec_sql_groups_put_compared(ea_text *columns, const ec_sql_groups *g);
 /* xBestIndex; first: the number of the first of these columns. */

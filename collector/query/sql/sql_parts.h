@@ -59,14 +59,10 @@ int ec_sql_is_view(const char *name);
  * the statement's text. EA_ENOMEM, errors of reading the classes. */
 EA_MUST_CHECK int ec_sql_push(ec_sql *s, const char *sql, size_t len_bytes, sqlite3_stmt **ret, ea_err *err);
 
-/* EXPLAIN ANALYZE: sql_analyze.c. */
-#define EC_SQL_ANALYZE "(explain analyze)"
-/* The statement after EXPLAIN ANALYZE; NULL: the text is another statement. */
-const char *ec_sql_analyzed(const char *sql);
-/* Prepares what says how that statement is read. As ec_sql_prepare; the error of a statement that is no SELECT is in
- * err, with SQLITE_IOERR. */
-EA_MUST_CHECK int ec_sql_prepare_analyze(ec_sql *s, const char *sql, sqlite3_stmt **ret, const char **ret_tail,
-                                         ea_err *err);
+/* Prepares a statement that is SQLite's: as it is written, then checked, then with its groups handed down. As
+ * ec_sql_prepare, which knows EXPLAIN ANALYZE, too. */
+EA_MUST_CHECK int ec_sql_prepare_statement(ec_sql *s, const char *sql, sqlite3_stmt **ret, const char **ret_tail,
+                                           ea_err *err);
 
 /* A failure of ours as SQLite's code, with its message in the table's zErrMsg. */
 int ec_sql_fail(sqlite3_vtab *table, const ea_err *err);

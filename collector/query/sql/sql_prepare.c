@@ -1,12 +1,9 @@
-/* A statement on its way to SQLite: as it is written, then checked, then with its groups handed down; or what explains
- * it. See sql.h. Called by: worker.c. Calls: sql_events.c, sql_times.c, sql_names.c, sql_push.c, sql_analyze.c. Thread:
- * the connection's. */
+/* A statement on its way to SQLite: as it is written, then checked, then with its groups handed down. See sql.h. Called
+ * by: sql_analyze.c. Calls: sql_events.c, sql_times.c, sql_names.c, sql_push.c. Thread: the connection's. */
 #include "collector/query/sql/sql_parts.h"
 
-int ec_sql_prepare(ec_sql *s, const char *sql, sqlite3_stmt **ret, const char **ret_tail, ea_err *err) {
-    const char *tail = NULL, *analyzed = ec_sql_analyzed(sql);
-    if (analyzed)
-        return ec_sql_prepare_analyze(s, analyzed, ret, ret_tail, err);
+int ec_sql_prepare_statement(ec_sql *s, const char *sql, sqlite3_stmt **ret, const char **ret_tail, ea_err *err) {
+    const char *tail = NULL;
     int code = ec_sql_prepare_as_written(s, sql, ret, &tail, err);
     if (ret_tail)
         *ret_tail = tail;

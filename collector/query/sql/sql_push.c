@@ -316,7 +316,7 @@ static int replace(ec_push *p, ec_sql *s, sqlite3_stmt **ret, ea_err *err) {
     ea_text sql;
     ec_sql_groups *g = p->groups;
     p->groups = NULL;
-    int rc = ec_sql_add_groups(g, err);
+    int rc = ec_sql_add_groups(g, g->is_rows ? &EC_SQL_ROWS_MODULE : &EC_SQL_GROUPS_MODULE, err);
     if (rc)
         return rc;
     p->groups = g;
