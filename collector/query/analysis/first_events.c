@@ -277,7 +277,8 @@ static int wants(void *arg, const ec_batch_row *batch) {
         return 0;
     }
     s->batches[s->batch_count++] = (span){batch->begin_utc_ns, batch->end_utc_ns};
-    s->failed |= !ec_archive_ordinal(s->archive, batch); /* numbered as a scan of all would, in whatever order we read */
+    s->failed |=
+        !ec_archive_ordinal(s->archive, batch); /* numbered as a scan of all would, in whatever order we read */
     return 0;
 }
 
@@ -312,7 +313,8 @@ static int is_beaten(const state *s, const span *b) {
     const ec_value *worst = s->count == s->o->count ? &s->heap[0]->keys[0].value : NULL;
     if (!worst || worst->type != EC_INT)
         return 0;
-    return s->o->keys[0].is_descending ? b->end_utc_ns < worst->i - MARGIN_NS : b->begin_utc_ns > worst->i + MARGIN_NS;
+    return s->o->keys[0].is_descending ? worst->i > INT64_MIN + MARGIN_NS && b->end_utc_ns < worst->i - MARGIN_NS
+                                       : worst->i < INT64_MAX - MARGIN_NS && b->begin_utc_ns > worst->i + MARGIN_NS;
 }
 
 typedef struct placed {
