@@ -24,7 +24,7 @@ enum {
     EC_DETECTOR_RANGE_MS = 1000,    /* of processor time, for them; beyond it they are judged one by one */
     EC_DETECTOR_LIMIT_MS = 4000,    /* likewise, for one batch; beyond it the batch is skipped */
     EC_DETECTOR_TURN_MS = 100,      /* likewise, of a stream; the range at hand is finished */
-    EC_DETECTOR_ROUND_MS = 300,    /* likewise, of a round; the turn at hand is finished */
+    EC_DETECTOR_ROUND_MS = 300,     /* likewise, of a round; the turn at hand is finished */
     EC_DETECTOR_WAIT_S = 10,        /* of a host that is above its quota */
     EC_DETECTOR_SQL_MAX = 64 << 20, /* bytes of SQLite */
     EC_DETECTOR_FIELD_MAX = 8192,   /* bytes of a field in a detection */

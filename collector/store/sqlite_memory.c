@@ -1,4 +1,4 @@
-/* See sqlite_memory.h. SQLite takes all memory by these functions, with the default ones behind them. */
+/* See sqlite_memory.h. SQLite takes all memory by these functions, which call the default ones. */
 #include "collector/store/sqlite_memory.h"
 
 #include <sqlite3.h>
