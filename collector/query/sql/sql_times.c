@@ -16,7 +16,7 @@
 #include <string.h>
 
 /* Of EXPLAIN's rows. */
-enum { EXPLAIN_OPCODE = 1, EXPLAIN_P1, EXPLAIN_P2, EXPLAIN_P3, EXPLAIN_P4, EXPLAIN_P5 };
+enum { EXPLAIN_ADDRESS, EXPLAIN_OPCODE, EXPLAIN_P1, EXPLAIN_P2, EXPLAIN_P3, EXPLAIN_P4, EXPLAIN_P5 };
 
 /* INTEGER and REAL are the types of numbers alone; those of other numbers, as COUNT, may have texts, and are NUMERIC.
  */
@@ -34,6 +34,7 @@ typedef struct program {
     size_t count, capacity;
     uint8_t *registers; /* REGISTER_... bits */
     size_t register_capacity;
+    int constants; /* the address of the program's end, which fills the constants */
 } program;
 
 enum { REGISTER_COLUMN = 1, REGISTER_EXTREME = 2 }; /* a column as it is; the min() or max() of one */
@@ -160,8 +161,11 @@ static int check_program(sqlite3_stmt *st, ea_err *err) {
                              "a number is compared with the text '%.40s' here: write time_ns('%.40s'), or compare"
                              " the text of time_text(column)",
                              text, text);
+        } else if (opcode && strcmp(opcode, "Init") == 0) {
+            p.constants = operands[1];
         } else if (opcode && strcmp(opcode, "String8") == 0 && text && !ec_sql_is_number(text)) {
-            if (is_wrong(&p, operands[1], 0))
+            /* elsewhere its register may have held another value when that was compared */
+            if (sqlite3_column_int(st, EXPLAIN_ADDRESS) >= p.constants && is_wrong(&p, operands[1], 0))
                 rc = ea_fail(err, EA_EUSAGE, EC_SQL_NO_NUMBER, text);
         } else if (opcode) {
             rc = note(&p, opcode, operands, text);
