@@ -451,7 +451,7 @@ async function byKeys() {
   await settled(page);
   const to = await rows(page, 'Connections').first().locator('a').last().innerText();
   await tabTo(to);
-  await page.waitForFunction((r) => location.search.includes('remote=' + r), to.split(' ')[0]);
+  await page.waitForFunction((r) => location.search.includes('remote=' + encodeURIComponent(r)), to.split(' ')[0]);
   await page.waitForFunction((r) => [...document.querySelectorAll('[aria-label="Connections"] tbody tr')].every((t) => t.innerText.includes(r)), to.split(' ')[0]);
   const who = await rows(page, 'Connections').first().locator('a').nth(1).innerText();
   await tabTo(who);
