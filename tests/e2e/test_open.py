@@ -18,6 +18,7 @@ import time
 import urllib.parse
 
 import harness
+import test_report
 import traces
 
 SPEED_EVENTS, SPEED_S = 200_000, 3.0
@@ -303,9 +304,10 @@ def check_speed(env, checks):
     best = {}
     for command in (["open", path], ["profile", path], ["query", path, "SELECT count(*) FROM processes"]):
         for _ in range(3):
-            begin = time.monotonic()
+            begin, used = time.monotonic(), test_report.processor_seconds()
             own(env, command)
-            best[command[0]] = min(best.get(command[0], 1e9), (time.monotonic() - begin) * SPEED_EVENTS / said["events"])
+            took = min(time.monotonic() - begin, test_report.processor_seconds() - used)  # other tests run beside this one
+            best[command[0]] = min(best.get(command[0], 1e9), took * SPEED_EVENTS / said["events"])
     print(f"{said['events']} events; for {SPEED_EVENTS}: " + ", ".join(f"{name} {seconds:.2f} s" for name, seconds in best.items()), flush=True)
     if "sanitize" not in str(env.build) and "san" not in env.build.name:
         checks.that(max(best.values()) < SPEED_S, f"seconds for {SPEED_EVENTS} events: {best}")
