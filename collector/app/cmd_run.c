@@ -96,6 +96,10 @@ static void on_stored(void *history) {
     ec_state_worker_wake(history);
 }
 
+static void on_space(void *history) {
+    ec_state_worker_retry(history);
+}
+
 static int wants_keyframe(void *history, const char *agent, const uint8_t *stream) {
     return ec_state_worker_wants_keyframe(history, agent, stream);
 }
@@ -629,6 +633,7 @@ static int serve_start_ingest(serving *v, ea_err *err) {
                             .quota = v->quota,
                             .log = v->log,
                             .on_stored = on_stored,
+                            .on_space = on_space,
                             .wants_keyframe = wants_keyframe,
                             .on_stored_arg = v->history,
                             .retention = retention_of(o),

@@ -57,6 +57,7 @@ struct ec_state_worker {
     ea_u64_map again; /* the store's stream id -> monotonic time before which it is not folded from its start again */
     ea_u64_map
         failed; /* the store's stream id -> monotonic time before which it is not tried again; EC_STATE_FAILED_MAX */
+    ea_u64_map lacked_space; /* likewise, of failures of a full disk */
     ec_state_work *works;
     size_t work_count, work_capacity;
     ec_store_place begin;     /* the end of the store when this worker was opened */

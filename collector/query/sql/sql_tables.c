@@ -606,8 +606,7 @@ static int best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
         ea_err err = {0};
         int column = info->aConstraint[i].iColumn;
         if (column >= 0 && column < COLUMNS_MAX && t->spec->columns[column].name &&
-            ec_sql_check_part(&info->aConstraint[i], t->spec->columns[column].kind, t->spec->columns[column].name,
-                              &err)) {
+            ec_sql_check_part(info, i, t->spec->columns[column].kind, t->spec->columns[column].name, &err)) {
             ea_text_deinit(&plan);
             return ec_sql_fail(base, &err);
         }
