@@ -15,6 +15,7 @@ import harness
 import kernel_records as kernel
 import naive_state
 import naive_store
+import process_records
 import test_ledger
 import test_single_records as single
 import traces
@@ -59,6 +60,10 @@ def hashed_trace(first):
     for n in range(160):
         pid, at = 100 + 4 * (n % 12), clock + 1000 * n
         records += [kernel.process(pid, f"p{n % 5}.exe", at), kernel.thread(pid, 5000 + n, at + 1)]
+        if n % 4:
+            records.append(process_records.started(pid, 4, at, at + 2, 1 + n % 3, int(n % 3 == 1), (0, 4096, 8192, 12288)[n % 4]))
+        if n % 5 == 0:
+            records.append(process_records.created(pid, 0x3E7, 0x10000 + n if n % 2 else 0, 1 + n % 3, 16384, at + 3))
         for k in range(3):
             base, path = 0x10000000 + k * 0x100000, f"lib\\f{(first + n + k) % 7}.dll"
             records.append(kernel.image(pid, base, 0x4000, path, at + 10 + 2 * k))
