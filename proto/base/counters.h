@@ -33,8 +33,8 @@ enum ea_counter_part {
  *    changed since the last batch, its value is news, which travels even if no event does.
  * G: a gauge, how much is in some place now. It goes up and down, so that only the last value of a stream counts. */
 #define EA_COUNTERS(X, G, S)                                                                                           \
-    /* the agent's ledger: delivered = batched + dropped_* + filtered + sampled_out + limited + aggregated + pending   \
-     */                                                                                                                \
+    /* the agent's ledger: delivered = batched + dropped_* + filtered + sampled_out + limited + repeated + aggregated  \
+     * + pending */                                                                                                    \
     S(events_delivered, 1, EA_INFO, EA_OF_LEDGER, "events that the source handed over")                                \
     S(events_batched, 2, EA_INFO, EA_OF_LEDGER, "events written into batches")                                         \
     S(events_dropped_full, 6, EA_LOSS, EA_OF_LEDGER, "events dropped because the pipeline was full")                   \
@@ -44,6 +44,7 @@ enum ea_counter_part {
     S(events_aggregated, 5, EA_INFO, EA_OF_LEDGER,                                                                     \
       "events that do not travel because a program in the configuration aggregated them")                              \
     S(events_limited, 192, EA_NOTICE, EA_OF_LEDGER, "events dropped because a filter's limit of a second was reached") \
+    S(events_repeated, 195, EA_INFO, EA_OF_LEDGER, "events dropped because a filter's repeat had kept an equal one")   \
     S(events_redacted, 193, EA_INFO, EA_OF_LEDGER, "events of which a filter replaced fields")                         \
     G(events_pending, 9, EA_INFO, EA_OF_LEDGER, "events parked or in the open batch")                                  \
     X(events_synthesised, 10, EA_INFO, EA_OF_LEDGER, "events made by the agent itself: keyframes")                     \

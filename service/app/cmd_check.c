@@ -123,6 +123,7 @@ static void describe_filters(const char *what, const char *name, const ea_tables
         ea_text_char(t, ';');
         put_part(t, "where", one->where);
         put_part(t, "drop", one->drop);
+        put_part(t, "repeat", one->repeat);
         put_part(t, "sample", one->sample);
         put_part(t, "limit", one->limit);
         for (size_t k = 0; k < one->redact.count; k++)

@@ -46,7 +46,7 @@ typedef struct source {
     uint64_t progress_permille, batches;
     uint64_t delivered, synthesised, acknowledged, pending, compressing, spooled, unanswered;
     uint64_t evicted_size, evicted_age, evicted_damage, evicted_refused, dropped_oversize, filtered, sampled_out,
-        limited, aggregated, redacted, held_seconds, paced_seconds;
+        limited, repeated, aggregated, redacted, held_seconds, paced_seconds;
     int balanced;
     session session;
 } source;
@@ -140,6 +140,7 @@ static const ea_option SOURCE_ROWS[] = {
     NUMBER(source, "events_filtered", filtered),
     NUMBER(source, "events_sampled_out", sampled_out),
     NUMBER(source, "events_limited", limited),
+    NUMBER(source, "events_repeated", repeated),
     NUMBER(source, "events_aggregated", aggregated),
     NUMBER(source, "events_redacted", redacted),
     NUMBER(source, "source_held_seconds", held_seconds),
@@ -361,6 +362,8 @@ static void put_sources(const status *s, int open_metrics, ea_text *t) {
          offsetof(source, sampled_out)},
         {"etwagent_events_limited_total", "events dropped because a filter's limit of a second was reached", EA_COUNTER,
          offsetof(source, limited)},
+        {"etwagent_events_repeated_total", "events dropped because a filter's repeat had kept an equal one", EA_COUNTER,
+         offsetof(source, repeated)},
         {"etwagent_events_aggregated_total",
          "events that do not travel because a program in the configuration aggregated them", EA_COUNTER,
          offsetof(source, aggregated)},

@@ -90,7 +90,8 @@ int ea_pipeline_add(ea_pipeline *p, const ea_record *record, ea_err *err) {
 /* ---- filters ---- */
 
 static const enum ea_counter DROPS[EA_PIPELINE_DROPS] = {EA_COUNT_events_filtered, EA_COUNT_events_sampled_out,
-                                                         EA_COUNT_events_limited, EA_COUNT_events_aggregated};
+                                                         EA_COUNT_events_limited, EA_COUNT_events_repeated,
+                                                         EA_COUNT_events_aggregated};
 
 /* What filters dropped into the ledger, with its delivery. */
 static void pipeline_post_drops(ea_pipeline *p) {
