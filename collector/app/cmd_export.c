@@ -2,6 +2,7 @@
  * come from the state tables (object_names_db.h). Called by: main.c. Calls: collector/store, collector/state,
  * proto/wire, proto/event (printing). Thread: the main one. */
 #include "collector/app/collector_commands.h"
+#include "collector/app/question.h"
 #include "collector/query/scan/archive.h"
 #include "collector/state/object_names_db.h"
 #include "collector/state/state_worker.h"
@@ -215,6 +216,8 @@ static int export_run(const void *arg, int operand_count, char **operands) {
         rc = ec_store_open(&x.store, x.options->store, &(ec_store_options){0}, &err);
     if (!rc && ea_printer_wants_names(x.printer))
         rc = open_tables(&x, &x.tables);
+    if (!rc)
+        rc = ec_question_confine(x.options->store, &err);
     if (!rc)
         rc = ec_store_each_stream(x.store, x.options->host, on_times, &x, &err);
     if (!rc && x.begin_utc_ns <= x.end_utc_ns)

@@ -59,6 +59,8 @@ static int modules_run(const void *arg, int operand_count, char **operands) {
     if (!rc)
         rc = ec_question_open(&o->q, &q, &backlog, &err);
     if (!rc)
+        rc = ec_question_confine(o->q.store, &err);
+    if (!rc)
         rc = ec_question_moment(&o->q, q, o->q.at, &moment, &err);
     if (!rc && l.json) {
         ea_text_char(&l.t, '{');

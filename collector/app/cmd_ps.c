@@ -149,12 +149,10 @@ static int answer(const options *o, ec_query *q, ec_accounts *names, const char 
 }
 
 /* One answer a line of the file. */
-static int answer_each(const options *o, ec_query *q, ec_accounts *names, uint64_t backlog, ea_text *t, ea_err *err) {
-    int is_stdin = strcmp(o->at_file, "-") == 0, rc = 0;
-    FILE *f = is_stdin ? stdin : fopen(o->at_file, "r");
+static int answer_each(const options *o, FILE *f, ec_query *q, ec_accounts *names, uint64_t backlog, ea_text *t,
+                       ea_err *err) {
+    int rc = 0;
     char line[LINE_MAX_BYTES];
-    if (!f)
-        return ea_fail(err, EA_EIO, "open %s", o->at_file);
     while (!rc && fgets(line, sizeof line, f)) {
         size_t n = strcspn(line, "\r\n");
         if (line[n] == 0 && n == sizeof line - 1)
@@ -165,8 +163,6 @@ static int answer_each(const options *o, ec_query *q, ec_accounts *names, uint64
     }
     if (!rc && ferror(f))
         rc = ea_fail(err, EA_EIO, "read %s", o->at_file);
-    if (!is_stdin)
-        fclose(f);
     return rc;
 }
 
@@ -175,20 +171,30 @@ static int ps_run(const void *arg, int operand_count, char **operands) {
     ec_query *q = NULL;
     ec_archive *archive = NULL;
     ec_accounts *names = NULL;
+    FILE *times = NULL;
     uint64_t backlog = 0;
     ea_err err = {0};
     ea_text t;
     (void)operand_count, (void)operands;
     ea_text_init(&t);
     int rc = ec_question_open(&o->q, &q, &backlog, &err);
+    if (!rc && o->at_file) {
+        times = strcmp(o->at_file, "-") == 0 ? stdin : fopen(o->at_file, "r");
+        rc = times ? 0 : ea_fail(&err, EA_EIO, "open %s", o->at_file);
+    }
+    if (!rc)
+        rc = ec_question_confine(o->q.store, &err);
     if (!rc)
         rc = ec_archive_open(&archive, o->q.store, o->q.host, NULL, &err);
     if (!rc)
         rc = ec_accounts_create(&names, archive, &err);
     if (!rc)
-        rc = o->at_file ? answer_each(o, q, names, backlog, &t, &err) : answer(o, q, names, o->q.at, backlog, &t, &err);
+        rc = times ? answer_each(o, times, q, names, backlog, &t, &err)
+                   : answer(o, q, names, o->q.at, backlog, &t, &err);
     if (rc)
         ea_err_print(stderr, "etwcollector", &err);
+    if (times && times != stdin)
+        fclose(times);
     ec_accounts_destroy(names);
     ec_archive_close(archive);
     ec_query_close(q);

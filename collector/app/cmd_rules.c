@@ -245,9 +245,11 @@ static int rules_check_run(const void *arg, int operand_count, char **operands) 
     else if (o->host && o->agent_config)
         rc = ea_fail(&err, EA_EUSAGE, "--host and --agent-config exclude each other: give one of them");
     if (!rc)
-        rc = ec_coverage_open(&coverage, o->agent_config, o->store, o->host, &err);
-    if (!rc)
         rc = ec_rules_files_read(&files, operand_count, operands, &err);
+    if (!rc && o->host)
+        rc = ec_question_confine(o->store, &err);
+    if (!rc)
+        rc = ec_coverage_open(&coverage, o->agent_config, o->store, o->host, &err);
     report.coverage = coverage;
     report.rules = files.rules;
     if (!rc && o->json)

@@ -191,6 +191,8 @@ static int watch_run(const void *arg, int operand_count, char **operands) {
         how.is_clocked = o->live;
         rc = ea_lang_run_create(&w.run, w.program, &how, &err);
     }
+    if (!rc)
+        rc = ec_question_confine(o->store, &err);
     if (!rc) {
         rc = run_all(&w, &err);
         ea_lang_report_counts(w.run, "etwcollector");

@@ -119,6 +119,8 @@ static int look_up(const options *o, uint32_t pid, place *p, ec_moment *moment, 
     ec_query *q = NULL;
     uint64_t backlog = 0;
     int rc = ec_question_open(&o->q, &q, &backlog, err);
+    if (!rc && !p->symbols) /* names come from processes and servers */
+        rc = ec_question_confine(o->q.store, err);
     if (!rc)
         rc = ec_question_moment(&o->q, q, o->q.at, moment, err);
     if (!rc && p->json) {

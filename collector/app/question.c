@@ -1,6 +1,7 @@
 /* See question.h. */
 #include "collector/app/question.h"
 
+#include "collector/query/sql/confine.h"
 #include "proto/base/clock.h"
 
 #include <inttypes.h>
@@ -22,6 +23,10 @@ int ec_question_moment(const ec_question_options *o, ec_query *q, const char *at
     fprintf(stderr, "etwcollector: the events end at %s: this is the state of then\n", t.data ? t.data : "");
     ea_text_deinit(&t);
     return 0;
+}
+
+int ec_question_confine(const char *store, ea_err *err) {
+    return ec_query_confine(store, UINT64_MAX, err); /* the answer may be a file of any size */
 }
 
 int ec_answer_write(ea_text *t, ea_err *err) {

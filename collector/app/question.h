@@ -54,6 +54,12 @@ EA_MUST_CHECK int ec_question_open(const ec_question_options *o, ec_query **ret,
 EA_MUST_CHECK int ec_question_moment(const ec_question_options *o, ec_query *q, const char *at, ec_moment *ret,
                                      ea_err *err);
 
+/* Gives up what the command does not need any more, once its files are open and the history is folded: what it reads
+ * from then on, as a process that answers a question does, are the store's segments and databases. Standard output
+ * stays. A command that starts processes or connects to a symbol server cannot call this. Errors: as ec_query_confine.
+ */
+EA_MUST_CHECK int ec_question_confine(const char *store, ea_err *err);
+
 /* Writes and clears t. */
 EA_MUST_CHECK int ec_answer_write(ea_text *t, ea_err *err);
 

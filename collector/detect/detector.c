@@ -19,7 +19,11 @@
 enum {
     IDLE_MS = 500,
     STREAMS_A_ROUND = 1024,
-    LATE_WAIT_S = 60, /* for the history to begin again with a late batch */
+    QUICK_PART = 8,       /* of a turn */
+    LATE_WAIT_S = 60,     /* for the history to begin again with a late batch */
+    ESCAPED_MAX = 6,      /* bytes of JSON for one of a text */
+    NAME_MAX_BYTES = 128, /* of a field, with its punctuation */
+    PROCESS_MAX_BYTES = 1024,
     FOUND_MAX_BYTES = 16 << 20,
 };
 
@@ -58,8 +62,11 @@ struct ec_detector {
     ec_rules_files files;
     ea_rules_run *run;
     ec_detections *kept;
-    ec_detections_stream *streams;
+    ec_detections_stream *streams; /* by host */
     size_t stream_count, stream_capacity;
+    ec_detections_stream after; /* where this round begins, when the last one did not come to the end */
+    int has_after;
+    int is_left; /* a turn has ended: more can be judged at once */
     ec_sql *sql; /* of the round */
     detector_class *classes;
     size_t class_count, class_capacity;
@@ -134,14 +141,25 @@ static const char *cell_at(const ec_detector *d, size_t i) {
     return d->cells[i].len_bytes ? d->cells[i].data : "";
 }
 
-static void add_cut(ec_detector *d, const ea_text *value) {
-    size_t len = value->len_bytes < EC_DETECTOR_FIELD_MAX ? value->len_bytes : EC_DETECTOR_FIELD_MAX;
+/* The first bytes of a text, in d->cut. */
+static const char *detector_cut(ec_detector *d, const ea_text *value, size_t limit_bytes) {
+    size_t len = value->len_bytes < limit_bytes ? value->len_bytes : limit_bytes;
     while (len && len < value->len_bytes && ((unsigned char)value->data[len] & 0xc0) == 0x80)
         len--;
     ea_text_clear(&d->cut);
     if (len)
         ea_text_add(&d->cut, value->data, len);
-    ea_text_json_str(&d->json, len ? d->cut.data : "");
+    return len && d->cut.data ? d->cut.data : "";
+}
+
+/* The value takes at most limit_bytes and its quotation marks. */
+static void add_cut(ec_detector *d, const ea_text *value, size_t limit_bytes) {
+    size_t begin = d->json.len_bytes;
+    ea_text_json_str(&d->json, detector_cut(d, value, limit_bytes));
+    if (d->json.failed || d->json.len_bytes - begin <= limit_bytes + 2)
+        return;
+    d->json.data[d->json.len_bytes = begin] = 0;
+    ea_text_json_str(&d->json, detector_cut(d, value, limit_bytes / ESCAPED_MAX));
 }
 
 static const char *match_fields(ec_detector *d, const ec_rules_statement *s) {
@@ -149,11 +167,14 @@ static const char *match_fields(ec_detector *d, const ec_rules_statement *s) {
     ea_text_clear(&d->json);
     ea_text_char(&d->json, '{');
     for (size_t i = 0; i < s->field_count; i++)
-        if (d->looks[EC_RULES_HEAD_COLUMNS + i] != EC_LOOK_EMPTY) {
+        if (d->looks[EC_RULES_HEAD_COLUMNS + i] != EC_LOOK_EMPTY &&
+            d->json.len_bytes + NAME_MAX_BYTES < EC_DETECTOR_ROW_MAX) {
+            size_t room = EC_DETECTOR_ROW_MAX - NAME_MAX_BYTES - d->json.len_bytes;
             ea_text_str(&d->json, before);
             ea_text_json_str(&d->json, s->names[i]);
             ea_text_str(&d->json, ": ");
-            add_cut(d, &d->cells[EC_RULES_HEAD_COLUMNS + i]);
+            add_cut(d, &d->cells[EC_RULES_HEAD_COLUMNS + i],
+                    room < EC_DETECTOR_FIELD_MAX ? room : EC_DETECTOR_FIELD_MAX);
             before = ", ";
         }
     ea_text_char(&d->json, '}');
@@ -184,9 +205,10 @@ static int take_matches(ec_detector *d, sqlite3_stmt *st, const detector_class *
         m.rule = rules[i];
         if (d->counts[m.rule] < EC_DETECTIONS_AN_HOUR && !is_kept) {
             m.fields = match_fields(d, &c->statement);
-            m.process = d->looks[EC_RULES_PROCESS] == EC_LOOK_EMPTY
-                            ? NULL
-                            : ea_arena_strdup(&d->arena, cell_at(d, EC_RULES_PROCESS));
+            m.process =
+                d->looks[EC_RULES_PROCESS] == EC_LOOK_EMPTY
+                    ? NULL
+                    : ea_arena_strdup(&d->arena, detector_cut(d, &d->cells[EC_RULES_PROCESS], PROCESS_MAX_BYTES));
             is_kept = 1;
         }
         int rc = 0;
@@ -431,31 +453,34 @@ static int read_reach(ec_store *store, ec_state_db *state, const ec_detections_s
     return 0;
 }
 
-static int judge_range(ec_detector *d, const ec_detections_stream *s, uint64_t last, ea_err *err) {
+static int judge_range(ec_detector *d, const ec_detections_stream *s, uint64_t last, int64_t limit_ns, ea_err *err) {
     int rc = 0;
     d->match_count = d->left_out_count = 0;
     d->event_count = 0;
     ea_arena_reset(&d->arena);
     memset(d->counts, 0, ea_rules_count(d->files.rules) * sizeof *d->counts);
-    d->deadline_ns = ea_monotonic_ns() + NS_OF_MS(EC_DETECTOR_LIMIT_MS);
+    d->deadline_ns = ea_monotonic_ns() + limit_ns;
     for (size_t i = 0; i < d->class_count && !rc; i++)
         rc = judge_class(d, &d->classes[i], s, last, err);
     d->deadline_ns = INT64_MAX;
     return rc;
 }
 
-/* Judges a stream's batches up to its reach. */
-static int judge_stream(ec_detector *d, ec_detections_stream *s, const detector_reach *reach, ea_err *err) {
-    uint64_t step = EC_DETECTOR_RANGE_MAX;
-    int rc = 0;
+/* Judges a stream's batches up to its reach, or until its host's turn ends: at least one range. Ranges become longer
+ * while they are quick. */
+static int judge_stream(ec_detector *d, ec_detections_stream *s, const detector_reach *reach, int64_t turn_ends_ns,
+                        ea_err *err) {
+    uint64_t step = 1;
+    int rc = 0, is_over = 0;
     d->archived = ec_rules_find_stream(ec_sql_archive(d->sql), s->host, s->stream);
-    while (!rc && s->next <= reach->last && !atomic_load(&d->stop)) {
+    while (!rc && !is_over && s->next <= reach->last && !atomic_load(&d->stop)) {
         uint64_t last = reach->last - s->next < step ? reach->last : s->next + step - 1;
-        rc = judge_range(d, s, last, err);
+        int64_t begin_ns = ea_monotonic_ns();
+        rc = judge_range(d, s, last, NS_OF_MS(last > s->next ? EC_DETECTOR_TURN_MS : EC_DETECTOR_LIMIT_MS), err);
         if (rc == EA_ECANCELED && atomic_load(&d->stop))
             return 0;
         if (rc == EA_ECANCELED && last > s->next) {
-            step = step > 8 ? step / 8 : 1;
+            step = 1;
             rc = 0;
             continue;
         }
@@ -467,6 +492,10 @@ static int judge_stream(ec_detector *d, ec_detections_stream *s, const detector_
             rc = keep_range(d, s, last, last == reach->highest, err);
         if (!rc)
             s->next = last + 1;
+        int64_t now_ns = ea_monotonic_ns();
+        is_over = now_ns >= turn_ends_ns;
+        if (step < EC_DETECTOR_RANGE_MAX && now_ns - begin_ns < NS_OF_MS(EC_DETECTOR_TURN_MS) / QUICK_PART)
+            step *= 2;
     }
     return rc;
 }
@@ -490,13 +519,22 @@ static int forget_stream(ec_detector *d, const ec_detections_stream *s, ea_err *
 }
 
 /* The streams of this round; a round of many leaves the others to the next one. A stream that fails holds up no other:
- * its failure is returned when the others are done. */
+ * its failure is returned when the others are done. Nor does a host whose events take long: its turn ends. */
 static int judge_streams(ec_detector *d, ec_store *store, ec_state_db *state, ea_err *err) {
+    const char *host = "";
+    int64_t turn_ns = 0;
     int first = 0;
     for (size_t i = 0; i < d->stream_count && !atomic_load(&d->stop) && !atomic_load(&d->reload); i++) {
         ec_detections_stream *s = &d->streams[i];
         detector_reach reach;
         ea_err own = {0};
+        if (strcmp(host, s->host) != 0)
+            turn_ns = NS_OF_MS(EC_DETECTOR_TURN_MS);
+        host = s->host;
+        if (turn_ns <= 0) {
+            d->is_left = 1;
+            continue;
+        }
         int rc = read_reach(store, state, s, &reach, &own);
         if (!rc && !reach.highest)
             rc = forget_stream(d, s, &own);
@@ -505,7 +543,10 @@ static int judge_streams(ec_detector *d, ec_store *store, ec_state_db *state, ea
                 *err = own;
                 return rc;
             }
-            rc = judge_stream(d, s, &reach, &own);
+            int64_t begin_ns = ea_monotonic_ns();
+            rc = judge_stream(d, s, &reach, begin_ns + turn_ns, &own);
+            turn_ns -= ea_monotonic_ns() - begin_ns;
+            d->is_left |= !rc && s->next <= reach.last;
         }
         if (rc && !first) {
             first = rc;
@@ -520,13 +561,17 @@ static int judge_round(ec_detector *d, ea_err *err) {
     ec_state_db *state = NULL;
     uint64_t arrived = 0;
     d->stream_count = 0;
+    d->is_left = 0;
     int rc = d->kept ? 0 : ec_detections_open(&d->kept, d->store, err);
     if (!rc)
         rc = ec_store_open(&store, d->store, &(ec_store_options){0}, err);
     if (!rc)
         rc = ec_detections_notice(d->kept, store, ea_utc_ns(), &arrived, err);
     if (!rc) {
-        rc = ec_detections_each(d->kept, take_stream, d, err);
+        rc = ec_detections_each(d->kept, d->has_after ? &d->after : NULL, take_stream, d, err);
+        d->has_after = rc > 0; /* the next round begins with the others */
+        if (d->has_after)
+            d->after = d->streams[d->stream_count - 1];
         rc = rc > 0 ? 0 : rc;
     }
     if (!rc && d->stream_count) {
@@ -560,7 +605,7 @@ static void work(void *arg) {
             detector_note(d, err.message);
         snprintf(d->said, sizeof d->said, "%s", rc ? err.message : "");
         ea_mutex_lock(d->mutex);
-        if (!atomic_load(&d->stop) && !atomic_load(&d->reload))
+        if (!atomic_load(&d->stop) && !atomic_load(&d->reload) && (rc || !d->is_left))
             (void)ea_cond_wait_for(d->cond, d->mutex, NS_OF_MS(IDLE_MS));
         ea_mutex_unlock(d->mutex);
     }

@@ -5,7 +5,9 @@
  * A batch is judged in one transaction with what was found in it, so that after a crash each match is there once. The
  * newest batch of a stream waits for EC_DETECTOR_HOLD_MS, since facts about a process (its module, the facts of its
  * file, its account) come some milliseconds after its start, and may be in the next batch. A batch whose number is
- * below what was judged is judged with all that came after it. */
+ * below what was judged is judged with all that came after it.
+ *
+ * Hosts take turns: a host with much to be judged, or with events that take long, does not keep the others waiting. */
 #ifndef EC_DETECT_DETECTOR_H
 #define EC_DETECT_DETECTOR_H
 
@@ -16,7 +18,9 @@ enum {
     EC_DETECTOR_HOLD_MS = 2000,
     EC_DETECTOR_RANGE_MAX = 64,    /* batches in one transaction */
     EC_DETECTOR_LIMIT_MS = 10000,  /* for them; fewer are tried then; one that takes longer is skipped */
+    EC_DETECTOR_TURN_MS = 2000,    /* of a host in a round; the range at hand is finished */
     EC_DETECTOR_FIELD_MAX = 8192,  /* bytes of a field in a detection */
+    EC_DETECTOR_ROW_MAX = 32768,   /* bytes of all of them, as JSON */
     EC_DETECTOR_PROBLEMS_MAX = 20, /* lines about rules that cannot be used */
 };
 
@@ -24,7 +28,7 @@ typedef struct ec_detector ec_detector;
 
 typedef struct ec_detector_options {
     const char *store, *rules; /* folders; copied */
-    ea_counters *counters;     /* borrowed; may be NULL */
+    ea_counters *counters;     /* borrowed */
     /* Called with a line for a person. May be NULL. */
     void (*on_note)(void *arg, const char *text);
     void *arg;

@@ -61,6 +61,15 @@ static int rules_read_file(rules_reader *r, const char *path) {
     return rc ? ea_fail(r->err, rc, "read %.300s", path) : 0;
 }
 
+/* A pipe in a folder would be waited for. */
+static int rules_read_entry(rules_reader *r, const char *path) {
+    ea_rules_problem p = {.file = path, .line = 1, .column = 1, .message = "expected a file, found something else"};
+    if (ea_path_is_file(path))
+        return rules_read_file(r, path);
+    rules_on_problem(r->files, &p);
+    return 0;
+}
+
 static int rules_ends_with(const char *name, const char *end) {
     size_t len = strlen(name), end_len = strlen(end);
     return len > end_len && strcmp(name + len - end_len, end) == 0;
@@ -78,7 +87,7 @@ static int rules_on_entry(const char *name, int is_dir, void *arg) {
     if (path.failed)
         r->rc = ea_fail(r->err, EA_ENOMEM, "read the folder %.300s", r->folder);
     else
-        r->rc = is_dir ? rules_read_folder(r, path.data) : rules_read_file(r, path.data);
+        r->rc = is_dir ? rules_read_folder(r, path.data) : rules_read_entry(r, path.data);
     ea_text_deinit(&path);
     return r->rc != 0;
 }

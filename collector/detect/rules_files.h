@@ -14,9 +14,9 @@ typedef struct ec_rules_files {
 } ec_rules_files;
 
 /* Reads the files, and those with the ending .yml or .yaml in the folders and in the folders inside of them, in byte
- * order of their names; entries whose names begin with a dot are skipped. *f: zeroed but for is_json; it is to be given
- * to ec_rules_files_deinit, also on failure. A document that is no rule is a problem, not a failure. Errors:
- * EA_ENOTFOUND (no such file, no rule file), EA_ELIMIT, EA_EIO, EA_ENOMEM. */
+ * order of their names; entries whose names begin with a dot are skipped, pipes and devices are problems. *f: zeroed
+ * but for is_json; it is to be given to ec_rules_files_deinit, also on failure. A document that is no rule is a
+ * problem, not a failure. Errors: EA_ENOTFOUND (no such file, no rule file), EA_ELIMIT, EA_EIO, EA_ENOMEM. */
 EA_MUST_CHECK int ec_rules_files_read(ec_rules_files *f, int operand_count, char **operands, ea_err *err);
 void ec_rules_files_deinit(ec_rules_files *f);
 

@@ -147,15 +147,19 @@ int ec_detections_notice(ec_detections *d, ec_store *store, int64_t now_utc_ns, 
     return rc;
 }
 
-int ec_detections_each(ec_detections *d, int (*fn)(const ec_detections_stream *s, void *arg), void *arg, ea_err *err) {
+int ec_detections_each(ec_detections *d, const ec_detections_stream *after,
+                       int (*fn)(const ec_detections_stream *s, void *arg), void *arg, ea_err *err) {
     sqlite3_stmt *st = NULL;
     int code = SQLITE_DONE, stop = 0;
     int rc = ec_sqlite_prepare(d->db, &st,
                                "SELECT host, stream, number, is_late, noticed_utc_ns FROM"
-                               " detections_next WHERE is_pending ORDER BY noticed_utc_ns, host, stream",
+                               " detections_next WHERE is_pending AND (host > ?1 OR (host = ?1 AND stream > ?2))"
+                               " ORDER BY host, stream",
                                DOING, err);
     if (rc)
         return rc;
+    detections_bind_text(st, 1, after ? after->host : "");
+    detections_bind_text(st, 2, after ? after->stream : "");
     while (!stop && (code = sqlite3_step(st)) == SQLITE_ROW) {
         size_t len = 0;
         ec_detections_stream s = {.next = (uint64_t)sqlite3_column_int64(st, 2),
@@ -267,14 +271,17 @@ int ec_detections_leave_out(ec_detections *d, const ec_detections_stream *s, uin
     return ec_sqlite_run(st, DOING, err);
 }
 
-/* Deletes what is too much: closed detections first, then the oldest. */
+/* Deletes what is too much, of the host that has most: closed detections first, then the oldest. An agent can be given
+ * as many as it likes, by events of many hours, and would else delete those of all others. */
 static int bound_rows(ec_detections *d, ea_err *err) {
-    char sql[700];
+    char sql[1000];
     snprintf(sql, sizeof sql,
-             "DELETE FROM detections WHERE detection_id IN (SELECT detection_id FROM detections ORDER BY"
-             " state = 'closed' DESC, detection_id LIMIT max(0, (SELECT count(*) FROM detections) - %d));"
+             "DELETE FROM detections WHERE detection_id IN (SELECT detection_id FROM detections WHERE host ="
+             " (SELECT host FROM detections GROUP BY host ORDER BY count(*) DESC LIMIT 1) ORDER BY state = 'closed'"
+             " DESC, detection_id LIMIT max(0, (SELECT count(*) FROM detections) - %d));"
              "DELETE FROM detections_left_out WHERE (host, stream, batch, rule) IN (SELECT host, stream, batch, rule"
-             " FROM detections_left_out ORDER BY batch LIMIT max(0, (SELECT count(*) FROM detections_left_out) - %d))",
+             " FROM detections_left_out WHERE host = (SELECT host FROM detections_left_out GROUP BY host ORDER BY"
+             " count(*) DESC LIMIT 1) ORDER BY batch LIMIT max(0, (SELECT count(*) FROM detections_left_out) - %d))",
              EC_DETECTIONS_KEPT, EC_LEFT_OUT_KEPT);
     return ec_sqlite_exec(d->db, sql, DOING, err);
 }

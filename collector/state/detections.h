@@ -18,7 +18,7 @@
 
 enum {
     EC_DETECTIONS_AN_HOUR = 100,
-    EC_DETECTIONS_KEPT = 100000, /* the oldest are deleted, closed ones first */
+    EC_DETECTIONS_KEPT = 100000, /* of the host that has most, closed ones, then the oldest, are deleted */
     EC_LEFT_OUT_KEPT = 100000,   /* rows of counts */
 };
 
@@ -52,8 +52,9 @@ typedef struct ec_detections_stream {
     int64_t noticed_utc_ns;
 } ec_detections_stream;
 
-EA_MUST_CHECK int ec_detections_each(ec_detections *d, int (*fn)(const ec_detections_stream *s, void *arg), void *arg,
-                                     ea_err *err);
+/* By host and stream, those after a stream (NULL: all); ends at the first non-zero of fn, which it returns. */
+EA_MUST_CHECK int ec_detections_each(ec_detections *d, const ec_detections_stream *after,
+                                     int (*fn)(const ec_detections_stream *s, void *arg), void *arg, ea_err *err);
 
 /* The matches of a stream's batches. A row is kept when it is given; ec_detections_judged makes all of them durable,
  * and next with them. *ret: 1 when it is new, 0 when it is known, 2 when it was left out. */

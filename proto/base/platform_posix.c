@@ -305,9 +305,15 @@ int ea_file_open(ea_file **ret, const char *path, enum ea_open_mode mode, ea_err
     return file_of(ret, fd, path, err);
 }
 
+/* 1: the name is that of the open file. */
+static int has_name(int fd, const char *path) {
+    struct stat st, named;
+    return fstat(fd, &st) == 0 && lstat(path, &named) == 0 && st.st_dev == named.st_dev && st.st_ino == named.st_ino;
+}
+
 /* Removes a file that no process has locked. */
 static int remove_left(const char *path, ea_err *err) {
-    struct stat st, named;
+    struct stat named;
     int fd = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC), rc = 0;
     if (fd < 0 && errno == ENOENT) /* removed meanwhile */
         return 0;
@@ -318,7 +324,7 @@ static int remove_left(const char *path, ea_err *err) {
     else if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
         rc = ea_fail(err, EA_EBUSY, "make %s", path);
     /* the last holder of the lock may have removed the file, and another process may have made the next */
-    else if (fstat(fd, &st) || lstat(path, &named) || st.st_dev != named.st_dev || st.st_ino != named.st_ino)
+    else if (!has_name(fd, path))
         rc = ea_fail(err, EA_EBUSY, "make %s", path);
     else
         rc = ea_path_remove(path, err);
@@ -340,7 +346,8 @@ int ea_file_claim(ea_file **ret, const char *path, ea_err *err) {
         int code = errno == ENOENT ? EA_ENOTFOUND : errno == EEXIST ? EA_EBUSY : EA_EIO;
         return ea_fail_os(err, code, errno, "make %s", path);
     }
-    if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) { /* another process found it before it was locked */
+    /* another process found it before it was locked: it holds it, or has removed it already and made the next */
+    if ((flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) || !has_name(fd, path)) {
         close(fd);
         return ea_fail(err, EA_EBUSY, "make %s", path);
     }

@@ -62,7 +62,7 @@ typedef struct ea_etl_options {
     ea_counters *counters; /* borrowed; source_* are counted here; NULL: not counted */
     void (*on_damage)(const ea_etl_damage *damage, void *arg); /* may be NULL */
     void *on_damage_arg;
-    uint64_t memory_limit_bytes; /* of decoded buffers; 0: enough for two buffers a CPU and file, 256 MiB at least, 4
+    uint64_t memory_limit_bytes; /* of decoded buffers; 0: eight buffers a CPU and file, 256 MiB at least, 4
                                   * GiB at most. Above it buffers are given up and decoded again: slow, never wrong */
     uint64_t again_limit_bytes;  /* of that: above these bytes (0: 4 GiB) and 8 times the cost of decoding once,
                                   * ea_etl_next fails with EA_ELIMIT */

@@ -3,7 +3,7 @@
  * Thread: the source's.
  *
  * A buffer is decoded when its first time is not later than the time of the next record that would be returned, so that
- * any overlap of buffers is right. In a file as Windows writes it, that is one buffer for each file and CPU. Decoded
+ * any overlap of buffers is right. In a file as Windows writes it, that is one buffer for each session and CPU. Decoded
  * buffers wait in a heap ordered by their next record. The first buffer yields records until its next record may not be
  * the first any more. Decoded buffers have a memory limit. Hostile or damaged files exceed it: more of their buffers
  * overlap than there are CPUs. Then the buffer whose next record is the latest is released, and decoded again when its
@@ -27,6 +27,7 @@
 enum {
     WINDOW_LEAST = 8, /* buffers of a file that is followed */
     WINDOW_MOST = 4096,
+    SESSIONS = 8,      /* of a merged file; each has a buffer for each CPU at a time */
     AGAIN_TIMES = 8,   /* the cost of decoding again, to that of decoding once */
     EVTX_COST = 4,     /* a byte of an event log, to one of a trace */
     AHEAD_BYTES = 640, /* bytes of a buffer after its next record that are prefetched into the cache */
@@ -202,7 +203,7 @@ int ea_etl_open(ea_etl_set **ret, const char *const *paths, size_t path_count, c
                               : ea_etl_index_file(&s->index, file, (uint16_t)i, &s->options, err);
         if (!rc) {
             uint64_t cpus = file->info.cpu_count < 4096 ? file->info.cpu_count : 4096;
-            wanted += 2 * cpus * file->info.buffer_size_bytes;
+            wanted += SESSIONS * cpus * file->info.buffer_size_bytes;
             count_lost(s, &file->info, 0, 0);
         }
     }

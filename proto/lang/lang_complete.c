@@ -28,12 +28,21 @@ static size_t complete_skip_text(span s, size_t i, place *p) {
     return i;
 }
 
+/* 1 at the begin of a comment; of a name's "/" and the "*" after it none begins. */
+static int complete_is_comment(span s, size_t i, int is_apart) {
+    if (s.text[i] == '#')
+        return 1;
+    return s.text[i] == '/' && is_apart && i + 1 < s.len_bytes && (s.text[i + 1] == '/' || s.text[i + 1] == '*');
+}
+
+/* To its last character. */
 static size_t complete_skip_comment(span s, size_t i, place *p) {
-    p->is_in_comment = 1;
-    while (i < s.len_bytes && s.text[i] != '\n')
-        i++;
+    int has_end = s.text[i] == '/' && s.text[i + 1] == '*';
+    for (i += has_end ? 2 : 0; i < s.len_bytes; i++)
+        if (has_end ? s.text[i] == '*' && i + 1 < s.len_bytes && s.text[i + 1] == '/' : s.text[i] == '\n')
+            break;
     p->is_in_comment = i >= s.len_bytes;
-    return i;
+    return i + (has_end && i < s.len_bytes);
 }
 
 static place complete_find_place(span s) {
@@ -43,7 +52,7 @@ static place complete_find_place(span s) {
         int is_apart = !i || complete_is_space(s.text[i - 1]) || s.text[i - 1] == '"';
         if (c == '"') {
             i = complete_skip_text(s, i, &p);
-        } else if (c == '#') {
+        } else if (complete_is_comment(s, i, is_apart || p.depth)) {
             i = complete_skip_comment(s, i, &p);
         } else if (c == '{') {
             if (!p.depth++ && !p.has_condition)

@@ -15,9 +15,13 @@ static int is_need_of(const ea_lang_need *n, const ea_class *c) {
            strcmp(n->name, c->name) == 0;
 }
 
+int lang_has_own_process(const ea_class *c) {
+    return strcmp(c->name, "Object/DuplicateHandle") != 0; /* its field is the process that gets the handle */
+}
+
 static uint8_t needs_names_thread(const ea_class *c) {
     for (size_t i = 0; i < c->field_count; i++)
-        if (c->fields[i].semantic == EA_SEM_TID || c->fields[i].semantic == EA_SEM_PID)
+        if (c->fields[i].semantic == EA_SEM_TID || (c->fields[i].semantic == EA_SEM_PID && lang_has_own_process(c)))
             return 1;
     return 0;
 }

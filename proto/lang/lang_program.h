@@ -254,6 +254,8 @@ int lang_verify(const ea_lang_program *p, uint32_t *ret_clause, uint32_t *ret_op
 
 /* 1 when a class is one that a probe names. */
 int lang_probe_fits(const probe *p, const ea_class *c);
+/* 1 when a process that its fields name is the event's own; 0: another one. */
+int lang_has_own_process(const ea_class *c);
 /* The top-level field of this name, or field_count. */
 size_t lang_field_of(const ea_class *c, const char *name, size_t len_bytes);
 /* 1 when a number's name depends on nothing but the number. */

@@ -261,7 +261,8 @@ static plan *run_make_plan(ea_lang_run *r, const ea_class *c) {
     n->c = c;
     n->clauses = clauses;
     n->thread = run_first_of(c, EA_SEM_TID, NULL);
-    n->process = run_first_of(c, EA_SEM_PID, NULL);
+    if (lang_has_own_process(c))
+        n->process = run_first_of(c, EA_SEM_PID, NULL);
     n->is_switch = strcmp(c->name, "Thread/CSwitch") == 0;
     n->names_counters = strcmp(c->name, "PerfInfo/PmcCtrConfig") == 0;
     n->begins_thread = strcmp(c->name, "Thread/Start") == 0;

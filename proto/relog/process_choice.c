@@ -101,6 +101,9 @@ int ea_process_choice_create(ea_process_choice **ret, ea_err *err) {
         ea_process_choice_destroy(p);
         return rc;
     }
+    /* A process whose beginning no record has was there before the first record, also before the first one that the
+     * machine is given: INT64_MIN itself would mean the latter. */
+    ea_machine_restore_position(p->machine, 0, INT64_MIN + 1);
     *ret = p;
     return 0;
 }

@@ -72,6 +72,12 @@ static void look_at_kernel(looking *l, const ea_lang_need *n) {
     const char *flags = ea_class_flags(n->name);
     if (flags)
         look_at_flags(l, flags, n->name);
+    if (flags && !n->has_thread && strcmp(flags, "REGISTRY") != 0 && ea_lang_needs_processes(l->program) &&
+        (s->kind == EA_SESSION_USER || !ea_session_has_flag(s, "CSWITCH"))) {
+        char what_for[160];
+        snprintf(what_for, sizeof what_for, "without which the thread of %.100s is not known", n->name);
+        note(l, "the flag CSWITCH", what_for);
+    }
     if (n->has_stacks && !has_word(&s->stacks, n->name))
         note_of(l, "stacks of ", n->name, "", "which the program reads");
     if (n->has_counters && !has_word(&s->pmc_events, n->name))

@@ -232,6 +232,18 @@ def _(n):
     return trace + trace[1024:2048] * n + b"\0"
 
 
+@case("relog: many buffers", "relog", doubled(14), 2000, 200)
+def _(n):
+    trace = (CORPUS / "etl" / "plain").read_bytes()[:-1]
+    return trace + trace[1024:2048] * n + b"\0"
+
+
+@case("relog: many buffers, cut", "relog", doubled(14), 4000, 200)
+def _(n):
+    trace = (CORPUS / "etl" / "plain").read_bytes()[:-1]
+    return trace + trace[1024:2048] * n + b"\1"
+
+
 def evtx_chunk(records):
     """A chunk without a header, of records whose XML is these bytes."""
     chunk = bytearray(512)

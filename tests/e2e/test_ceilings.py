@@ -157,7 +157,7 @@ def small_keyframes(env, checks, reference):
 
 def small_state(env, checks, reference):
     """The long trace is of the machine that has little open, the short one of a machine with many modules."""
-    collector = env.new_collector("state", extra=["--web", "127.0.0.1:0", "--state-bytes", "2MiB"]).start()
+    collector = env.new_collector("state", extra=["--web", "127.0.0.1:0", "--state-bytes", "3MiB"]).start()
     replay(env, collector, BIG, "big")
     before = folded(collector)["etwcollector_state_evicted_total"]
     replay(env, collector, SMALL, "small")

@@ -211,7 +211,7 @@ def recovering(env, checks):
     order = [stream.hex() == old["stream"] for _, stream, _ in seen]
     last_old = max(i for i, is_old in enumerate(order) if is_old)
     news = [i for i, is_old in enumerate(order) if not is_old]
-    checks.that(left > 200, f"{left} old batches")
+    checks.that(left > 100, f"{left} old batches")
     checks.that(news and news[0] < left // 4, f"the first new batch came as number {news[:1]}, before it only old ones")
     between = sum(1 for i in news if i < last_old)
     # all that the source had made until then may go; at the least a tenth of what went is new

@@ -59,10 +59,11 @@ def wrong_questions(env, checks, collector, rows):
         done = env.run([env.collector, *arguments, "--store", collector.store], check=False)
         checks.equal((done.returncode, bool(done.stderr)), (code, True), " ".join(arguments))
     paths = traces.paths(TRACES["machine-a"], env.build)
+    field = "ProcessID" if traces.real_folder() else "ProcessId"  # as the manifest of the real trace, or the generator, writes it
     for command in ([env.agent, "dump", *paths], [env.collector, "export", "--store", collector.store, "--host", "machine-a"]):
         for options, code, words in ((["--fields", "time,Nonsense"], 1, ["--fields 'Nonsense': none of the ", " events has this column"]),
-                                     (["--fields", "time,ProcesID"], 1, ["--fields 'ProcesID': ", "did you mean 'ProcessID'?"]),
-                                     (["--fields", "time,ProcessID,stack,fields"], 0, []), (["--class", "Nonsense/*"], 1, ["--class 'Nonsense/*': no event is of such a class"]),
+                                     (["--fields", "time,ProcesID"], 1, ["--fields 'ProcesID': ", f"did you mean '{field}'?"]),
+                                     (["--fields", f"time,{field},stack,fields"], 0, []), (["--class", "Nonsense/*"], 1, ["--class 'Nonsense/*': no event is of such a class"]),
                                      (["--class", "Proces/Start"], 1, ["did you mean 'Process/Start'?"]), (["--class", "DiskIo/Read"], 0, []),
                                      (["--class", "DiskIo/Read", "--fields", "Nonsense"], 0, [])):
             done = env.run([*command, "--format", "csv", *options], check=False)

@@ -156,6 +156,7 @@ def main():
         got = {path: facts[0] for path, facts in answers(program, real).items()}
         compare(got, {path: naive_pe.imphash(data, known) or "-" for path, data in real.items()}, "images that a linker made")
         print(f"{len(real)} images that a linker made as the naive reader has them")
+    print(f"{len(want) + len(damaged) + len(real)} passed, 0 failed")  # compare and bounds end the program at the first difference
 
 
 if __name__ == "__main__":

@@ -101,7 +101,7 @@ def test(env, checks, arguments):
     tracegen = env.build / "tests" / "tracegen" / "tracegen"
     path, out, scenario = env.folder / "whole.etl", env.folder / "out.etl", env.folder / "reuse.yaml"
     scenario.write_text("base: build-server\nmachine: {id_rest_ms: 0}\n")
-    env.run([tracegen, "make", "--preset", scenario, "--seed", "26", "--duration-ms", 1000, "--out", path])
+    env.run([tracegen, "make", "--preset", scenario, "--seed", "26", "--duration-ms", 650, "--out", path])
     whole = events(env, path)
     start = next(event["clock"] for event in whole if event["name"] == "EventTrace/Header")
     processes, threads = read_lives(whole)
@@ -145,6 +145,21 @@ def test(env, checks, arguments):
     kept = [e for e in events(env, out) if not is_state(e)]
     checks.equal(collections.Counter(map(as_key, kept)), collections.Counter(as_key(e) for e in whole if e["name"] == "PerfInfo/SampleProf" and e["cpu"] in (0, 1, 2)),
                  "--class and --cpu")
+
+    # a trace whose only state is the rundown at its end: who is named there lived from the beginning on
+    late = env.folder / "late.etl"
+    relog("--bare", "--class", "PerfInfo/SampleProf", "--class", "Process/DCEnd", "--class", "Thread/DCEnd")
+    out.rename(late)
+    ends = [(e["name"], e["fields"]) for e in events(env, late) if e["name"].endswith("/DCEnd")]
+    process_of = {f["TThreadId"]: f["ProcessId"] for name, f in ends if name == "Thread/DCEnd" and f["TThreadId"]}
+    samples = collections.Counter(process_of.get(e["fields"]["ThreadId"]) for e in events(env, late) if e["name"] == "PerfInfo/SampleProf")
+    resident = max((f["ProcessId"] for name, f in ends if name == "Process/DCEnd" and f["ProcessId"]), key=lambda pid: samples[pid])
+    its = {tid for tid, pid in process_of.items() if pid == resident}
+    env.run([env.agent, "relog", late, "-o", out, "--bare", "--process", str(resident)])
+    kept = collections.Counter(as_key(e) for e in events(env, out) if e["name"] == "PerfInfo/SampleProf")
+    wanted = collections.Counter(as_key(e) for e in events(env, late) if e["name"] == "PerfInfo/SampleProf" and (e["fields"]["ThreadId"] in its or e["pid"] == resident))
+    checks.that(wanted and wanted == kept, f"process {resident} of a rundown at the end: {sum(wanted.values())} samples wanted, {sum(kept.values())} kept")
+
     out.unlink()
     for words, code in ((("--process", "nothing.exe"), 1), (("--process", f"{reused}@start"), 1), (("--tree",), 2), (("--cpu", "2-1"), 2), (("--cpu", "65536"), 2), (("--process", "4@never"), 2),
                         (("--class", "No/Such"), 1)):

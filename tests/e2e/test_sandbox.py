@@ -1,6 +1,6 @@
 """Processes that read what others sent are confined: while a question, a profile and a symbol worker run, /proc says that each has seccomp,
 no_new_privs, a lower priority, a higher out-of-memory score, no capability beyond file modes, a fixed environment without a planted secret and no
-descriptor but its own; /metrics and doctor say which parts this kernel has.
+descriptor but its own; /metrics and doctor say which parts this kernel has. Commands that read a store confine themselves.
 """
 import http.client
 import json
@@ -8,6 +8,7 @@ import os
 import pathlib
 import re
 import socket
+import subprocess
 
 import harness
 import traces
@@ -94,6 +95,50 @@ def check_profile(checks, collector, web, silent, active):
     connection.close()
 
 
+def check_command(checks, env, words, active):
+    """A command whose answer is not taken: it waits with its first bytes, in its sandbox."""
+    out, full = os.pipe()
+    os.set_blocking(full, False)
+    try:
+        while True:
+            os.write(full, b"x" * 4096)
+    except BlockingIOError:
+        os.set_blocking(full, True)
+    running = subprocess.Popen([str(env.collector), *words], stdout=full, stderr=subprocess.PIPE)
+    process = pathlib.Path(f"/proc/{running.pid}")
+    wanted = ("1", str(SECCOMP_FILTER) if active["seccomp"] else "0")
+
+    def is_confined():
+        said = status(process)
+        return (said.get("NoNewPrivs"), said.get("Seccomp")) == wanted
+
+    try:
+        harness.wait_until(lambda: is_confined() or running.poll() is not None, f"{words[0]} in its sandbox", 60)
+        checks.that(running.poll() is None and is_confined(), f"{words}: not confined, or ended early")
+        os.close(full)
+        full = -1
+        while os.read(out, 1 << 20):
+            pass
+        checks.equal((running.wait(60), running.stderr.read()), (0, b""), f"{words[0]} in its sandbox")
+    finally:
+        if full >= 0:
+            os.close(full)
+        os.close(out)
+        running.kill()
+        running.wait()
+        running.stderr.close()
+
+
+def check_commands(checks, env, collector, active):
+    place = ("--store", str(collector.store), "--host", TRACE)
+    modules = json.loads(env.run([env.collector, "modules", *place, "--pid", "0", "--json"]).stdout)["modules"]
+    rule = env.folder / "rule.yml"
+    rule.write_text("title: shell\nlogsource: {product: windows, category: process_creation}\ndetection: {s: {CommandLine|contains: x}, condition: s}\n")
+    program = ("watch", "--store", str(collector.store), "-e", '"Process/*" { @ = count(); }')
+    for words in (("ps", *place), program, ("rules", "check", *place, str(rule)), ("modules", *place, "--pid", "0"), ("export", *place), ("where", *place, "--pid", "0", modules[0]["base"])):
+        check_command(checks, env, words, active)
+
+
 def test(env, checks, arguments):
     os.environ["EA_TEST_SECRET"] = SECRET
     env.make_certificates(agents=[TRACE])
@@ -122,6 +167,7 @@ def test(env, checks, arguments):
             check_profile(checks, collector, web, silent, active)
         harness.wait_until(lambda: len(children(collector.process.pid, "")) == len(children(collector.process.pid, "file-broker")) == 1,
                            "the end of all children but the broker", 60)
+        check_commands(checks, env, collector, active)
         collector.stop()
 
 

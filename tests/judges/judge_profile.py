@@ -55,6 +55,14 @@ def sampled(host):
 
 
 @functools.cache
+def lacking(host):
+    """How many samples lack a half: one that was asked for and never came, or else one whose key is not defined."""
+    silent = {event for event, _, answered in join_of(host).asked if not answered and naive_stacks.USER not in event.halves}
+    return collections.Counter("unanswered" if event in silent else "undefined" for event, record, _ in joined(host) if record["name"] == "PerfInfo/SampleProf" and
+                               (event in silent or any(frames is None for frames, _ in event.halves.values())))
+
+
+@functools.cache
 def counted(host):
     """Each sample of a hardware counter: (instance, pid, program, number of the counter, its name, events a sample or None, module or None,
     offset in it, .NET method or None, address)"""
@@ -141,6 +149,8 @@ def judge_profiles(world):
         if not programs:
             continue
         intervals = world.web.get("profile", host=name, weight="samples")
+        world.same("route /api/v1/profile", f"{name}, what its stacks lack", [[intervals["incomplete"][why] for why in ("unanswered", "undefined")]],
+                   [[lacking(host)[why] * runs for why in ("unanswered", "undefined")]])
         got = collections.Counter()
         for parent, frame, _, total in intervals["nodes"]:
             if parent < 0:

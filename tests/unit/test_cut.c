@@ -76,20 +76,26 @@ static int on_event(ea_relog *relog, const ea_relog_input *input, const ea_relog
     return EA_RELOG_KEEP;
 }
 
-static void things_that_are_over_go(void **state) {
-    (void)state;
+/* Relogs a made-up trace with callbacks whose argument is a job; the caller destroys the relogger and what the job has.
+ */
+static ea_relog *relog_made_up(job *j, const ea_relog_callbacks *callbacks) {
     const char *in = scratch_path("in.etl");
-    job j = {0};
     made_up m;
     ea_relog *g;
     ea_err err;
-    const ea_relog_callbacks callbacks = {.on_event = on_event};
     assert_int_equal(made_up_write(in, 5, &m, NULL, NULL, &err), 0);
-    assert_int_equal(ea_registry_create(&j.registry, 0, &err), 0);
+    assert_int_equal(ea_registry_create(&j->registry, 0, &err), 0);
     assert_int_equal(ea_relog_create(&g), 0);
     assert_int_equal(ea_relog_add_input(g, in, NULL, NULL), 0);
     assert_int_equal(ea_relog_add_output(g, scratch_path("out.etl"), NULL, NULL), 0);
-    assert_int_equal(ea_relog_run(g, &callbacks, &j), 0);
+    assert_int_equal(ea_relog_run(g, callbacks, j), 0);
+    return g;
+}
+
+static void things_that_are_over_go(void **state) {
+    (void)state;
+    job j = {0};
+    ea_relog *g = relog_made_up(&j, &(ea_relog_callbacks){.on_event = on_event});
     assert_int_equal(j.counts.file_names, FILES / STAYS_OPEN / 2);
     assert_int_equal(ea_relog_count(g)->added, FILES / STAYS_OPEN / 2);
     ea_cut_destroy(j.cut);
@@ -146,18 +152,8 @@ static int on_image(ea_relog *relog, const ea_relog_input *input, const ea_relog
 
 static void ids_are_found_in_linear_time(void **state) {
     (void)state;
-    const char *in = scratch_path("in.etl");
     job j = {0};
-    made_up m;
-    ea_relog *g;
-    ea_err err;
-    const ea_relog_callbacks callbacks = {.on_event = on_image};
-    assert_int_equal(made_up_write(in, 5, &m, NULL, NULL, &err), 0);
-    assert_int_equal(ea_registry_create(&j.registry, 0, &err), 0);
-    assert_int_equal(ea_relog_create(&g), 0);
-    assert_int_equal(ea_relog_add_input(g, in, NULL, NULL), 0);
-    assert_int_equal(ea_relog_add_output(g, scratch_path("out.etl"), NULL, NULL), 0);
-    assert_int_equal(ea_relog_run(g, &callbacks, &j), 0);
+    ea_relog *g = relog_made_up(&j, &(ea_relog_callbacks){.on_event = on_image});
     assert_int_equal(j.counts.modules, MODULES);
     assert_int_equal(j.counts.image_ids, MODULES - 1 + IDS_KEPT);
     ea_cut_destroy(j.cut);

@@ -53,7 +53,7 @@ static int take(const ec_detections_stream *s, void *arg) {
 static uint64_t next_of(ec_detections *d, ec_detections_stream *ret) {
     ea_err err;
     *ret = (ec_detections_stream){.next = 0};
-    must(ec_detections_each(d, take, ret, &err), &err);
+    must(ec_detections_each(d, NULL, take, ret, &err), &err);
     return ret->next;
 }
 
@@ -213,10 +213,82 @@ static void old_rows_are_deleted_closed_ones_first(void **state) {
     ec_store_close(store);
 }
 
+static int take_first(const ec_detections_stream *s, void *arg) {
+    *(ec_detections_stream *)arg = *s;
+    return 1;
+}
+
+/* Also when there are more streams than a round takes. */
+static void each_stream_has_its_turn(void **state) {
+    (void)state;
+    static const char *const WANTED[] = {"a", "b", "b", "c"};
+    ea_err err;
+    ec_incidents *file = NULL;
+    ec_detections *d = NULL;
+    ec_detections_stream s = {.next = 0};
+    must(ec_incidents_open(&file, scratch, 1, &err), &err);
+    for (size_t i = 0; i < sizeof WANTED / sizeof *WANTED; i++) {
+        char sql[200];
+        snprintf(sql, sizeof sql, "INSERT INTO detections_next VALUES('%s', '%032zx', 1, 1, 0, %zu)", WANTED[i], i,
+                 9 - i);
+        run_sql(ec_incidents_database(file), sql);
+    }
+    ec_incidents_close(file);
+    must(ec_detections_open(&d, scratch, &err), &err);
+    for (size_t i = 0; i < sizeof WANTED / sizeof *WANTED; i++) {
+        const ec_detections_stream after = s;
+        assert_int_equal(ec_detections_each(d, i ? &after : NULL, take_first, &s, &err), 1);
+        assert_string_equal(s.host, WANTED[i]);
+        assert_int_equal(s.id[15], i);
+    }
+    assert_int_equal(ec_detections_each(d, &s, take_first, &s, &err), 0);
+    ec_detections_close(d);
+}
+
+/* A host that has few keeps them, whatever another host is given. */
+static void a_host_deletes_its_own(void **state) {
+    (void)state;
+
+    enum { FEW = 100 };
+
+    ea_err err;
+    ec_store *store = open_store();
+    ec_detections *d = NULL;
+    ec_incidents *file = NULL;
+    ec_detections_stream s = {.host = "loud", .next = 1};
+    char sql[1200];
+    snprintf(s.stream, sizeof s.stream, "%s", STREAM);
+    must(ec_incidents_open(&file, scratch, 1, &err), &err);
+    snprintf(sql, sizeof sql,
+             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) INSERT INTO detections"
+             " SELECT i, iif(i <= %d, 'pc', 'loud'), 's', 1, i, 'a', '', '', '', 0, 0, NULL, NULL, '{}', iif(i < 9,"
+             " 'closed', 'open'), '', '', NULL FROM n;"
+             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) INSERT INTO"
+             " detections_left_out SELECT iif(i <= %d, 'pc', 'loud'), 's', i, 'a', 1 FROM n",
+             EC_DETECTIONS_KEPT, FEW, EC_LEFT_OUT_KEPT, FEW);
+    run_sql(ec_incidents_database(file), sql);
+    ec_incidents_close(file);
+    must(ec_detections_open(&d, scratch, &err), &err);
+    must(ec_detections_begin(d, &err), &err);
+    for (uint64_t i = 0; i < FEW; i++)
+        assert_int_equal(add(d, &s, 2, i, "new", (int64_t)i * HOUR_NS), 1);
+    must(ec_detections_leave_out(d, &s, 2, "new", 1, &err), &err);
+    must(ec_detections_judged(d, &s, 3, 1, &err), &err);
+    assert_int_equal(count_rows(d, "detections"), EC_DETECTIONS_KEPT);
+    assert_int_equal(count_rows(d, "detections WHERE host = 'pc'"), FEW);
+    assert_int_equal(count_rows(d, "detections WHERE rule = 'new'"), FEW);
+    assert_int_equal(count_rows(d, "detections_left_out"), EC_LEFT_OUT_KEPT);
+    assert_int_equal(count_rows(d, "detections_left_out WHERE host = 'pc'"), FEW);
+    ec_detections_close(d);
+    ec_store_close(store);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(arrivals_are_noticed_once, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(an_event_and_a_rule_are_one_row, scratch_make, scratch_clear),
-        cmocka_unit_test_setup_teardown(old_rows_are_deleted_closed_ones_first, scratch_make, scratch_clear)};
+        cmocka_unit_test_setup_teardown(old_rows_are_deleted_closed_ones_first, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(each_stream_has_its_turn, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(a_host_deletes_its_own, scratch_make, scratch_clear)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

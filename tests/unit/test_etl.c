@@ -414,6 +414,56 @@ static void decoding_again_has_a_limit(void **state) {
     }
 }
 
+/* A file as tools merge them: several sessions have a buffer of each processor at a time, of the largest size that
+ * Windows allows. It is sparse: each buffer uses a small part. */
+static void merged_sessions_are_decoded_once(void **state) {
+    (void)state;
+
+    enum {
+        CPUS = 4,
+        SESSIONS = 5,
+        RECORDS = 20000,
+        SMALL = 64 << 10,
+        LARGE = 16 << 20,
+        SIZE_AT = EA_ETL_HEADER_BYTES + 32 /* of a buffer, in the header event */
+    };
+
+    ea_etl_info info = plain_info();
+    info.buffer_size_bytes = SMALL;
+    info.cpu_count = CPUS;
+    ea_etl_writer *w = begin("small.etl", &info);
+    for (unsigned i = 0; i < RECORDS; i++)
+        add(w, (uint16_t)(i % (CPUS * SESSIONS)), HEADER_TIME + i, i, 8);
+    end(w);
+    char *data;
+    size_t bytes;
+    ea_err err;
+    ea_file *f;
+    must(ea_path_read_all(scratch_path("small.etl"), 64 << 20, &data, &bytes, &err), &err);
+    assert_int_equal(bytes, (CPUS * SESSIONS + 1) * SMALL);
+    assert_int_equal(ea_load32((uint8_t *)data + SIZE_AT), SMALL);
+    ea_store32((uint8_t *)data + SIZE_AT, LARGE);
+    must(ea_file_open(&f, scratch_path("large.etl"), EA_OPEN_CREATE, &err), &err);
+    must(ea_file_truncate(f, (uint64_t)LARGE * (CPUS * SESSIONS + 1), &err), &err);
+    for (size_t i = 0; i < bytes / SMALL; i++) {
+        ea_store32((uint8_t *)data + i * SMALL, LARGE);
+        must(ea_file_write_at(f, (uint64_t)i * LARGE, data + i * SMALL, SMALL, &err), &err);
+    }
+    ea_file_close(f);
+    free(data);
+    const char *path = scratch_path("large.etl");
+    ea_etl_set *set;
+    const ea_record *r;
+    unsigned count = 0;
+    int rc;
+    must(ea_etl_open(&set, &path, 1, &(ea_etl_options){.again_limit_bytes = 1}, &err), &err);
+    while ((rc = ea_etl_next(set, &r, &err)) > 0)
+        count++;
+    assert_int_equal(rc, 0);
+    assert_int_equal(count, RECORDS + 1);
+    ea_etl_close(set);
+}
+
 static void info_and_clocks(void **state) {
     (void)state;
     for (uint32_t pointer_size = 4; pointer_size <= 8; pointer_size += 4)
@@ -1039,6 +1089,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(merged_order, setup, scratch_clear),
         cmocka_unit_test_setup_teardown(many_files_and_cpus, setup, scratch_clear),
         cmocka_unit_test_setup_teardown(decoding_again_has_a_limit, setup, scratch_clear),
+        cmocka_unit_test_setup_teardown(merged_sessions_are_decoded_once, setup, scratch_clear),
         cmocka_unit_test_setup_teardown(info_and_clocks, setup, scratch_clear),
         cmocka_unit_test_setup_teardown(merged_by_utc, setup, scratch_clear),
         cmocka_unit_test_setup_teardown(disordered_buffers, setup, scratch_clear),

@@ -1,5 +1,6 @@
 /* The query language: what is refused, with its place and the nearest name; types; every operation, function and
  * statement on made-up context switches; bounds of length and depth. */
+#include "proto/base/provider_guids.h"
 #include "tests/unit/lang_rig.h"
 
 /* ---- what is refused ---- */
@@ -602,8 +603,57 @@ static void words_that_may_follow_are_known(void **state) {
     completions_are(w, "begin { x = self.", "", "");
     completions_are(w, "begin { printf(\"%d", "", "");
     completions_are(w, "begin { # pr", "", "");
+    completions_are(w, "// how often {\nthread/cs", " Thread/CSwitch ", " Thread/Start ");
+    completions_are(w, "/* how \"often { */ Thread/CSwitch { @[New", " NewThreadId ", " begin ");
+    completions_are(w, "Thread/CSwitch { // \"one\n@[New", " NewThreadId ", " OldThreadId ");
+    completions_are(w, "begin { // pr", "", "");
+    completions_are(w, "begin { /* pr", "", "");
+    completions_are(w, "FileIo/* { @[pro", " probe ", " begin ");
     completions_are(w, "No/Such/Class { @[Ne", "", "");
     completions_are(w, "{{{}}/{\"", "", "");
+}
+
+/* A record of a class with ids neither of a thread nor of a process, on the processor of switch_to. */
+static void event_of_cpu(world *w, ea_machine *machine, const ea_guid *provider, uint8_t opcode,
+                         const uint32_t payload[8]) {
+    ea_record record = {.provider = *provider,
+                        .flags = EA_FLAG_CLASSIC_HEADER,
+                        .opcode = opcode,
+                        .version = 2,
+                        .pointer_size = 8,
+                        .pid = UINT32_MAX,
+                        .tid = UINT32_MAX,
+                        .cpu = 3,
+                        .payload = (const uint8_t *)payload,
+                        .payload_bytes = 8 * sizeof *payload};
+    ea_lang_event event = {.record = &record, .utc_ns = w->now_ns};
+    event.c = ea_registry_find(w->registry, &record);
+    assert_int_equal(ea_machine_apply(machine, &record, event.c, event.utc_ns, NULL), 0);
+    assert_int_equal(ea_lang_run_event(w->run, &event), 0);
+}
+
+static void process_of_an_event_of_a_cpu_is_its_own_or_the_threads(void **state) {
+    static const ea_guid OBJECT = EA_PROVIDER_OBJECT, TCP = EA_PROVIDER_TCP_IP;
+    world *w = *state;
+    ea_machine *machine = NULL;
+    assert_int_equal(ea_machine_create(&machine, &(ea_machine_options){0}, NULL), 0);
+    start_with(w, "TcpIp/RecvIPV4, \"Object/*Handle\" { @[probe, pid] = count(); }",
+               &(ea_lang_run_options){.form = EA_LANG_CSV, .machine = machine});
+    size_t count;
+    const ea_lang_need *needs = ea_lang_needs(w->program, &count);
+    for (size_t i = 0; i < count; i++) /* the others need context switches beside them */
+        assert_int_equal(needs[i].has_thread, strcmp(needs[i].name, "TcpIp/RecvIPV4") == 0);
+    event_of_cpu(w, machine, &THREAD, 3, (const uint32_t[8]){70, 5}); /* thread 5 is of process 70, and runs */
+    switch_to(w, 5, 0, 8, 0);
+    event_of_cpu(w, machine, &TCP, 11, (const uint32_t[8]){80, 1000});
+    event_of_cpu(w, machine, &OBJECT, 32, (const uint32_t[8]){1, 0, 4});
+    event_of_cpu(w, machine, &OBJECT, 34, (const uint32_t[8]){1, 0, 4, 8, 90}); /* 90 gets the handle */
+    assert_int_equal(ea_lang_run_end(w->run), 0);
+    assert_non_null(strstr(output(w), "@,TcpIp/RecvIPV4,80,1\n"));
+    assert_non_null(strstr(output(w), "@,Object/CreateHandle,70,1\n"));
+    assert_non_null(strstr(output(w), "@,Object/DuplicateHandle,70,1\n"));
+    end_run(w);
+    ea_machine_destroy(machine);
 }
 
 static void printf_has_widths_and_precisions(void **state) {
@@ -719,6 +769,7 @@ int main(void) {
         T(events_without_a_clause_are_unmatched),
         T(stacks_that_a_clause_misses_are_known),
         T(words_that_may_follow_are_known),
+        T(process_of_an_event_of_a_cpu_is_its_own_or_the_threads),
         T(printf_has_widths_and_precisions),
         T(every_alias_of_dtrace_is_a_class),
     };

@@ -13,9 +13,40 @@
 
 #if !defined(_WIN32)
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#endif
+
+#if !defined(_WIN32)
+static const char *replaced_before_lock; /* a path; NULL: no more */
+
+/* Instead of libc's: another process may act between a file's opening and its lock. */
+int flock(int fd, int operation) {
+    if (replaced_before_lock) {
+        assert_int_equal(unlink(replaced_before_lock), 0);
+        assert_int_equal(ea_path_write_all(replaced_before_lock, "theirs", 6, 1, NULL), 0);
+        replaced_before_lock = NULL;
+    }
+    return (int)syscall(SYS_flock, fd, operation);
+}
+
+/* Two processes never have a file of one name, however late the first one's lock comes. */
+static void claims(void **state) {
+    (void)state;
+    ea_err err;
+    ea_file *f = NULL, *again = NULL;
+    const char *path = scratch_path("claimed");
+    replaced_before_lock = path;
+    assert_int_equal(ea_file_claim(&f, path, &err), EA_EBUSY);
+    assert_null(replaced_before_lock);
+    assert_true(ea_path_is_file(path)); /* that of the other process */
+    assert_int_equal(ea_file_claim(&f, path, &err), 0);
+    assert_int_equal(ea_file_claim(&again, path, &err), EA_EBUSY);
+    ea_file_close(f);
+}
 #endif
 
 static void files(void **state) {
@@ -275,6 +306,9 @@ int main(void) {
         T(files),
         T(holes),
         T(paths),
+#if !defined(_WIN32)
+        T(claims),
+#endif
         cmocka_unit_test(threads),
 #if defined(EA_ASSERTIONS) && !defined(_WIN32)
         cmocka_unit_test(assertions),

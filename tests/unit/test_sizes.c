@@ -112,7 +112,8 @@ static void measure(ea_encoder *e, const ea_open_batch *batch, uint64_t number, 
 }
 
 /* Without a dictionary: every batch is measured, every second one becomes a sample. With one: the others. */
-static measured read_trace(const traced *row, samples *s, const uint8_t *dictionary, size_t dictionary_bytes) {
+static measured read_trace(const char *folder, const traced *row, samples *s, const uint8_t *dictionary,
+                           size_t dictionary_bytes) {
     static uint8_t pool[POOL_BYTES];
     char path[1024];
     const char *paths[] = {path};
@@ -125,8 +126,7 @@ static measured read_trace(const traced *row, samples *s, const uint8_t *diction
     ea_builder *builder = NULL;
     ea_encoder *e = NULL;
     ea_err err;
-    snprintf(path, sizeof path, "%s/%s/trace.etl",
-             real_traces("unit.sizes: the weight of small batches of real traces"), row->trace);
+    snprintf(path, sizeof path, "%s/%s/trace.etl", folder, row->trace);
     must(ea_etl_open(&set, paths, 1, &(ea_etl_options){0}, &err), &err);
     const ea_etl_info *info = ea_etl_file_info(set, 0);
     ea_wire_source source = {.name = "trace.etl",
@@ -191,19 +191,21 @@ static int64_t average_beyond(const measured *m) {
 }
 
 static void twenty_security_events(void **state) {
+    const char *folder = real_traces("unit.sizes: the weight of small batches of real traces");
+
     (void)state;
     samples *s = malloc(sizeof *s);
     assert_true(s && (s->data = malloc(SAMPLES_BYTES)));
     int failed = 0;
     for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
         s->len_bytes = s->count = 0;
-        measured plain = read_trace(&ROWS[i], s, NULL, 0);
+        measured plain = read_trace(folder, &ROWS[i], s, NULL, 0);
         assert_true(plain.batches >= 10);
         uint8_t *dictionary = NULL;
         size_t n = 0;
         ea_err err;
         must(ea_dictionary_make(s->data, s->sizes, s->count, EA_DICTIONARY_MAX_BYTES, &dictionary, &n, &err), &err);
-        measured with = read_trace(&ROWS[i], s, dictionary, n);
+        measured with = read_trace(folder, &ROWS[i], s, dictionary, n);
         free(dictionary);
         int64_t beyond = average_beyond(&plain), beyond_with = average_beyond(&with);
         printf("%-25s %5" PRIu64 " batches: %4" PRIu64 " bytes, zstd %4" PRIu64 ": %+4" PRId64 " (at most %+" PRId64

@@ -308,6 +308,7 @@ static void test_partial(void **state) {
         "SELECT pid, count(*) FROM events GROUP BY CASE WHEN pid = 4 THEN 'x' ELSE pid END, pid",
         "SELECT e.pid & 4, count(*) FROM events e WHERE e.tid | 1 > 9 GROUP BY e.pid & 4",
         "SELECT count(*) FROM events WHERE cpu AND NOT pid = 4 GROUP BY 'x'",
+        "SELECT count(*), max(1), sum(1 = 1), count(DISTINCT 2) FROM events WHERE pid = 12345678",
         ("SELECT count(*) FROM events WHERE tid >= 0 AND tid >= 1 AND tid >= 2 AND tid >= 3 AND tid >= 4 AND tid >= 4"
          " AND tid >= 0 AND tid >= 1 AND tid >= 2 AND tid >= 3 AND tid >= 4 AND tid >= 4 AND tid >= 4"),
     };
@@ -362,6 +363,11 @@ static void test_not_pushed(void **state) {
         "SELECT DISTINCT pid FROM events LIMIT 3",
         "SELECT DISTINCT position FROM events",
         "SELECT DISTINCT pid, count(*) FROM events GROUP BY tid",
+        "SELECT DISTINCT pid, max(tid), count(*) FROM events",
+        "SELECT keyword, count(*) FROM events GROUP BY keyword HAVING keyword = '0x0'",
+        "SELECT ImageBase AS b, count(*) FROM \"Image/Load\" GROUP BY 1 HAVING b >= '0xfffff80000000000'",
+        "SELECT lower(host), FileObject, count(*) FROM \"DiskIo/Read\" GROUP BY 1, 2 HAVING FileObject > '0x1'",
+        "SELECT time, count(*) FROM events GROUP BY time HAVING time >= '2023-11-14T22:13:20Z'",
         "SELECT lower(name), tid, max(pid) FROM events GROUP BY 1",
         "SELECT sum(pid * 1.5) FROM events",
         "SELECT avg(CASE WHEN pid = 4 THEN 1 ELSE 0 END) FROM events",

@@ -337,7 +337,9 @@ static int groups_filter(sqlite3_vtab_cursor *base, int number, const char *plan
     }
     if (rc)
         return ec_sql_fail(base->pVtab, &err);
-    ec_sql_list_begin(g->sql, &c->list, ec_grouping_count(c->grouping));
+    /* of no events there is a group, but no part of one: expressions without a column have no row either */
+    int is_empty = g->is_partial && g->key_count == 0 && ec_grouping_events(c->grouping, 0) == 0;
+    ec_sql_list_begin(g->sql, &c->list, is_empty ? 0 : ec_grouping_count(c->grouping));
     return SQLITE_OK;
 }
 

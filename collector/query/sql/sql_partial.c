@@ -213,7 +213,11 @@ int ec_partial_put_aggregate(ec_push *p, ea_text *to, const ec_expr *e) {
         return 0;
     int is_extreme = kind == EC_SQL_MIN || kind == EC_SQL_MAX;
     if (is_extreme && arguments > 1)
-        return 0; /* a function of one row */
+        return 0;                 /* a function of one row */
+    if (p->select->is_distinct) { /* its other columns are those of one event */
+        ec_push_refuse(p, "an aggregate beside DISTINCT");
+        return 1;
+    }
     if (kind == EC_SQL_COUNT && e->is_star) {
         put_counted(p, to, EC_SQL_COUNT_ALL, 0, e, NULL);
         return 1;

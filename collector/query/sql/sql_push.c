@@ -121,21 +121,22 @@ static int push_put_key(ec_push *p, ea_text *to, const ec_expr *e) {
     return 0;
 }
 
-/* A column that a scan compares with more names than its values. */
-static int has_other_names(const ec_push *p, const ec_expr *e) {
+/* A column that a scan compares with more than its values: other names, and texts that are times or addresses. */
+static int is_compared_by_scan(const ec_push *p, const ec_expr *e) {
     size_t column;
     if (!ec_push_column(p, e, &column))
         return 0;
-    int common = p->groups->shape.columns[column].common;
-    return common == EC_NAME || common == EC_PROVIDER_NAME;
+    const ec_column *c = &p->groups->shape.columns[column];
+    return c->common == EC_NAME || c->common == EC_PROVIDER_NAME || c->kind == EC_KIND_TIME ||
+           c->kind == EC_KIND_ADDRESS;
 }
 
 /* An expression over the rows of groups. has_aliases: it may name result columns. */
 static void put_outer(ec_push *p, ea_text *to, const ec_expr *e, int has_aliases) {
     if (p->why)
         return;
-    if (p->is_having && has_other_names(p, e)) { /* SQLite moves it to WHERE, where the scan knows all names */
-        ec_push_refuse(p, "a condition on names");
+    if (p->is_having && is_compared_by_scan(p, e)) { /* SQLite moves it to WHERE, where the scan compares it */
+        ec_push_refuse(p, "a condition that the scan reads in its own way");
         return;
     }
     if (p->groups->is_partial ? ec_partial_put_grouped(p, to, e) : push_put_key(p, to, e))
