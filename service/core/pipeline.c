@@ -574,6 +574,14 @@ int ea_pipeline_flush(ea_pipeline *p, ea_err *err) {
     return rc ? rc : pipeline_ship_news(p, err);
 }
 
+int ea_pipeline_store(ea_pipeline *p, ea_err *err) {
+    int rc = ea_pipeline_flush(p, err);
+    if (rc)
+        return rc;
+    pipeline_wait_for_all(p);
+    return pipeline_failure(p, err);
+}
+
 /* Sends the counts since the last batch in a batch without events. */
 static int pipeline_ship_news(ea_pipeline *p, ea_err *err) {
     ea_mutex_lock(p->turn);
