@@ -98,7 +98,7 @@ enum ea_counter_part {
     S(source_counters_refused, 44, EA_NOTICE, EA_OF_LEDGER,                                                            \
       "performance counters and sampled sources that a session's start asked for and could not have")                  \
     S(source_parts_refused, 45, EA_NOTICE, EA_OF_LEDGER,                                                               \
-      "providers, filters, flags and stacks that Windows refused a session")                                           \
+      "providers, filters, flags and stacks that Windows refused a session, and channels of the event log")            \
     S(source_boot_files_lost, 46, EA_UNKNOWN, EA_OF_LEDGER,                                                            \
       "files of boot sessions that were deleted unread, or that Windows may have replaced")                            \
     S(source_starts_refused, 47, EA_UNKNOWN, EA_OF_LEDGER,                                                             \
@@ -107,6 +107,8 @@ enum ea_counter_part {
       "sessions of that name that were there at a start, stopped or adopted")                                          \
     S(source_stale_bytes, 122, EA_UNKNOWN, EA_OF_LEDGER,                                                               \
       "bytes that no program had read of sessions of that name that were stopped at a start")                          \
+    S(source_records_missing, 196, EA_LOSS, EA_OF_LEDGER,                                                              \
+      "records that a channel of the event log no longer had when it was read, by their numbers")                      \
     /* decoding */                                                                                                     \
     S(decode_whole, 50, EA_INFO, EA_OF_STREAM, "events of a known class, every field whole")                           \
     S(decode_partial, 51, EA_NOTICE, EA_OF_STREAM,                                                                     \

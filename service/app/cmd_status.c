@@ -47,6 +47,7 @@ typedef struct source {
     uint64_t delivered, synthesised, acknowledged, pending, compressing, spooled, unanswered;
     uint64_t evicted_size, evicted_age, evicted_damage, evicted_refused, dropped_oversize, filtered, sampled_out,
         limited, repeated, aggregated, redacted, held_seconds, paced_seconds;
+    uint64_t channels, records_missing; /* of the event log; channels 0: it is of files */
     int balanced;
     session session;
 } source;
@@ -145,6 +146,8 @@ static const ea_option SOURCE_ROWS[] = {
     NUMBER(source, "events_redacted", redacted),
     NUMBER(source, "source_held_seconds", held_seconds),
     NUMBER(source, "source_paced_seconds", paced_seconds),
+    NUMBER(source, "channels", channels),
+    NUMBER(source, "source_records_missing", records_missing),
     NUMBER(source, "batches", batches),
     SWITCH(source, "ledger_balanced", balanced),
     TEXT(source, "error", error),
@@ -237,12 +240,13 @@ static void describe_source(const source *s, ea_text *t) {
     put_text(t, s->name);
     ea_text_str(t, ": ");
     put_text(t, s->state);
-    if (!is_session)
+    if (!is_session && !s->channels)
         ea_text_printf(t, " (%.1f %%)", (double)s->progress_permille / 10);
     ea_text_printf(t, ", %" PRIu64 " events, %" PRIu64 " acknowledged\n", s->delivered, s->acknowledged);
     if (is_session)
         status_describe_session(&s->session, t);
-    uint64_t lost = s->evicted_size + s->evicted_age + s->evicted_damage + s->evicted_refused + s->dropped_oversize;
+    uint64_t lost = s->evicted_size + s->evicted_age + s->evicted_damage + s->evicted_refused + s->dropped_oversize +
+                    s->records_missing;
     if (lost)
         ea_text_printf(t, "  lost: %" PRIu64 " events\n", lost);
     if (s->error && *s->error) {
@@ -379,6 +383,9 @@ static void put_sources(const status *s, int open_metrics, ea_text *t) {
          offsetof(source, held_seconds)},
         {"etwagent_source_paced_seconds_total", "seconds that a file was left alone to keep to cpu-percent", EA_COUNTER,
          offsetof(source, paced_seconds)},
+        {"etwagent_source_records_missing_total",
+         "records that a channel of the event log no longer had when it was read, by their numbers", EA_COUNTER,
+         offsetof(source, records_missing)},
         {"etwagent_source_batches_total", "batches of the source", EA_COUNTER, offsetof(source, batches)},
     };
 
