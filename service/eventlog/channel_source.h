@@ -1,13 +1,13 @@
 /* Channels of the event log as a live source: their records, from the one after the last record that an earlier run of
  * the agent had put into the spool.
  *
- *     service log ──EvtSubscribe──▶ channel_api.h ──XML──▶ proto/evtx ──event──▶ evtx_record.h ──record──▶ ea_source_next
+ *     EvtSubscribe ──▶ channel_api.h ──XML──▶ proto/evtx ──event──▶ evtx_record.h ──record──▶ ea_source_next
  *
  *     each channel: CLOSED ──────────▶ OPEN ──────────▶ CLOSED, opened again after RETRY_NS
  *                            opened           failed
  *
  * A channel that cannot be opened does not stop the others. At least once: the position of each channel is saved when
- * its records are durable in the spool (ea_source_stored), so that a restart reads again what was not. Record numbers
+ * its records are durable in the spool (ea_source_stored), so that a restart reads later records again. Record numbers
  * of a channel are consecutive: without a query, numbers that are left out are records that the event log no longer
  * has, which are counted in `source_records_missing`. A number that is lower than the last one shows that the channel's
  * log was cleared or replaced. Called by: service/core/source_task.h. Calls: channel_api.h, positions.h, proto/evtx.

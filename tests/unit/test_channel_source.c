@@ -236,7 +236,7 @@ static void a_restart_goes_on(void **state) {
     save(s);                              /* the place is saved before the first record */
     add("Security", 106, 107);
     add("System", 1, 1);
-    assert_string_equal(read_all(s), "Security 106, Security 107, System 1, ");
+    assert_string_equal(read_all(s), "System 1, Security 106, Security 107, ");
     save(s);
     add("Security", 108, 108);
     assert_string_equal(read_all(s), "Security 108, ");
@@ -442,7 +442,7 @@ static void positions_are_read_back(void **state) {
     assert_int_equal(ea_channel_positions_read(path, back, 1, &err), EA_EFORMAT);
     free(big);
 
-    ea_channel_options o = options(); /* a source says so, and reads all */
+    ea_channel_options o = options(); /* a source logs that, and reads all */
     o.positions_path = path;
     add("Security", 1, 2);
     ea_source *s = open_with(&o);

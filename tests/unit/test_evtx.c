@@ -226,7 +226,7 @@ static void rendered_xml_is_read(void **state) {
     assert_string_equal(out.data, "<a b='1'>&lt;&amp;A</a>");
     assert_int_equal(ea_evtx_place_of(&r, &place), 0);
 
-    /* what is not a SID stays a text */
+    /* other texts stay texts */
     static const char *const NO_SIDS[] = {"S-1-",
                                           "S-1-5-",
                                           "S-1-5-4294967296",
@@ -277,10 +277,10 @@ static void rendered_xml_is_read(void **state) {
     char *xml = malloc(4 * many + 8);
     uint8_t *wide = malloc(2 * (4 * many + 8));
     assert_true(xml && wide);
-    strcpy(xml, "<a>");
+    memcpy(xml, "<a>", 3);
     for (size_t i = 0; i < many; i++)
         memcpy(xml + 3 + 4 * i, "<b/>", 4);
-    strcpy(xml + 3 + 4 * many, "</a>");
+    memcpy(xml + 3 + 4 * many, "</a>", 5);
     assert_string_equal(parse(&r, xml, wide, 2 * (4 * many + 8)), "the XML has too many parts");
     free(xml);
     free(wide);

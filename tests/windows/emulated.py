@@ -1,4 +1,4 @@
-"""The shipped agent under Wine with the emulator of ETW in the place of advapi32.dll and tdh.dll, a stand-in for wevtapi.dll, and a native
+"""The shipped agent under Wine with the emulator of ETW in the place of advapi32.dll and tdh.dll, an emulator of wevtapi.dll, and a native
 collector.
 
 The agent takes their functions by name from DLLs of System32 (service/etw/etw_api.c, service/eventlog/wevt.c). A copy of the .exe in which

@@ -1,4 +1,4 @@
-/* A stand-in for wevtapi.dll, whose functions Wine only has as stubs: wevtemu.dll has those that
+/* An emulator of wevtapi.dll, whose functions Wine only has as stubs: wevtemu.dll has those that
  * service/eventlog/wevt.c takes by name. A channel is the file C:\wevtemul\NAME.log, with '_' for each '/' of the name,
  * and lines "NUMBER<tab>XML": a test appends records, removes the oldest ones, or clears it. NAME.denied refuses access
  * to it. Calls that Windows would refuse are refused. Each subscription is noted in C:\wevtemul\calls.txt. Called by:
@@ -286,7 +286,7 @@ EVT_HANDLE WINAPI wevtemul_create_bookmark(LPCWSTR xml) {
         return refuse(ERROR_EVT_MALFORMED_XML_TEXT);
     if (!(o = make(BOOKMARK)))
         return NULL;
-    strcpy(o->channel, channel);
+    snprintf(o->channel, sizeof o->channel, "%s", channel);
     o->last = id;
     return o;
 }
