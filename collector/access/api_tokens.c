@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-static const char *const SCOPES[] = {"metrics", "read", "admin"};
+static const char *const SCOPES[] = {"metrics", "read", "respond", "admin"};
 
 const char *ec_scope_name(enum ec_scope scope) {
     return SCOPES[scope - EC_SCOPE_METRICS];
@@ -20,7 +20,7 @@ static int parse_token(char *const *fields, void *arg) {
     ec_token *ret = arg;
     uint64_t created = 0, expires = 0;
     ret->scope = (enum ec_scope)0;
-    for (int i = 0; i < 3; i++)
+    for (size_t i = 0; i < sizeof SCOPES / sizeof *SCOPES; i++)
         if (strcmp(fields[SCOPE], SCOPES[i]) == 0)
             ret->scope = (enum ec_scope)(EC_SCOPE_METRICS + i);
     if (!ret->scope || !ec_is_word(fields[NAME], "._-", sizeof ret->name, 0) ||
@@ -87,7 +87,8 @@ int ec_api_tokens_add(const char *dir, const char *name, enum ec_scope scope, co
     adding a = {.made = {.scope = scope, .created_s = ea_utc_ns() / INT64_C(1000000000)}, .ret_token = ret_token};
     if (!ec_is_word(name, "._-", sizeof a.made.name, 0))
         return ea_fail(err, EA_EUSAGE, "--name: letters, digits and . _ - are allowed, at most 63");
-    if (!ec_is_word(hosts, "._-*,", sizeof a.made.hosts, 1) || (*hosts && scope != EC_SCOPE_READ))
+    if (!ec_is_word(hosts, "._-*,", sizeof a.made.hosts, 1) ||
+        (*hosts && scope != EC_SCOPE_READ && scope != EC_SCOPE_RESPOND))
         return ea_fail(err, EA_EUSAGE, "--hosts: names with * in them, separated by commas, of a token that reads");
     if (life_s < 0 || life_s > INT64_MAX - a.made.created_s)
         return ea_fail(err, EA_EUSAGE, "--expires: too long");

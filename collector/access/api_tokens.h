@@ -24,10 +24,11 @@ enum {
 enum ec_scope {
     EC_SCOPE_METRICS = 1, /* /metrics */
     EC_SCOPE_READ,        /* the dashboard and the API; a token may limit it to some hosts */
+    EC_SCOPE_RESPOND,     /* also the states of detections; the same limit */
     EC_SCOPE_ADMIN,       /* the list of tokens */
 };
 
-/* "metrics", "read", "admin". */
+/* "metrics", "read", "respond", "admin". */
 const char *ec_scope_name(enum ec_scope scope);
 
 typedef struct ec_token {

@@ -42,11 +42,14 @@ enum detections_column {
     POSITION,
     FIELDS,
     FOUND,
+    TAGS,
+    TEXT,
 };
 
 static const char LIST[] =
     "SELECT detection_id, utc_ns, host, level, title, rule, source, state, who, comment, state_utc_ns, pid, process,"
-    " stream, batch, position, fields, found_utc_ns FROM detections WHERE (?1 IS NULL OR host = ?1) AND (?2 IS NULL OR"
+    " stream, batch, position, fields, found_utc_ns, tags, CASE WHEN ?3 THEN (SELECT r.text FROM detections_rules r"
+    " WHERE r.text_id = d.text_id) END FROM detections d WHERE (?1 IS NULL OR host = ?1) AND (?2 IS NULL OR"
     " state = ?2) AND (?3 = 0 OR detection_id = ?3) ORDER BY utc_ns DESC, detection_id DESC LIMIT ?4";
 
 static const char *detections_text(sqlite3_stmt *st, enum detections_column column) {
@@ -59,7 +62,7 @@ static void add_member(ea_text *t, sqlite3_stmt *st, const char *name, enum dete
     ea_text_json_str(t, (const char *)sqlite3_column_text(st, column));
 }
 
-static void detections_add_json(ea_text *t, sqlite3_stmt *st) {
+static void detections_add_json(ea_text *t, sqlite3_stmt *st, int is_long) {
     ea_text_printf(t, "{\"number\": %lld", (long long)sqlite3_column_int64(st, NUMBER));
     ec_json_time(t, "time", sqlite3_column_int64(st, TIME), 1);
     add_member(t, st, "host", HOST);
@@ -81,6 +84,9 @@ static void detections_add_json(ea_text *t, sqlite3_stmt *st) {
     ea_text_printf(t, ", \"batch\": %lld, \"position\": %lld", (long long)sqlite3_column_int64(st, BATCH),
                    (long long)sqlite3_column_int64(st, POSITION));
     ec_json_time(t, "found", sqlite3_column_int64(st, FOUND), 1);
+    ea_text_printf(t, ", \"tags\": %s", detections_text(st, TAGS));
+    if (is_long)
+        add_member(t, st, "rule_text", TEXT);
     ea_text_printf(t, ", \"fields\": %s}", detections_text(st, FIELDS));
 }
 
@@ -121,7 +127,17 @@ static void detections_add_text(ea_text *t, sqlite3_stmt *st, int is_long) {
                        "\n    event: stream %s, batch %lld, position %lld\n    fields: ", detections_text(st, STREAM),
                        (long long)sqlite3_column_int64(st, BATCH), (long long)sqlite3_column_int64(st, POSITION));
         detections_add_safe(t, st, FIELDS);
-        ea_text_char(t, '\n');
+        ea_text_str(t, "\n    tags: ");
+        detections_add_safe(t, st, TAGS);
+        ea_text_str(t, "\n    the rule as it was:\n");
+        for (const char *line = detections_text(st, TEXT); *line;) {
+            size_t len = strcspn(line, "\r\n");
+            ea_text_str(t, "        ");
+            ea_text_safe(t, line, len);
+            ea_text_char(t, '\n');
+            line += len;
+            line += strncmp(line, "\r\n", 2) == 0 ? 2 : *line != 0;
+        }
     }
 }
 
@@ -139,7 +155,7 @@ static int list_rows(ea_text *t, const detections_options *o, sqlite3 *db, uint6
     for (; (code = sqlite3_step(st)) == SQLITE_ROW; ++*ret_count) {
         if (o->json) {
             ea_text_str(t, *ret_count ? ",\n  " : "\n  ");
-            detections_add_json(t, st);
+            detections_add_json(t, st, o->number != 0);
         } else {
             detections_add_text(t, st, o->number != 0);
         }
@@ -214,7 +230,7 @@ static const ea_option LIST_OPTIONS[] = {
      .type = EA_OPT_U64,
      .offset = offsetof(detections_options, number),
      .max = INT64_MAX,
-     .help = "only this one, in any state, with its fields"},
+     .help = "only this one, in any state, with its fields and the rule's text"},
     {.name = "limit",
      .argument = "N",
      .type = EA_OPT_U64,
@@ -235,7 +251,9 @@ const ea_command ec_cmd_detections_list = {
         "one\ndetection, however often the event comes. Of one rule and host 100 are kept for each hour of the events' "
         "time;\nfurther matches are counted. The collector may be running meanwhile.\n"
         "--json: {detections: [{number, time, host, level, title, rule, source, state, who, comment, state_time, pid, "
-        "process,\nstream, batch, position, found, fields}], left_out}. SQL has them as table detections.",
+        "process,\nstream, batch, position, found, tags, fields}], left_out}; with --number also rule_text. SQL has "
+        "them as table "
+        "detections.",
     .options = LIST_OPTIONS,
     .options_size = sizeof(detections_options),
     .run = detections_list_run,

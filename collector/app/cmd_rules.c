@@ -2,6 +2,7 @@
  * rules_coverage.h, proto/rules. Thread: the main one. */
 #include "collector/app/collector_commands.h"
 #include "collector/app/question.h"
+#include "collector/app/rules_attack.h"
 #include "collector/app/rules_coverage.h"
 #include "collector/detect/rules_files.h"
 #include "proto/base/array.h"
@@ -14,7 +15,7 @@ enum { RULES_PARTS_MAX = 16 };
 
 typedef struct check_options {
     const char *agent_config, *store, *host;
-    int json;
+    int json, attack, navigator;
 } check_options;
 
 /* ---- what would bring more ---- */
@@ -232,6 +233,17 @@ static void rules_print_end(rules_report *r, const ec_rules_files *files) {
         r->counts[EC_COVERAGE_PARTLY], r->counts[EC_COVERAGE_NEVER], files->mistake_count, files->unsupported_count);
 }
 
+static int rules_print_all(rules_report *r, const ec_rules_files *files, ea_err *err) {
+    int rc = 0;
+    if (r->json)
+        ea_text_str(&r->out, "{\"rules\": [");
+    for (uint32_t i = 0; !rc && i < ea_rules_count(r->rules); i++)
+        rc = rules_print_rule(r, i, err);
+    if (!rc)
+        rules_print_end(r, files);
+    return rc;
+}
+
 static int rules_check_run(const void *arg, int operand_count, char **operands) {
     const check_options *o = arg;
     ec_coverage *coverage = NULL;
@@ -240,26 +252,33 @@ static int rules_check_run(const void *arg, int operand_count, char **operands) 
     rules_report report = {.json = o->json};
     int rc = 0;
     ea_text_init(&report.out);
-    if (!o->host != !o->store)
+    int is_attack = o->attack || o->navigator;
+    if (is_attack && o->host && !o->store)
+        rc = ea_fail(&err, EA_EUSAGE, "--host needs --store");
+    else if (!is_attack && !o->host != !o->store)
         rc = ea_fail(&err, EA_EUSAGE, "--host and --store belong together: give both or neither");
     else if (o->host && o->agent_config)
         rc = ea_fail(&err, EA_EUSAGE, "--host and --agent-config exclude each other: give one of them");
     if (!rc)
         rc = ec_rules_files_read(&files, operand_count, operands, &err);
-    if (!rc && o->host)
+    if (!rc && !o->host)
+        rc = ec_coverage_open(&coverage, o->agent_config, NULL, NULL, &err);
+    if (!rc && o->store)
         rc = ec_question_confine(o->store, &err);
-    if (!rc)
-        rc = ec_coverage_open(&coverage, o->agent_config, o->store, o->host, &err);
+    if (!rc && o->host)
+        rc = ec_coverage_open(&coverage, NULL, o->store, o->host, &err);
     report.coverage = coverage;
     report.rules = files.rules;
-    if (!rc && o->json)
-        ea_text_str(&report.out, "{\"rules\": [");
-    for (uint32_t i = 0; !rc && i < ea_rules_count(files.rules); i++)
-        rc = rules_print_rule(&report, i, &err);
-    if (!rc) {
-        rules_print_end(&report, &files);
+    if (!rc && is_attack)
+        rc = ec_attack_print(&report.out,
+                             o->navigator ? EC_ATTACK_LAYER
+                             : o->json    ? EC_ATTACK_JSON
+                                          : EC_ATTACK_TEXT,
+                             coverage, files.rules, o->store, o->host, &err);
+    else if (!rc)
+        rc = rules_print_all(&report, &files, &err);
+    if (!rc)
         rc = ec_answer_write(&report.out, &err);
-    }
     if (rc)
         ea_err_print(stderr, "etwcollector", &err);
     int code = rc ? ea_exit_code(rc) : files.mistake_count ? ea_exit_code(EA_EFORMAT) : 0;
@@ -284,7 +303,15 @@ static const ea_option CHECK_OPTIONS[] = {
      .argument = "DIR",
      .type = EA_OPT_STRING,
      .offset = offsetof(check_options, store),
-     .help = "with --host: the collector's folder"},
+     .help = "with --host: the collector's folder; with --attack also alone: what its detections say"},
+    {.name = "attack",
+     .type = EA_OPT_FLAG,
+     .offset = offsetof(check_options, attack),
+     .help = "list the techniques of ATT&CK that the rules' tags name, in place of the rules"},
+    {.name = "navigator",
+     .type = EA_OPT_FLAG,
+     .offset = offsetof(check_options, navigator),
+     .help = "print these techniques as a layer of ATT&CK Navigator (format 4.5)"},
     {.name = "json", .type = EA_OPT_FLAG, .offset = offsetof(check_options, json), .help = "print JSON"},
     {.name = NULL},
 };
@@ -306,6 +333,9 @@ const ea_command ec_cmd_rules_check = {
         "[{field (null: all),\nstate (missing, part), option}]}], problems: [{file, line, column, kind (mistake, "
         "unsupported), message}],\ngains: [{options, rules}], files, rule_count, full, partly, never, mistakes, "
         "unsupported}.\n"
+        "--attack: a technique is covered (a rule that names it is full), partly, or blind, with the numbers of rules, "
+        "and with\n--store of detections. --json with it: {techniques: [{technique, state, full, partly, never, "
+        "detections}], rules_without}.\n"
         "Exit codes: 0 all rules were read or are not supported, 1 failed, 2 usage, 3 a rule file has a mistake.\n\n"
         "  etwcollector rules check --agent-config config/profiles/security.yaml rules/windows",
     .options = CHECK_OPTIONS,

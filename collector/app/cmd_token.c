@@ -16,7 +16,7 @@ typedef struct options {
     int64_t life_ns;
 } options;
 
-static const char *const SCOPES[] = {"metrics", "read", "admin", NULL};
+static const char *const SCOPES[] = {"metrics", "read", "respond", "admin", NULL};
 static const int64_t S_NS = INT64_C(1000000000);
 
 /* Adds a change of tokens to the audit log, which also has the requests that were made with the tokens. */
@@ -117,7 +117,9 @@ static const ea_option ADD_OPTIONS[] = {
      .offset = offsetof(options, scope),
      .fallback = "read",
      .choices = SCOPES,
-     .help = "what it is good for: /metrics; also the dashboard and the API; also the list of tokens"},
+     .help = "what it is good for: /metrics; also the dashboard and the API; also setting the state of detections; "
+             "also the list "
+             "of tokens"},
     {.name = "hosts",
      .argument = "NAMES",
      .type = EA_OPT_STRING,

@@ -280,8 +280,15 @@ static int judge_class(ec_detector *d, detector_class *c, const ec_detections_st
     return rc;
 }
 
-static const char *rule_key(const ea_rule_info *info, const char *source) {
-    return *info->id ? info->id : *info->title ? info->title : source;
+/* The rule's tags as a JSON array in d->json. */
+static int write_tags(ec_detector *d, const ea_rule_info *info, ea_err *err) {
+    ea_text_clear(&d->json);
+    for (uint32_t i = 0; i < info->tag_count; i++) {
+        ea_text_str(&d->json, i ? ", " : "[");
+        ea_text_json_str(&d->json, info->tags[i]);
+    }
+    ea_text_str(&d->json, info->tag_count ? "]" : "[]");
+    return d->json.failed ? ea_fail(err, EA_ENOMEM, "keep detections") : 0;
 }
 
 /* What was found in the batches up to last, and that they are judged, in one transaction. */
@@ -293,10 +300,12 @@ static int keep_range(ec_detector *d, const ec_detections_stream *s, uint64_t la
         const detector_match *m = &d->matches[i];
         const ea_rule_info *info = ea_rules_info(d->files.rules, m->rule);
         int kept = 0;
+        if ((rc = write_tags(d, info, err)))
+            break;
         snprintf(source, sizeof source, "%s:%" PRIu32, info->file, info->line);
         const ec_detection row = {.batch = m->batch,
                                   .position = m->position,
-                                  .rule = rule_key(info, source),
+                                  .rule = ec_rules_key(info, source),
                                   .title = info->title,
                                   .level = info->level,
                                   .source = source,
@@ -304,7 +313,9 @@ static int keep_range(ec_detector *d, const ec_detections_stream *s, uint64_t la
                                   .pid = m->pid,
                                   .has_pid = m->has_pid,
                                   .process = m->process,
-                                  .fields = m->fields};
+                                  .fields = m->fields,
+                                  .tags = d->json.data,
+                                  .text = info->text};
         rc = ec_detections_add(d->kept, s, &row, ea_utc_ns(), &kept, err);
         new_count += kept == 1;
         if (!rc && kept == 2)
@@ -315,7 +326,7 @@ static int keep_range(ec_detector *d, const ec_detections_stream *s, uint64_t la
         const ea_rule_info *info = ea_rules_info(d->files.rules, l->rule);
         snprintf(source, sizeof source, "%s:%" PRIu32, info->file, info->line);
         left_out += l->count;
-        rc = ec_detections_leave_out(d->kept, s, l->batch, rule_key(info, source), l->count, err);
+        rc = ec_detections_leave_out(d->kept, s, l->batch, ec_rules_key(info, source), l->count, err);
     }
     if (!rc)
         rc = ec_detections_judged(d->kept, s, last + 1, is_all, err);

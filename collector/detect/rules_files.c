@@ -140,3 +140,7 @@ void ec_rules_files_deinit(ec_rules_files *f) {
     ea_rules_destroy(f->rules);
     ea_text_deinit(&f->problems);
 }
+
+const char *ec_rules_key(const ea_rule_info *info, const char *source) {
+    return *info->id ? info->id : *info->title ? info->title : source;
+}

@@ -1,4 +1,5 @@
-/* Sigma rules of files and folders, compiled; and what was wrong with them. Called by: cmd_rules.c, cmd_rules_test.c.
+/* Sigma rules of files and folders, compiled; and what was wrong with them. Called by: cmd_rules.c, cmd_rules_test.c,
+ * detector.c.
  * Calls: proto/rules. Thread: the main one. */
 #ifndef EC_DETECT_RULES_FILES_H
 #define EC_DETECT_RULES_FILES_H
@@ -19,5 +20,7 @@ typedef struct ec_rules_files {
  * problem, not a failure. Errors: EA_ENOTFOUND (no such file, no rule file), EA_ELIMIT, EA_EIO, EA_ENOMEM. */
 EA_MUST_CHECK int ec_rules_files_read(ec_rules_files *f, int operand_count, char **operands, ea_err *err);
 void ec_rules_files_deinit(ec_rules_files *f);
+/* By what a rule's detections name it: its id, else its title, else source (FILE:LINE). */
+const char *ec_rules_key(const ea_rule_info *info, const char *source);
 
 #endif

@@ -14,20 +14,43 @@ enum { HOUR_S = 3600 };
 static const char DOING[] = "keep detections";
 static const int64_t HOUR_NS = (int64_t)HOUR_S * 1000000000;
 
-enum detections_statement { SEEN, SET_SEEN, NEXT, ADD, COUNT_HOUR, IS_KNOWN, LEAVE_OUT, JUDGED, OVER, SET, STATEMENTS };
+enum detections_statement {
+    SEEN,
+    SET_SEEN,
+    NEXT,
+    ADD_TEXT,
+    ADD,
+    COUNT_HOUR,
+    IS_KNOWN,
+    LEAVE_OUT,
+    JUDGED,
+    OVER,
+    HOST_OF,
+    SET,
+    STATEMENTS
+};
+
+/* an arrival below the first number that is not judged: begin there again */
+static const char NEXT_SQL[] = "INSERT INTO detections_next VALUES(?1, ?2, ?3, 1, 0, ?4) ON CONFLICT DO UPDATE SET"
+                               " is_late = is_late OR excluded.number < number, number = min(number, excluded.number),"
+                               " is_pending = 1, noticed_utc_ns = excluded.noticed_utc_ns";
+static const char IS_KNOWN_SQL[] =
+    "SELECT 1 FROM detections WHERE host = ?1 AND stream = ?2 AND batch = ?3 AND position = ?4 AND"
+    " rule = ?5";
+static const char ADD_SQL[] =
+    "INSERT INTO detections(host, stream, batch, position, rule, title, level, source, utc_ns, found_utc_ns,"
+    " pid, process, fields, tags, text_id, state, who, comment) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,"
+    " ?10, ?11, ?12, ?13, ?14, (SELECT text_id FROM detections_rules WHERE text = ?15), 'open', '', '')";
 
 static const char *const SQL[STATEMENTS] = {
     [SEEN] = "SELECT segment, offset FROM detections_seen",
     [SET_SEEN] = "INSERT INTO detections_seen VALUES(?1, ?2)",
-    /* an arrival below the first number that is not judged: begin there again */
-    [NEXT] = "INSERT INTO detections_next VALUES(?1, ?2, ?3, 1, 0, ?4) ON CONFLICT DO UPDATE SET"
-             " is_late = is_late OR excluded.number < number, number = min(number, excluded.number),"
-             " is_pending = 1, noticed_utc_ns = excluded.noticed_utc_ns",
-    [IS_KNOWN] = "SELECT 1 FROM detections WHERE host = ?1 AND stream = ?2 AND batch = ?3 AND position = ?4 AND"
-                 " rule = ?5",
+    [NEXT] = NEXT_SQL,
+    [IS_KNOWN] = IS_KNOWN_SQL,
     [COUNT_HOUR] = "SELECT count(*) FROM detections WHERE host = ?1 AND rule = ?2 AND utc_ns >= ?3 AND utc_ns < ?4",
-    [ADD] = "INSERT INTO detections VALUES(NULL, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, 'open', '',"
-            " '', NULL)",
+    [ADD_TEXT] = "INSERT OR IGNORE INTO detections_rules(text) VALUES(?1)",
+    [ADD] = ADD_SQL,
+    [HOST_OF] = "SELECT host FROM detections WHERE detection_id = ?1",
     [LEAVE_OUT] = "INSERT OR REPLACE INTO detections_left_out VALUES(?1, ?2, ?3, ?4, ?5)",
     [JUDGED] = "UPDATE detections_next SET number = ?3, is_pending = ?4, is_late = 0 WHERE host = ?1 AND stream = ?2",
     [OVER] = "DELETE FROM detections_next WHERE host = ?1 AND stream = ?2",
@@ -220,6 +243,15 @@ static int is_known_row(ec_detections *d, const ec_detections_stream *s, const e
     return rc;
 }
 
+static int add_text(ec_detections *d, const char *text, ea_err *err) {
+    sqlite3_stmt *st = NULL;
+    int rc = detections_prepare(d, ADD_TEXT, &st, err);
+    if (rc)
+        return rc;
+    detections_bind_text(st, 1, text);
+    return ec_sqlite_run(st, DOING, err);
+}
+
 int ec_detections_add(ec_detections *d, const ec_detections_stream *s, const ec_detection *row, int64_t now_utc_ns,
                       int *ret, ea_err *err) {
     sqlite3_stmt *st = NULL;
@@ -234,7 +266,9 @@ int ec_detections_add(ec_detections *d, const ec_detections_stream *s, const ec_
         *ret = 2;
         return 0;
     }
-    rc = detections_prepare(d, ADD, &st, err);
+    rc = row->text ? add_text(d, row->text, err) : 0;
+    if (!rc)
+        rc = detections_prepare(d, ADD, &st, err);
     if (rc)
         return rc;
     bind_stream(st, s);
@@ -252,6 +286,8 @@ int ec_detections_add(ec_detections *d, const ec_detections_stream *s, const ec_
         sqlite3_bind_null(st, 11);
     detections_bind_text(st, 12, row->process);
     detections_bind_text(st, 13, row->fields);
+    detections_bind_text(st, 14, row->tags ? row->tags : "[]");
+    detections_bind_text(st, 15, row->text);
     *ret = 1;
     d->has_more = 1;
     return ec_sqlite_run(st, DOING, err);
@@ -274,14 +310,16 @@ int ec_detections_leave_out(ec_detections *d, const ec_detections_stream *s, uin
 /* Deletes what is too much, of the host that has most: closed detections first, then the oldest. An agent can be given
  * as many as it likes, by events of many hours, and would else delete those of all others. */
 static int bound_rows(ec_detections *d, ea_err *err) {
-    char sql[1000];
+    char sql[1200];
     snprintf(sql, sizeof sql,
              "DELETE FROM detections WHERE detection_id IN (SELECT detection_id FROM detections WHERE host ="
              " (SELECT host FROM detections GROUP BY host ORDER BY count(*) DESC LIMIT 1) ORDER BY state = 'closed'"
              " DESC, detection_id LIMIT max(0, (SELECT count(*) FROM detections) - %d));"
              "DELETE FROM detections_left_out WHERE (host, stream, batch, rule) IN (SELECT host, stream, batch, rule"
              " FROM detections_left_out WHERE host = (SELECT host FROM detections_left_out GROUP BY host ORDER BY"
-             " count(*) DESC LIMIT 1) ORDER BY batch LIMIT max(0, (SELECT count(*) FROM detections_left_out) - %d))",
+             " count(*) DESC LIMIT 1) ORDER BY batch LIMIT max(0, (SELECT count(*) FROM detections_left_out) - %d));"
+             "DELETE FROM detections_rules WHERE text_id NOT IN (SELECT text_id FROM detections WHERE text_id IS NOT"
+             " NULL)",
              EC_DETECTIONS_KEPT, EC_LEFT_OUT_KEPT);
     return ec_sqlite_exec(d->db, sql, DOING, err);
 }
@@ -307,6 +345,19 @@ int ec_detections_judged(ec_detections *d, const ec_detections_stream *s, uint64
 const char *ec_detection_state_name(enum ec_detection_state state) {
     static const char *const NAMES[EC_DETECTION_STATES] = {"open", "acknowledged", "closed"};
     return NAMES[state];
+}
+
+int ec_detections_host(ec_detections *d, uint64_t number, char *ret, size_t ret_size, ea_err *err) {
+    sqlite3_stmt *st = NULL;
+    int rc = detections_prepare(d, HOST_OF, &st, err);
+    if (rc)
+        return rc;
+    sqlite3_bind_int64(st, 1, (sqlite3_int64)number);
+    rc = ec_sqlite_step(st, DOING, err);
+    if (rc > 0)
+        snprintf(ret, ret_size, "%s", (const char *)sqlite3_column_text(st, 0));
+    sqlite3_reset(st);
+    return rc < 0 ? rc : rc ? 0 : ea_fail(err, EA_ENOTFOUND, "there is no detection %" PRIu64, number);
 }
 
 int ec_detections_set(ec_detections *d, uint64_t number, enum ec_detection_state state, const char *who,

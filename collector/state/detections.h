@@ -33,6 +33,8 @@ typedef struct ec_detection {
     int has_pid;
     const char *process; /* the name of its program's file; NULL: it is not known */
     const char *fields;  /* a JSON object of the fields that rules of the log source name */
+    const char *tags;    /* a JSON array of texts; NULL: none */
+    const char *text;    /* the rule's document; NULL: it is not known */
 } ec_detection;
 
 EA_MUST_CHECK int ec_detections_open(ec_detections **ret, const char *dir, ea_err *err);
@@ -72,6 +74,8 @@ void ec_detections_undo(ec_detections *d);
 enum ec_detection_state { EC_DETECTION_OPEN, EC_DETECTION_ACKNOWLEDGED, EC_DETECTION_CLOSED, EC_DETECTION_STATES };
 
 const char *ec_detection_state_name(enum ec_detection_state state); /* "open", "acknowledged", "closed" */
+/* The host of a detection. EA_ENOTFOUND: there is no such number. */
+EA_MUST_CHECK int ec_detections_host(ec_detections *d, uint64_t number, char *ret, size_t ret_size, ea_err *err);
 /* A person's word on a detection. EA_ENOTFOUND: there is no such number. */
 EA_MUST_CHECK int ec_detections_set(ec_detections *d, uint64_t number, enum ec_detection_state state, const char *who,
                                     const char *comment, int64_t now_utc_ns, ea_err *err);

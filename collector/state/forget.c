@@ -267,6 +267,11 @@ static int forget_alarms(const char *dir, const subject *who, ea_err *err) {
     int rc = ec_incidents_open(&a, dir, 1, err);
     for (size_t i = 0; !rc && i < sizeof OF_STREAM / sizeof *OF_STREAM; i++)
         rc = ask(ec_incidents_database(a), OF_STREAM[i], who, NULL, err);
+    if (!rc) /* texts of rules may name machines */
+        rc = forget_run(ec_incidents_database(a),
+                        "DELETE FROM detections_rules WHERE text_id NOT IN (SELECT text_id FROM detections WHERE"
+                        " text_id IS NOT NULL)",
+                        err);
     if (!rc && !who->stream)
         rc = ask(ec_incidents_database(a), "DELETE FROM alarms WHERE host = ?1", who, NULL, err);
     if (!rc && !who->stream)

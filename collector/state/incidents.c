@@ -14,13 +14,15 @@ enum { BUSY_MS = 5000 };
     " position INTEGER NOT NULL, rule TEXT NOT NULL, title TEXT NOT NULL, level TEXT NOT NULL,"                        \
     " source TEXT NOT NULL, utc_ns INTEGER NOT NULL, found_utc_ns INTEGER NOT NULL, pid INTEGER, process TEXT,"        \
     " fields TEXT NOT NULL, state TEXT NOT NULL, who TEXT NOT NULL, comment TEXT NOT NULL, state_utc_ns INTEGER,"      \
-    " UNIQUE(host, stream, batch, position, rule));"
+    " tags TEXT NOT NULL DEFAULT '[]', text_id INTEGER, UNIQUE(host, stream, batch, position, rule));"
+/* The texts of rules as they were when they matched. */
+#define RULES_TABLE "detections_rules(text_id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);"
 
 /* See detections.h. detections_left_out: matches of a batch beyond the bound of their rule. detections_next: of a
  * stream the number of the first batch that is not judged; detections_seen: the place up to which arrivals are known.
  */
 #define DETECTIONS                                                                                                     \
-    "CREATE TABLE IF NOT EXISTS " DETECTIONS_TABLE                                                                     \
+    "CREATE TABLE IF NOT EXISTS " DETECTIONS_TABLE "CREATE TABLE IF NOT EXISTS " RULES_TABLE                           \
     "CREATE INDEX IF NOT EXISTS detections_rule ON detections(host, rule, utc_ns);"                                    \
     "CREATE TABLE IF NOT EXISTS detections_left_out(host TEXT NOT NULL, stream TEXT NOT NULL, batch INTEGER NOT NULL," \
     " rule TEXT NOT NULL, count INTEGER NOT NULL, PRIMARY KEY(host, stream, batch, rule)) WITHOUT ROWID;"              \
@@ -65,6 +67,55 @@ static int exec(ec_incidents *a, const char *sql, ea_err *err) {
     return sqlite3_exec(a->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : ec_fail_sqlite(err, a->db, "keep incidents");
 }
 
+/* Columns that files of version 0.1 lack. */
+static const struct {
+    const char *name, *declared, *value;
+} NEW_COLUMNS[] = {{"tags", "TEXT NOT NULL DEFAULT '[]'", "'[]'"}, {"text_id", "INTEGER", "NULL"}};
+
+enum { NEW_COLUMN_COUNT = sizeof NEW_COLUMNS / sizeof *NEW_COLUMNS };
+
+static int has_column(ec_incidents *a, const char *table, const char *column) {
+    return sqlite3_table_column_metadata(a->db, "main", table, column, NULL, NULL, NULL, NULL, NULL) == SQLITE_OK;
+}
+
+/* Adds the columns that the file's detections lack. Another process may be doing the same. */
+static int add_columns(ec_incidents *a, ea_err *err) {
+    char sql[200];
+    if (has_column(a, "detections", NEW_COLUMNS[NEW_COLUMN_COUNT - 1].name))
+        return 0;
+    int rc = exec(a, "BEGIN IMMEDIATE", err);
+    if (rc)
+        return rc;
+    for (size_t i = 0; !rc && i < NEW_COLUMN_COUNT; i++) {
+        snprintf(sql, sizeof sql, "ALTER TABLE detections ADD COLUMN %s %s", NEW_COLUMNS[i].name,
+                 NEW_COLUMNS[i].declared);
+        rc = has_column(a, "detections", NEW_COLUMNS[i].name) ? 0 : exec(a, sql, err);
+    }
+    if (!rc)
+        rc = exec(a, "COMMIT", err);
+    if (rc)
+        (void)sqlite3_exec(a->db, "ROLLBACK", NULL, NULL, NULL);
+    return rc;
+}
+
+/* Puts views in place of what a file of an older version lacks, which stays as it is. */
+static int show_columns(ec_incidents *a, ea_err *err) {
+    char sql[500] = "CREATE TEMP VIEW detections AS SELECT *";
+    size_t at = strlen(sql);
+    if (!has_column(a, "detections", NULL))
+        return exec(a, "CREATE TEMP TABLE " DETECTIONS_TABLE "CREATE TEMP TABLE " RULES_TABLE, err);
+    if (has_column(a, "detections", NEW_COLUMNS[NEW_COLUMN_COUNT - 1].name))
+        return 0;
+    for (size_t i = 0; i < NEW_COLUMN_COUNT; i++)
+        if (!has_column(a, "detections", NEW_COLUMNS[i].name))
+            at += (size_t)snprintf(sql + at, sizeof sql - at, ", %s AS %s", NEW_COLUMNS[i].value, NEW_COLUMNS[i].name);
+    snprintf(sql + at, sizeof sql - at, " FROM main.detections");
+    int rc = exec(a, sql, err);
+    if (!rc && !has_column(a, "detections_rules", NULL))
+        rc = exec(a, "CREATE TEMP TABLE " RULES_TABLE, err);
+    return rc;
+}
+
 int ec_incidents_open(ec_incidents **ret, const char *dir, int writable, ea_err *err) {
     char path[1200];
     ec_incidents *a = calloc(1, sizeof *a);
@@ -83,9 +134,8 @@ int ec_incidents_open(ec_incidents **ret, const char *dir, int writable, ea_err 
         sqlite3_busy_timeout(a->db, BUSY_MS);
     if (!rc && (writable || !is_there))
         rc = exec(a, SCHEMA, err);
-    if (!rc && is_there && !writable &&
-        sqlite3_table_column_metadata(a->db, "main", "detections", NULL, NULL, NULL, NULL, NULL, NULL) != SQLITE_OK)
-        rc = exec(a, "CREATE TEMP TABLE " DETECTIONS_TABLE, err); /* a file of an older version has none */
+    if (!rc && is_there)
+        rc = writable ? add_columns(a, err) : show_columns(a, err);
     for (int i = 0; !rc && writable && i < COUNT; i++)
         if (sqlite3_prepare_v2(a->db, STATEMENTS[i], -1, &a->statements[i], NULL) != SQLITE_OK)
             rc = ec_fail_sqlite(err, a->db, "keep incidents");

@@ -4,6 +4,7 @@
 #include "collector/metrics/metrics.h"
 #include "collector/web/assets.h"
 #include "collector/web/body.h"
+#include "collector/web/detection_state.h"
 #include "collector/web/events.h"
 #include "collector/web/flame.h"
 #include "collector/web/questions.h"
@@ -141,6 +142,9 @@ const ec_route EC_ROUTES[] = {
     {EC_GET, "/api/v1/columns", EC_LANE_QUESTION, ec_list, NULL},
     {EC_GET, "/api/v1/alerts", EC_LANE_QUESTION, ec_list, NULL},
     {EC_GET, "/api/v1/incidents", EC_LANE_QUESTION, ec_list, NULL},
+    {EC_GET, "/api/v1/detections", EC_LANE_QUESTION, ec_list, NULL},
+    {EC_GET, "/api/v1/detections/{number}", EC_LANE_QUESTION, ec_list, NULL},
+    {EC_POST, "/api/v1/detections/{number}", EC_LANE_QUESTION, ec_detection_set, ""},
     {EC_GET, "/api/v1/gaps", EC_LANE_QUESTION, ec_list, NULL},
     {EC_GET, "/api/v1/blindness", EC_LANE_QUESTION, ec_list, NULL},
     {EC_GET, "/api/v1/hosts/{host}/ledger", EC_LANE_QUESTION, ec_list, NULL},

@@ -28,6 +28,7 @@ typedef struct ec_call {
     size_t param_count;
     char *parts[EC_PARTS_MAX]; /* the values at the {names} of the route's path, decoded */
     char *statement;           /* SQL of a POST, for the audit log; NULL: none */
+    char *note;                /* what was done, for the audit log; NULL: nothing */
     const char *body;          /* of a POST, followed by a NUL */
     size_t body_bytes;
     char *if_none_match; /* NULL: none */

@@ -21,6 +21,7 @@ enum param_kind {
     PARAM_WIDTH, /* a duration: "1s" */
     PARAM_FLAG,  /* 0 or 1 */
     PARAM_GROUP, /* what groups machines: health, agent_version or labels.NAME */
+    PARAM_STATE, /* of a detection; "": any */
     PARAM_AMONG, /* an agent's name: what it sent is compared with that of all others */
 };
 
@@ -36,6 +37,7 @@ enum fixed_kind {
     FIXED_HOSTS, /* a row for each host: of all rows only what they are sorted by is read, of a page's rows the rest
                   */
     FIXED_PROCESS,
+    FIXED_DETECTION,
     FIXED_OF_PROCESS, /* a list; 404 when there is no such process */
 };
 
@@ -72,6 +74,10 @@ typedef struct fixed {
 #define MODULE_COLUMNS                                                                                                 \
     "stream, instance, begin, \"end\", pid, process_instance, base, size_bytes, path, original_name, file_bytes,"      \
     " sha256, file_version, company, product, description, md5, sha1, imphash"
+
+#define DETECTION_COLUMNS                                                                                              \
+    "number, host, time, level, title, rule, source, tags, pid, process, state, who, comment, state_time, stream,"     \
+    " batch, position, found"
 
 /* Of several gaps: a single agent can say that 2^63 batches are missing, and sum() fails beyond that. */
 #define BATCHES_IN_ALL "CAST(total(batches) AS INTEGER)"
@@ -141,6 +147,7 @@ static const char PROCESS_SQL[] =
 #define UNKNOWN_HOST                                                                                                   \
     "nothing is stored of host %.200s: expected a name that 'etwcollector hosts' or /api/v1/hosts lists"
 static const char HOST_SQL[] = "SELECT host FROM hosts WHERE host = ?1 AND ?2 IS ?2";
+static const char NO_DETECTION[] = "there is no such detection: /api/v1/detections lists them";
 static const char NO_PROCESS[] = "there is no such process: /api/v1/hosts/{host}/processes lists those of a host";
 
 #define GAP_COLUMNS "stream, first, last, kind, cause, batches, events, at_least, counted, records, begin, \"end\""
@@ -371,6 +378,19 @@ static const fixed LISTS[] = {
      "\"end\" IS NOT NULL, begin DESC",
      {ANY_HOST, RANGE, {"open", PARAM_FLAG, "0"}},
      FIXED_LIST},
+    {"/api/v1/detections",
+     "Events that Sigma rules matched while they arrived",
+     "SELECT " DETECTION_COLUMNS " FROM detections WHERE (?1 = '' OR host = ?1) AND time BETWEEN ?2 AND ?3 AND (?4 = ''"
+     " OR state = ?4) AND (?5 = '' OR level = ?5) AND (?6 = '' OR rule = ?6)",
+     "time DESC, number DESC",
+     {ANY_HOST, RANGE, {"state", PARAM_STATE, ""}, {"level", PARAM_TEXT, ""}, {"rule", PARAM_TEXT, ""}},
+     FIXED_LIST},
+    {"/api/v1/detections/{number}",
+     "One detection, with the fields that its rule may have looked at, and the text that the rule had",
+     "SELECT " DETECTION_COLUMNS ", fields, rule_text FROM detections WHERE number = ?1",
+     NULL,
+     {{"number", PARAM_NUMBER, NULL}},
+     FIXED_DETECTION},
     {"/api/v1/gaps", GAPS_OF_ALL},
     {"/api/v1/blindness", GAPS_OF_ALL}, /* the old name, until version 0.2 */
     {"/api/v1/hosts/{host}/ledger",
@@ -629,6 +649,10 @@ static int read_param(const ec_call *c, const param_spec *spec, ea_text *like, e
             (strncmp(text, "labels.", 7) != 0 || !text[7]))
             return ea_fail(err, EA_EUSAGE, "%s: health, agent_version or labels.NAME is expected", spec->name);
         break;
+    case PARAM_STATE:
+        if (*text && strcmp(text, "open") != 0 && strcmp(text, "acknowledged") != 0 && strcmp(text, "closed") != 0)
+            return ea_fail(err, EA_EUSAGE, "%s: open, acknowledged or closed is expected", spec->name);
+        break;
     case PARAM_WIDTH:
         if (ea_duration_parse(text, &number) || number <= 0)
             return ea_fail(err, EA_EUSAGE, "%s: a duration is expected, as 250ms", spec->name);
@@ -681,7 +705,7 @@ static int write_statement(const ec_call *c, const fixed *f, const ec_result *q,
 }
 
 static int is_one(const fixed *f) {
-    return f->kind == FIXED_ONE || f->kind == FIXED_PROCESS;
+    return f->kind == FIXED_ONE || f->kind == FIXED_PROCESS || f->kind == FIXED_DETECTION;
 }
 
 /* A fixed question takes its own parameters, a moment instead of a range, and those of all lists. */
@@ -716,7 +740,9 @@ static int answer_fixed(ec_call *c, const fixed *f, ea_err *err) {
     ea_text likes[PARAMS_MAX], sql;
     ec_result q = {.params = params,
                    .subject = f->kind == FIXED_OF_PROCESS ? PROCESS_SQL : NULL,
-                   .missing = f->kind == FIXED_PROCESS || f->kind == FIXED_OF_PROCESS ? NO_PROCESS : NULL,
+                   .missing = f->kind == FIXED_PROCESS || f->kind == FIXED_OF_PROCESS ? NO_PROCESS
+                              : f->kind == FIXED_DETECTION                            ? NO_DETECTION
+                                                                                      : NULL,
                    .is_empty_without_table = 1,
                    .has_pages = !is_one(f)};
     int rc = check_params(c, f, err);
@@ -765,7 +791,8 @@ int ec_query_named(ec_call *c, ea_err *err) {
 }
 
 int ec_query_names(ec_call *c, ea_err *err) {
-    static const char *const KINDS[] = {"text", "part", "host", "time", "number", "duration", "flag", "group", "host"};
+    static const char *const KINDS[] = {"text",     "part", "host",  "time",  "number",
+                                        "duration", "flag", "group", "state", "host"};
     ea_text *out = &c->out;
     (void)err;
     ea_text_str(out, "{\"items\":[");

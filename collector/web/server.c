@@ -271,6 +271,7 @@ static void free_sender(ec_sender *s) {
     free(s->call.params);
     free(s->call.path);
     free(s->call.statement);
+    free(s->call.note);
     free(s->query);
     free(s->call.if_none_match);
     free(s->input);
@@ -338,14 +339,17 @@ static void audit_call(ec_sender *s) {
                                                           .path = c->path,
                                                           .query = s->query,
                                                           .statement = c->statement,
-                                                          .status = c->status ? c->status : 200});
+                                                          .status = c->status ? c->status : 200,
+                                                          .note = c->note});
     s->is_audited = 1;
 }
 
-/* 0; 403 when the token is not good for this. */
+/* 0; 403 when the token is not good for this. A POST that is no question changes something. */
 static int is_forbidden(const ec_call *c) {
+    int changes = c->route->method == EC_POST && strcmp(c->route->path, "/api/v1/sql") != 0;
     enum ec_scope needed = strcmp(c->route->path, "/metrics") == 0         ? EC_SCOPE_METRICS
                            : strcmp(c->route->path, "/api/v1/tokens") == 0 ? EC_SCOPE_ADMIN
+                           : changes                                       ? EC_SCOPE_RESPOND
                                                                            : EC_SCOPE_READ;
     /* metrics name all hosts */
     return c->token && (c->token->scope < needed || (needed == EC_SCOPE_METRICS && *c->token->hosts)) ? 403 : 0;

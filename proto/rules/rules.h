@@ -20,7 +20,9 @@ enum {
     EA_RULES_TEXT_MAX_BYTES = 2 << 20,    /* of the same values */
     EA_RULES_STATES_MAX = 1 << 19,        /* of one rule's expressions */
     EA_RULES_MEMORY_MAX_BYTES = 64 << 20, /* of one rule while it is read */
-    EA_RULES_TESTS_MAX = 1 << 16          /* of one rule's condition */
+    EA_RULES_TESTS_MAX = 1 << 16,         /* of one rule's condition */
+    EA_RULES_TAGS_MAX = 64,               /* of one rule */
+    EA_RULES_KEPT_MAX_BYTES = 64 << 10    /* of one document's text (ea_rule_info) */
 };
 
 /* Why a document is no rule. The place is that of the first byte concerned, both from 1. */
@@ -36,7 +38,10 @@ typedef struct ea_rule_info {
     uint32_t line;                            /* where the document begins */
     const char *title, *id, *level, *status;  /* "": not given */
     const char *product, *category, *service; /* "": not given */
-    const char *const *fields;                /* that the detection names, each once */
+    const char *text;                         /* the document, from that line on; the first lines of a long one */
+    const char *const *tags;                  /* as they are written: "attack.t1059.001" */
+    uint32_t tag_count;
+    const char *const *fields; /* that the detection names, each once */
     uint32_t field_count;
     int has_keywords;
     uint32_t group; /* of ea_rules_group */

@@ -662,6 +662,11 @@ static void keep_info(making *m, const rules_rule *r, uint32_t group, ea_rule_in
     ret->product = keep_text(m, i->product);
     ret->category = keep_text(m, i->category);
     ret->service = keep_text(m, i->service);
+    ret->text = keep_text(m, i->text);
+    const char **tags = take(m, m->arena, i->tag_count, sizeof *tags);
+    for (uint32_t k = 0; k < i->tag_count; k++)
+        tags[k] = keep_text(m, i->tags[k]);
+    ret->tags = tags;
     const char **fields = take(m, m->arena, i->field_count, sizeof *fields);
     for (uint32_t k = 0; k < i->field_count; k++)
         fields[k] = keep_text(m, i->fields[k]);

@@ -24,6 +24,8 @@ typedef struct document {
     rules_named names[NAMES_MAX];
     size_t name_count;
     uint64_t node_count; /* visited: an alias may be visited often */
+    const char *text;    /* the document's lines */
+    size_t text_bytes;
 } document;
 
 static const yaml_node_t *node_at(document *d, int number) {
@@ -238,6 +240,34 @@ static void read_detection(document *d, rules_rule *rule, const yaml_node_t *det
     rule->column = column_of(condition);
 }
 
+static void read_tags(document *d, ea_rule_info *info, const yaml_node_t *root) {
+    const yaml_node_t *n = find(d, root, "tags");
+    size_t count = !n ? 0 : n->type == YAML_SEQUENCE_NODE ? item_count(n) : 1;
+    if (count > EA_RULES_TAGS_MAX)
+        rules_fail(&d->r, line_of(n), column_of(n), "the rule has more than %d tags", EA_RULES_TAGS_MAX);
+    const char **tags = rules_take(&d->r, count, sizeof *tags);
+    for (size_t i = 0; i < count; i++) {
+        const yaml_node_t *item = n->type == YAML_SEQUENCE_NODE ? node_at(d, n->data.sequence.items.start[i]) : n;
+        rules_scalar s = scalar_of(d, item, "a list of tags");
+        if (strlen(s.text) != s.len_bytes)
+            rules_fail(&d->r, s.line, s.column, "the tag contains a NUL");
+        if (!s.is_null)
+            tags[info->tag_count++] = s.text;
+    }
+    info->tags = tags;
+}
+
+static void keep_document(document *d, ea_rule_info *info) {
+    size_t n = d->text_bytes;
+    if (n > EA_RULES_KEPT_MAX_BYTES)
+        for (n = EA_RULES_KEPT_MAX_BYTES; n && d->text[n - 1] != '\n';)
+            n--;
+    char *copy = rules_take(&d->r, n + 1, 1);
+    if (n)
+        memcpy(copy, d->text, n);
+    info->text = copy;
+}
+
 static rules_rule *read_rule(document *d, const char *file) {
     const yaml_node_t *root = yaml_document_get_root_node(&d->yaml);
     if (root->type != YAML_MAPPING_NODE)
@@ -266,6 +296,8 @@ static rules_rule *read_rule(document *d, const char *file) {
     i->product = text_of(d, source, "product");
     i->category = text_of(d, source, "category");
     i->service = text_of(d, source, "service");
+    read_tags(d, i, root);
+    keep_document(d, i);
     read_detection(d, rule, detection);
     const char **fields = rules_take(&d->r, i->field_count, sizeof *fields);
     for (uint32_t k = 0; k < i->field_count; k++)
@@ -324,6 +356,37 @@ static void yaml_problem(const yaml_parser_t *parser, ea_rules_problem *p) {
     snprintf(p->message, sizeof p->message, "the text is not YAML: %s", parser->problem ? parser->problem : "unknown");
 }
 
+/* A place in a file, by the line breaks of YAML. */
+typedef struct file_place {
+    size_t line, offset;
+} file_place;
+
+/* Goes on to the begin of a line, or to the end. */
+static void go_to_line(file_place *at, const char *text, size_t len_bytes, size_t line) {
+    while (at->line < line && at->offset < len_bytes) {
+        const char *p = text + at->offset;
+        size_t left = len_bytes - at->offset;
+        size_t n = left > 1 && memcmp(p, "\r\n", 2) == 0                                             ? 2
+                   : *p == '\n' || *p == '\r'                                                        ? 1
+                   : left > 1 && memcmp(p, "\xc2\x85", 2) == 0                                       ? 2
+                   : left > 2 && memcmp(p, "\xe2\x80", 2) == 0 && (p[2] == '\xa8' || p[2] == '\xa9') ? 3
+                                                                                                     : 0;
+        at->line += n != 0;
+        at->offset += n ? n : 1;
+    }
+}
+
+/* The lines of the document that is loaded, from its first node on. A file in UTF-16 has none. */
+static void find_text(document *d, file_place *at, const char *text, size_t len_bytes) {
+    yaml_mark_t end = d->yaml.end_mark;
+    if (len_bytes > 1 && (memcmp(text, "\xff\xfe", 2) == 0 || memcmp(text, "\xfe\xff", 2) == 0))
+        return;
+    go_to_line(at, text, len_bytes, yaml_document_get_root_node(&d->yaml)->start_mark.line);
+    d->text = text + at->offset;
+    go_to_line(at, text, len_bytes, end.column ? end.line + 1 : end.line);
+    d->text_bytes = (size_t)(text + at->offset - d->text);
+}
+
 int ea_rules_add(ea_rules_builder *b, const char *file, const char *text, size_t len_bytes,
                  void (*on_problem)(void *arg, const ea_rules_problem *problem), void *arg) {
     yaml_parser_t parser;
@@ -336,6 +399,7 @@ int ea_rules_add(ea_rules_builder *b, const char *file, const char *text, size_t
     }
     ea_arena_init(&scratch, SCRATCH_MAX_BYTES);
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, len_bytes);
+    file_place at = {0};
     int rc = 0, is_end = 0;
     while (!is_end && !rc) {
         ea_rules_problem problem = {.file = name};
@@ -363,6 +427,7 @@ int ea_rules_add(ea_rules_builder *b, const char *file, const char *text, size_t
         is_end = yaml_document_get_root_node(&d->yaml) == NULL;
         if (!is_end) {
             d->r.line = line_of(yaml_document_get_root_node(&d->yaml));
+            find_text(d, &at, text, len_bytes);
             rc = take_document(b, d, name);
             if (rc == EA_EINVAL) {
                 on_problem(arg, &problem);

@@ -14,6 +14,7 @@ import json
 import re
 import signal
 import socket
+import sqlite3
 import ssl
 import subprocess
 import time
@@ -63,7 +64,8 @@ def new_token(env, store, name, *more):
 
 
 # lists that take no host: a group's token gets what is its own of them
-ALL_MACHINES = ("/api/v1/hosts", "/api/v1/fleet", "/api/v1/fleet/groups", "/api/v1/fleet/labels", "/api/v1/classes", "/api/v1/columns")
+ALL_MACHINES = ("/api/v1/hosts", "/api/v1/fleet", "/api/v1/fleet/groups", "/api/v1/fleet/labels", "/api/v1/classes", "/api/v1/columns",
+                "/api/v1/detections/{number}")
 
 
 def routes():
@@ -82,9 +84,10 @@ def check_scopes(checks, client, tokens):
         if route.endswith("/tail"):
             continue
         for host in ("alpha", "beta"):
-            path = route.replace("{host}", host).replace("{stream}", "1").replace("{instance}", "1").replace("{name}", "process-starts")
+            path = route.replace("{host}", host).replace("{stream}", "1").replace("{instance}", "1").replace("{name}", "process-starts").replace("{number}", "999")
             of_store = route.startswith("/api/v1/") and route not in ("/api/v1/openapi.json", "/api/v1/queries", "/api/v1/tokens")
-            body = {"sql": "SELECT 1", "host": host} if method == "POST" else None
+            changes = method == "POST" and route != "/api/v1/sql"
+            body = {"state": "open"} if changes else {"sql": "SELECT 1", "host": host} if method == "POST" else None
             if of_store and "{host}" not in route and route not in ALL_MACHINES and method == "GET":
                 path += f"?host={host}"
             for number, (scope, token) in enumerate(tokens.items()):
@@ -92,7 +95,7 @@ def check_scopes(checks, client, tokens):
                     allowed = {401}
                 elif route == "/metrics":
                     allowed = {403} if scope == "group" else {200}
-                elif scope == "metrics" or (route == "/api/v1/tokens" and scope != "admin"):
+                elif scope == "metrics" or (route == "/api/v1/tokens" and scope != "admin") or (changes and scope in ("read", "group")):
                     allowed = {403}
                 elif scope == "group" and host == "beta" and of_store and route not in ALL_MACHINES:
                     allowed = {403}
@@ -136,6 +139,37 @@ def check_group(checks, client, token):
                  "/api/v1/profile?host=alpha&host=beta"):
         status, text, _ = client.ask(path, token, source="127.9.0.2")
         checks.equal(status, 403, f"{path} of a group: {text[:300]}")
+
+
+def check_detections(checks, env, client, collector, token):
+    """The state of a detection is set by a token that may, under the token's name, of hosts that it sees; the audit log has it."""
+    db = sqlite3.connect(collector.store / "alarms.db", timeout=60)
+    with db:
+        db.executemany("INSERT INTO detections(detection_id, host, stream, batch, position, rule, title, level, source, utc_ns, found_utc_ns, fields, state, who, comment) "
+                       "VALUES(?, ?, 's', 1, 0, 'r', 't', 'high', 'f:1', 1, 2, '{}', 'open', '', '')", [(1, "alpha"), (2, "beta")])
+    db.close()
+    responder = new_token(env, collector.store, "responder", "--scope", "respond", "--hosts", "al*")
+
+    def ask(path, who=responder, body=None):
+        status, text, _ = client.ask(path, who, method="POST" if body else "GET", body=body, source="127.9.0.6")
+        return status, json.loads(text)
+    for who in (responder, token):
+        status, answer = ask("/api/v1/detections", who)
+        checks.equal((status, [row["host"] for row in answer["items"]]), (200, ["alpha"]), "detections of a group")
+        checks.equal((ask("/api/v1/detections/1", who)[0], ask("/api/v1/detections/2", who)[0]), (200, 404), "one detection of a group")
+    closed = {"state": "closed", "comment": "ours \u00e9 \"'"}
+    checks.equal(ask("/api/v1/detections/1", token, closed)[0], 403, "a token that only reads")
+    checks.equal(ask("/api/v1/detections/2", body=closed)[0], 404, "the state of another's detection")
+    checks.equal(ask("/api/v1/detections/99", body=closed)[0], 404, "the state of no detection")
+    checks.equal(ask("/api/v1/detections/1", body=closed), (200, {"number": 1, "who": "responder", **closed}), "a state")
+    row = ask("/api/v1/detections/1")[1]
+    checks.equal((row["state"], row["who"], row["comment"]), ("closed", "responder", closed["comment"]), "who closed it")
+    for wrong in ({"state": "odd"}, {"comment": "x"}, {"state": "open", "who": "another"}, {"state": "open", "comment": "x" * 5000}, {"state": 1}):
+        checks.equal(ask("/api/v1/detections/1", body=wrong)[0], 400, f"a wrong body {str(wrong)[:60]}")
+    checks.equal(ask("/api/v1/detections/x", body=closed)[0], 400, "a wrong number")
+    lines = [json.loads(line) for line in (collector.store / "audit.jsonl").read_text(encoding="utf-8").splitlines()]
+    notes = [(line["token"], line["note"]) for line in lines if line.get("path") == "/api/v1/detections/1" and line["method"] == "POST"]
+    checks.equal(notes, [("responder", f"detection 1 of alpha: closed: {closed['comment']}")], "the audit log's line")
 
 
 def check_classes(checks, client, reader, token):
@@ -357,7 +391,7 @@ def check_commands(checks, env, collector, client, tokens):
     store = collector.store
     listed = json.loads(env.run([env.collector, "token", "list", "--store", store, "--json"]).stdout)["tokens"]
     checks.equal({(t["name"], t["scope"], t["hosts"]) for t in listed},
-                 {("prometheus", "metrics", ""), ("group", "read", "al*,gamma"), ("reader", "read", ""), ("asker", "read", ""), ("boss", "admin", "")}, "the tokens")
+                 {("prometheus", "metrics", ""), ("group", "read", "al*,gamma"), ("reader", "read", ""), ("asker", "read", ""), ("boss", "admin", ""), ("analyst", "respond", ""), ("responder", "respond", "al*")}, "the tokens")
     reported = json.loads(client.ask("/api/v1/tokens", tokens["admin"], source="127.40.0.1")[1])["items"]
     checks.equal({t["expires_seconds"] for t in reported}, {None}, "when the tokens expire")
     checks.equal({t["id"] for t in reported}, {t["id"] for t in listed}, "tokens that an admin sees")
@@ -392,9 +426,11 @@ def test(env, checks, _):
     collector.ask("ps", "--host", "beta", "--at", "end")  # the history is there then
     tokens = {"none": None, "metrics": new_token(env, collector.store, "prometheus", "--scope", "metrics"),
               "group": new_token(env, collector.store, "group", "--hosts", "al*,gamma"),
-              "read": new_token(env, collector.store, "reader"), "admin": new_token(env, collector.store, "boss", "--scope", "admin")}
+              "read": new_token(env, collector.store, "reader"), "respond": new_token(env, collector.store, "analyst", "--scope", "respond"),
+              "admin": new_token(env, collector.store, "boss", "--scope", "admin")}
     count = check_scopes(checks, client, tokens)
     check_group(checks, client, tokens["group"])
+    check_detections(checks, env, client, collector, tokens["group"])
     check_classes(checks, client, tokens["read"], tokens["group"])
     check_limits(checks, client, tokens["admin"])
     check_audit(checks, env, client, collector)
@@ -417,7 +453,7 @@ def test(env, checks, _):
         refused = env.run([env.collector, "run", "--store", env.folder / "other", "--listen", "127.0.0.1:0", "--cert", env.certs / "server.crt",
                            "--key", env.certs / "server.key", "--ca", env.certs / "ca.crt", *more], check=False)
         checks.equal(refused.returncode, 2, f"everybody, without tokens: {more}")
-    print(f"{count} requests of 5 kinds of askers to {len(routes())} paths: each got what its scope is for")
+    print(f"{count} requests of 6 kinds of askers to {len(routes())} paths: each got what its scope is for")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 
 import harness
+import test_web
 import web_world
 from web_world import HOLED, HOSTILE, MACHINE
 
@@ -58,6 +59,7 @@ def test(env, checks, _):
     web = web_world.Web(target)
     web_world.fill(env, target)
     web_world.settled(web)
+    test_web.add_detection(target)
     processes = web.get(f"hosts/{MACHINE}/processes", limit=1000)["items"]
     names = [p["image_name"] for p in processes]
     # began in the trace, lives to its end, and is the only one of its name
@@ -69,7 +71,7 @@ def test(env, checks, _):
     world.write_text(json.dumps({
         "url": web.address + "/", "machine": MACHINE, "hostile": HOSTILE, "holed": HOLED, "hostile_name": web_world.HOSTILE_NAME,
         "process": {"name": started["image_name"], "pid": started["pid"], "begin": started["begin"]},
-        "remote": remote["remote"], "pictures": str(pictures), "chromium": browser()}))
+        "remote": remote["remote"], "detection": test_web.DETECTION, "pictures": str(pictures), "chromium": browser()}))
     folder = packages(env)
     done = subprocess.run(["node", BROWSER / "dashboard.mjs", world], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           stdin=subprocess.DEVNULL, text=True, timeout=900)

@@ -13,9 +13,12 @@ import harness
 import kernel_records as kernel
 import test_rules_test as one
 import test_single_records as single
+import test_web
+import web_world
 
 AN_HOUR = 100
 SECONDS = 60
+TAGS = ["attack.t1059.001", "attack.execution"]
 
 
 def listed(collector, *words):
@@ -31,7 +34,7 @@ def wait_for(collector, count, what, left_out=0):
 
 
 def write_rule(folder, name, title, category, searches, condition, **more):
-    rule = {"title": title, "level": "high", "logsource": {"product": "windows", "category": category}, "detection": {**searches, "condition": condition}, **more}
+    rule = {"title": title, "level": "high", "logsource": {"product": "windows", "category": category}, "detection": {**searches, "condition": condition}, "tags": TAGS, **more}
     (folder / name).write_text(json.dumps(rule))
 
 
@@ -85,6 +88,26 @@ def test(env, checks, arguments):
     counted = metrics(web)
     checks.equal((counted["etwcollector_rules_matched_total"], counted["etwcollector_rules_skipped_total"]), (total, 0), "metrics")
     checks.that(counted["etwcollector_rules_events_total"] >= total, "events in the metrics")
+
+    # over the API: the same rows, and the rule as it was
+    get = web_world.Web(collector).get
+    items = get("detections", limit=1000)["items"]
+    checks.equal(sorted(row["number"] for row in items), sorted(row["number"] for row in answer["detections"]), "detections over the API")
+    checks.equal({row["tags"] for row in items}, {json.dumps(TAGS)}, "tags over the API")
+    checks.equal([row["number"] for row in get("detections", rule="rule-1", state="open", level="high", host="test-machine")["items"]],
+                 [row["number"] for row in answer["detections"] if row["rule"] == "rule-1"], "detections of one rule")
+    for nothing in ({"rule": "rule"}, {"state": "closed"}, {"level": "low"}, {"to": "2001-01-01"}):
+        checks.equal(get("detections", **nothing)["items"], [], f"detections with {nothing}")
+    detail = get(f"detections/{encoded['number']}")
+    checks.equal((json.loads(detail["fields"]), detail["rule_text"]), (encoded["fields"], (folder / "01.yml").read_text()), "fields and the rule's text")
+    for path, answered in (("detections", get("detections")), ("detections/{number}", detail)):
+        schema = test_web.DOCUMENT["paths"]["/api/v1/" + path]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+        checks.equal(test_web.matches(schema, answered, test_web.DOCUMENT, path), None, f"{path} as described")
+    status, _, text = web_world.Web(collector).ask(f"/api/v1/detections/{encoded['number']}", "POST", '{"state": "closed"}', {"Content-Type": "application/json"})
+    checks.that(status == 403 and "scope respond" in text, f"a state without a token: {status} {text}")
+    long = listed(collector, "--number", str(encoded["number"]))["detections"][0]
+    checks.equal((long["tags"], long["rule_text"]), (TAGS, detail["rule_text"]), "tags and the rule's text of detections list")
+    checks.that("the rule as it was:\n        {" in collector.ask(["detections", "list"], "--number", str(encoded["number"])), "the rule's text, printed")
 
     # people
     collector.ask(["detections", "set"], "--state", "closed", "--who", "anna", "--comment", "a test of ours", str(encoded["number"]))

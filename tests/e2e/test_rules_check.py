@@ -8,6 +8,8 @@ import itertools
 import json
 import pathlib
 import random
+import re
+import sqlite3
 
 import harness
 
@@ -201,6 +203,91 @@ def mistakes(checks, env):
     checks.that(done.returncode == 3 and "wrong.yaml:3:" in done.stderr, f"a configuration with a mistake: {done.returncode}, {done.stderr}")
 
 
+# The properties of LAYERFORMATv4_5.md: (type, required)
+LAYER = {"name": (str, True), "versions": (dict, False), "domain": (str, True), "description": (str, False), "filters": (dict, False), "techniques": (list, False),
+         "gradient": (dict, False), "legendItems": (list, False)}
+VERSIONS = {"layer": (str, True), "navigator": (str, True), "attack": (str, False)}
+TECHNIQUE = {"techniqueID": (str, True), "tactic": (str, False), "comment": (str, False), "enabled": (bool, False), "score": (int, False), "color": (str, False)}
+GRADIENT = {"colors": (list, True), "minValue": (int, True), "maxValue": (int, True)}
+LEGEND = {"label": (str, True), "color": (str, True)}
+
+
+def read_layer(checks, text):
+    """{technique: (score, comment)} of a layer of ATT&CK Navigator, read as its format describes it."""
+    def properties(what, found, known):
+        checks.equal([name for name in found if name not in known], [], f"properties of {what} that the format lacks")
+        wrong = [name for name, (kind, needed) in known.items() if (name not in found and needed) or (name in found and type(found[name]) is not kind)]
+        checks.equal(wrong, [], f"properties of {what} that are missing or of another type")
+    layer = json.loads(text)
+    properties("a layer", layer, LAYER)
+    properties("its versions", layer["versions"], VERSIONS)
+    properties("its gradient", layer["gradient"], GRADIENT)
+    checks.that(layer["versions"]["layer"] == "4.5" and tuple(int(n) for n in layer["versions"]["navigator"].split(".")) >= (4, 9, 0), f"versions: {layer['versions']}")
+    checks.equal((layer["domain"], layer["filters"]), ("enterprise-attack", {"platforms": ["Windows"]}), "domain and platforms of a layer")
+    colors = layer["gradient"]["colors"]
+    checks.that(len(colors) >= 2 and all(re.fullmatch("#[0-9a-f]{6}", color) for color in colors), f"colors of a gradient: {colors}")
+    checks.equal({one["label"]: one["color"] for one in layer["legendItems"]}, dict(zip(("blind", "partly", "covered"), colors)), "the legend")
+    for one in layer["legendItems"]:
+        properties("a legend", one, LEGEND)
+    for one in layer["techniques"]:
+        properties("a technique", one, TECHNIQUE)
+        checks.that(re.fullmatch(r"T\d{4}(\.\d{3})?", one["techniqueID"]), f"the id of a technique: {one}")
+    ids = [one["techniqueID"] for one in layer["techniques"]]
+    checks.equal(ids, sorted(set(ids)), "each technique of a layer is there once")
+    return {one["techniqueID"]: (one["score"], one["comment"]) for one in layer["techniques"]}
+
+
+def attack(checks, env, folder, rules, store):
+    """The techniques that tags name, each as the best of its rules, with their detections; tags that name none are left aside."""
+    rng = random.Random(3)
+    named = {}
+    profile = ["--agent-config", harness.ROOT / "config/profiles/security.yaml"]
+    verdicts = {int(pathlib.Path(row["file"]).stem): row for row in json.loads(checked(env, "--json", *profile, folder).stdout)["rules"]}
+    only = {"ATTACK.t1105": ["partly"], "attack.t1003": ["partly", "never"], "attack.T1003.001": ["never"]}
+    tags = {"attack.t1003": "T1003", "attack.T1003.001": "T1003.001", "ATTACK.t1105": "T1105", "attack.t1059.001": "T1059.001", "attack.execution": None, "attack.t105": None,
+            "attack.t1059.1": None, "attack.t1059.001x": None, "car.2013-05-002": None, "cve.2021-44228": None, "attack.s0002": None}
+    for i, rule in enumerate(rules):
+        chosen = [tag for tag in rng.sample(sorted(tags), rng.randrange(4)) if verdicts[i]["coverage"] in only.get(tag, ["full", "partly", "never"])]
+        named[i] = {tags[tag] for tag in chosen} - {None}
+        (folder / f"{i}.yml").write_text(as_yaml(i, rule) + ("tags:\n" + "".join(f"  - {tag}\n" for tag in [*chosen, *chosen[:1]]) if chosen else ""))
+    env.run([env.collector, "detections", "set", "--store", store, "--state", "open", "1"], check=False)  # makes the file
+    found = {}
+    db = sqlite3.connect(store / "alarms.db")
+    with db:
+        for i, host in [(rng.randrange(len(rules)), rng.choice(["pc", "other"])) for _ in range(400)]:
+            key = verdicts[i]["id"] or verdicts[i]["title"]
+            db.execute("INSERT INTO detections(host, stream, batch, position, rule, title, level, source, utc_ns, found_utc_ns, fields, state, who, comment) "
+                       "VALUES(?, 's', 1, ?, ?, '', '', '', 1, 2, '{}', 'open', '', '')", (host, sum(found.values()), key))
+            found[key, host] = found.get((key, host), 0) + 1
+    db.close()
+    wanted = {}
+    for i, techniques in named.items():
+        for technique in techniques:
+            row = wanted.setdefault(technique, {"technique": technique, "full": 0, "partly": 0, "never": 0, "detections": 0})
+            row[verdicts[i]["coverage"]] += 1
+            row["detections"] += sum(n for (key, _), n in found.items() if key == (verdicts[i]["id"] or verdicts[i]["title"]))
+    for row in wanted.values():
+        row["state"] = "covered" if row["full"] else "partly" if row["partly"] else "blind"
+    answer = json.loads(checked(env, "--attack", "--json", *profile, "--store", store, folder).stdout)
+    checks.equal((answer["techniques"], answer["rules_without"]), ([wanted[technique] for technique in sorted(wanted)], sum(not one for one in named.values())), "techniques")
+    checks.equal(sorted({row["state"] for row in wanted.values()}), ["blind", "covered", "partly"], "the states that are tested")
+    checks.that(len(wanted) == 4 and all(row["detections"] for row in wanted.values()), f"the techniques that are tested: {wanted}")
+    bare = json.loads(checked(env, "--attack", "--json", *profile, folder).stdout)["techniques"]
+    checks.equal(bare, [{**wanted[technique], "detections": None} for technique in sorted(wanted)], "techniques without a store")
+    of_host = json.loads(checked(env, "--attack", "--json", "--store", store, "--host", "pc", folder).stdout)["techniques"]
+    checks.equal(sum(row["detections"] for row in of_host), sum(n * len(named[i]) for i in named for (key, host), n in found.items()
+                                                                 if host == "pc" and key == (verdicts[i]["id"] or verdicts[i]["title"])), "detections of one host")
+    layer = read_layer(checks, checked(env, "--navigator", *profile, "--store", store, folder).stdout)
+    checks.equal(layer, {name: ({"covered": 100, "partly": 50, "blind": 0}[row["state"]],
+                                f"rules: {row['full']} full, {row['partly']} partly, {row['never']} never; detections: {row['detections']}")
+                         for name, row in wanted.items()}, "a layer")
+    one = env.folder / "blind.yml"
+    one.write_text(as_yaml(0, {"source": ("no_such_category", ""), "fields": {"s": "Image"}, "condition": "s"}) + "tags: [attack.t1003]\n")
+    checks.equal(checked(env, "--attack", one).stdout, "blind   T1003     rules: 0 full, 0 partly, 1 never\n1 techniques: 0 covered, 0 partly, 1 blind; rules without a technique: 0\n", "as text")
+    done = env.run([env.collector, "rules", "check", "--attack", "--host", "pc", folder], check=False)
+    checks.that(done.returncode == 2 and "--store" in done.stderr, f"a host without a store: {done.returncode} {done.stderr}")
+
+
 def profiles(checks, env, folder):
     """security.yaml looks at images; without that, rules check says what it would bring."""
     more = json.loads(checked(env, "--json", "--agent-config", PROFILES / "security.yaml", folder).stdout)
@@ -245,6 +332,7 @@ def test(env, checks, arguments):
     done = env.run([env.collector, "rules", "check", "--store", store, "--host", "other", folder], check=False)
     checks.that(done.returncode == 1 and "nothing is stored of host other" in done.stderr, f"an unknown host: {done.returncode}, {done.stderr}")
     profiles(checks, env, folder)
+    attack(checks, env, folder, rules, store)
     mistakes(checks, env)
 
 

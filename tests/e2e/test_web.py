@@ -106,7 +106,7 @@ def check_files(checks, web):
 def example(path, parameters, process):
     """A request for a path: (path, parameters that it needs)."""
     values = {"host": MACHINE, "stream": process["stream"], "instance": process["instance"], "since": "2020-01-01T00:00:00Z",
-              "address": "0.0.0.0/0", "hosts": "1", "by": "labels.site", "text": "-1h"}
+              "address": "0.0.0.0/0", "hosts": "1", "by": "labels.site", "text": "-1h", "number": process.get("number", 1)}
     needed = {}
     for p in parameters:
         if p["in"] == "path":
@@ -114,6 +114,22 @@ def example(path, parameters, process):
         elif p["required"]:
             needed[p["name"]] = values[p["name"]]
     return path, needed
+
+
+DETECTION = {"title": "a <b>rule</b>", "level": "high", "rule": "r", "source": "r.yml:1", "fields": {"Image": "<i>x</i>.exe", "CommandLine": 'x "y" & z'},
+             "tags": ["attack.t1059.001"], "text": "title: a <b>rule</b>\n"}
+
+
+def add_detection(target):
+    """A row as the collector's detector writes it, so that the answers about detections have one."""
+    db = sqlite3.connect(target.store / "alarms.db", timeout=60)
+    with db:
+        d = DETECTION
+        db.execute("INSERT INTO detections_rules(text_id, text) VALUES(1, ?)", (d["text"],))
+        db.execute("INSERT INTO detections(host, stream, batch, position, rule, title, level, source, utc_ns, found_utc_ns, pid, process, fields, state, who, comment, tags, text_id) "
+                   "VALUES(?, ?, 1, 0, ?, ?, ?, ?, ?, 2, 4, 'x.exe', ?, 'open', '', '', ?, 1)",
+                   (MACHINE, "00" * 16, d["rule"], d["title"], d["level"], d["source"], 1714730400 * 10**9, json.dumps(d["fields"]), json.dumps(d["tags"])))
+    db.close()
 
 
 def check_answers(checks, web, process):
@@ -208,7 +224,8 @@ def check_choices(checks, web, process):
             elif p["in"] == "path":
                 other = example(path, parameters, {**process, name: "9999"})[0]
                 status, _, text = web.ask(other)
-                checks.that(status == 404 and "there is no such process" in text, f"{other}: {status} {text[:200]}")
+                what = "detection" if p["name"] == "number" else "process"
+                checks.that(status == 404 and f"there is no such {what}" in text, f"{other}: {status} {text[:200]}")
                 unknown += 1
     checks.that(of_sets > 70 and of_numbers > 100 and unknown > 40, f"{of_sets} parameters of sets, {of_numbers} of numbers and times, {unknown} names of hosts and processes")
     status, _, text = web.ask("/api/v1/processes?at=2024-05-17T14:03:07Z&to=2024-05-17T14:03:08Z")
@@ -729,6 +746,7 @@ def test(env, checks, _):
     truth = web_world.fill(env, target)
     web_world.settled(web)
     process = web.get(f"hosts/{MACHINE}/processes", q="explorer.exe")["items"][0]
+    add_detection(target)
     check_document(checks, web)
     check_files(checks, web)
     check_answers(checks, web, process)

@@ -73,6 +73,8 @@ static void groups_see_theirs(void **state) {
         snprintf(t.hosts, sizeof t.hosts, "%s", CASES[i].hosts);
         if (ec_token_sees(&t, CASES[i].host) != CASES[i].sees)
             fail_msg("'%s' of '%s'", CASES[i].host ? CASES[i].host : "NULL", CASES[i].hosts);
+        t.scope = EC_SCOPE_RESPOND;
+        assert_int_equal(ec_token_sees(&t, CASES[i].host), CASES[i].sees);
         t.scope = EC_SCOPE_METRICS;
         assert_int_equal(ec_token_sees(&t, CASES[i].host), 0);
     }

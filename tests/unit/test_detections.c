@@ -183,6 +183,12 @@ static void an_event_and_a_rule_are_one_row(void **state) {
     ec_store_close(store);
 }
 
+/* Columns of detections that have no default. */
+#define SHORT                                                                                                          \
+    "detection_id, host, stream, batch, position, rule, title, level, source, utc_ns, found_utc_ns, fields, state, "   \
+    "who,"                                                                                                             \
+    " comment"
+
 static void old_rows_are_deleted_closed_ones_first(void **state) {
     (void)state;
     ea_err err;
@@ -195,9 +201,8 @@ static void old_rows_are_deleted_closed_ones_first(void **state) {
     must(ec_incidents_open(&file, scratch, 1, &err), &err);
     snprintf(
         sql, sizeof sql,
-        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) INSERT INTO detections SELECT"
-        " i, 'pc', 's', 1, i, 'a', '', '', '', 0, 0, NULL, NULL, '{}', iif(i = 500, 'closed', 'open'), '', '',"
-        " NULL FROM n",
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) INSERT INTO detections(" SHORT
+        ") SELECT i, 'pc', 's', 1, i, 'a', '', '', '', 0, 0, '{}', iif(i = 500, 'closed', 'open'), '', '' FROM n",
         EC_DETECTIONS_KEPT);
     run_sql(ec_incidents_database(file), sql);
     ec_incidents_close(file);
@@ -211,6 +216,91 @@ static void old_rows_are_deleted_closed_ones_first(void **state) {
     assert_int_equal(count_rows(d, "detections WHERE rule = 'new'"), 2);
     ec_detections_close(d);
     ec_store_close(store);
+}
+
+/* A file of version 0.1 as that version made it. */
+static void make_old_file(void) {
+    sqlite3 *db = NULL;
+    assert_int_equal(sqlite3_open(scratch_path("alarms.db"), &db), SQLITE_OK);
+    run_sql(db,
+            "CREATE TABLE detections(detection_id INTEGER PRIMARY KEY, host TEXT NOT NULL, stream TEXT NOT NULL, batch"
+            " INTEGER NOT NULL, position INTEGER NOT NULL, rule TEXT NOT NULL, title TEXT NOT NULL, level TEXT NOT"
+            " NULL, source TEXT NOT NULL, utc_ns INTEGER NOT NULL, found_utc_ns INTEGER NOT NULL, pid INTEGER,"
+            " process TEXT, fields TEXT NOT NULL, state TEXT NOT NULL, who TEXT NOT NULL, comment TEXT NOT NULL,"
+            " state_utc_ns INTEGER, UNIQUE(host, stream, batch, position, rule));"
+            "INSERT INTO detections VALUES(3, 'pc', 's', 1, 0, 'a', 't', 'high', 'f:1', 5, 9, NULL, NULL, '{}',"
+            " 'open', '', '', NULL)");
+    sqlite3_close(db);
+}
+
+static void a_file_of_an_older_version_serves(void **state) {
+    (void)state;
+    ea_err err;
+    ec_detections *d = NULL;
+    ec_detections_stream s = {.host = "pc", .next = 1};
+    make_old_file();
+    for (int i = 0; i < 2; i++) /* read as it is, and after a writer has added what it lacks */
+        for (int k = 0; k < 2; k++) {
+            assert_int_equal(count_rows(d, "detections WHERE detection_id = 3 AND tags = '[]' AND text_id IS NULL"), 1);
+            assert_int_equal(count_rows(d, "detections_rules"), 0);
+            if (i || k)
+                continue;
+            must(ec_detections_open(&d, scratch, &err), &err);
+            ec_detections_close(d);
+        }
+    must(ec_detections_open(&d, scratch, &err), &err);
+    must(ec_detections_begin(d, &err), &err);
+    assert_int_equal(add(d, &s, 2, 0, "a", 5), 1);
+    must(ec_detections_judged(d, &s, 3, 1, &err), &err);
+    ec_detections_close(d);
+    assert_int_equal(count_rows(d, "detections"), 2);
+}
+
+static int add_text(ec_detections *d, const ec_detections_stream *s, uint64_t position, const char *text) {
+    ea_err err;
+    int kept = 0;
+    const ec_detection row = {.position = position,
+                              .rule = "a",
+                              .title = "t",
+                              .level = "high",
+                              .source = "f:1",
+                              .fields = "{}",
+                              .tags = "[\"x\"]",
+                              .text = text};
+    must(ec_detections_add(d, s, &row, 9, &kept, &err), &err);
+    return kept;
+}
+
+static void a_rules_text_is_kept_once_while_it_is_used(void **state) {
+    (void)state;
+    ea_err err;
+    ec_detections *d = NULL;
+    ec_incidents *file = NULL;
+    char host[256];
+    ec_detections_stream s = {.host = "pc", .next = 1};
+    snprintf(s.stream, sizeof s.stream, "%s", STREAM);
+    must(ec_detections_open(&d, scratch, &err), &err);
+    must(ec_detections_begin(d, &err), &err);
+    assert_int_equal(add_text(d, &s, 1, "old"), 1);
+    assert_int_equal(add_text(d, &s, 2, "old"), 1);
+    assert_int_equal(add_text(d, &s, 3, "new"), 1);
+    must(ec_detections_judged(d, &s, 2, 1, &err), &err);
+    assert_int_equal(count_rows(d, "detections_rules"), 2);
+    assert_int_equal(count_rows(d,
+                                "detections d JOIN detections_rules r ON r.text_id = d.text_id AND r.text = 'old' WHERE"
+                                " d.tags = '[\"x\"]'"),
+                     2);
+    must(ec_detections_host(d, 1, host, sizeof host, &err), &err);
+    assert_string_equal(host, "pc");
+    assert_int_equal(ec_detections_host(d, 9, host, sizeof host, &err), EA_ENOTFOUND);
+    must(ec_incidents_open(&file, scratch, 1, &err), &err);
+    run_sql(ec_incidents_database(file), "DELETE FROM detections WHERE position < 3");
+    ec_incidents_close(file);
+    must(ec_detections_begin(d, &err), &err);
+    assert_int_equal(add_text(d, &s, 4, "new"), 1);
+    must(ec_detections_judged(d, &s, 2, 1, &err), &err);
+    assert_int_equal(count_rows(d, "detections_rules"), 1);
+    ec_detections_close(d);
 }
 
 static int take_first(const ec_detections_stream *s, void *arg) {
@@ -259,13 +349,14 @@ static void a_host_deletes_its_own(void **state) {
     char sql[1200];
     snprintf(s.stream, sizeof s.stream, "%s", STREAM);
     must(ec_incidents_open(&file, scratch, 1, &err), &err);
-    snprintf(sql, sizeof sql,
-             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) INSERT INTO detections"
-             " SELECT i, iif(i <= %d, 'pc', 'loud'), 's', 1, i, 'a', '', '', '', 0, 0, NULL, NULL, '{}', iif(i < 9,"
-             " 'closed', 'open'), '', '', NULL FROM n;"
-             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) INSERT INTO"
-             " detections_left_out SELECT iif(i <= %d, 'pc', 'loud'), 's', i, 'a', 1 FROM n",
-             EC_DETECTIONS_KEPT, FEW, EC_LEFT_OUT_KEPT, FEW);
+    snprintf(
+        sql, sizeof sql,
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) INSERT INTO detections(" SHORT
+        ") SELECT i, iif(i <= %d, 'pc', 'loud'), 's', 1, i, 'a', '', '', '', 0, 0, '{}', iif(i < 9, 'closed',"
+        " 'open'), '', '' FROM n;"
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) INSERT INTO"
+        " detections_left_out SELECT iif(i <= %d, 'pc', 'loud'), 's', i, 'a', 1 FROM n",
+        EC_DETECTIONS_KEPT, FEW, EC_LEFT_OUT_KEPT, FEW);
     run_sql(ec_incidents_database(file), sql);
     ec_incidents_close(file);
     must(ec_detections_open(&d, scratch, &err), &err);
@@ -288,6 +379,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(arrivals_are_noticed_once, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(an_event_and_a_rule_are_one_row, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(old_rows_are_deleted_closed_ones_first, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(a_file_of_an_older_version_serves, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(a_rules_text_is_kept_once_while_it_is_used, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(each_stream_has_its_turn, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(a_host_deletes_its_own, scratch_make, scratch_clear)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -87,6 +87,7 @@ static void test_mistakes(void **state) {
         {HEAD "  s:\n    A: []\n  condition: s\n", 7, 5, 0, "list of values is empty"},
         {HEAD "  s:\n    A: {b: c}\n  condition: s\n", 7, 8, 0, "found a mapping"},
         {HEAD "  s:\n    A: b\n    A: c\n  condition: s\n", 8, 5, 0, "\"A\" is given twice"},
+        {HEAD "  s:\n    A: b\n  condition: s\ntags:\n  - {a: b}\n", 10, 5, 0, "expected a list of tags"},
         {HEAD "  s:\n    A: b\n  condition: s\n  condition: not s\n", 9, 3, 0, "\"condition\" is given twice"},
         {HEAD "  s:\n    A: b\n  condition: s\ndetection:\n  s:\n    A: c\n  condition: s\n", 9, 1, 0,
          "\"detection\" is given twice"},
@@ -136,6 +137,60 @@ static void test_one_bad_document_costs_one_rule(void **state) {
     assert_string_equal(ea_rules_info(r, 1)->category, "process_creation");
     assert_int_equal(ea_rules_group_count(r), 1);
     ea_rules_destroy(r);
+}
+
+/* Tags, and the text of each document of a file: from its first line on, without the lines of others. */
+static void test_tags_and_texts(void **state) {
+    static const char END[] = "logsource: {category: c}\ndetection:\n  s: {A: b}\n  condition: s\n";
+    static const char *const HEADS[] = {"title: one\ntags: [attack.t1059.001, car.2013]\n",
+                                        "title: two # \u00e9\ntags: ~\n", "title: three\ntags: attack.t1003\n",
+                                        "title: four\n"};
+    char text[2000] = "# of all\n", want[400];
+    problems p;
+    (void)state;
+    for (size_t i = 0; i < 4; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s%s", i ? i == 2 ? "...\n---\n" : "---\r\n" : "",
+                 HEADS[i], END);
+    ea_rules *rules = compile(text, strlen(text), &p);
+    assert_int_equal(p.count, 0);
+    assert_int_equal(ea_rules_count(rules), 4);
+    for (uint32_t i = 0; i < 4; i++) {
+        snprintf(want, sizeof want, "%s%s%s", HEADS[i], END, i == 1 ? "...\n" : "");
+        assert_string_equal(ea_rules_info(rules, i)->text, want);
+    }
+    assert_int_equal(ea_rules_info(rules, 0)->tag_count, 2);
+    assert_string_equal(ea_rules_info(rules, 0)->tags[0], "attack.t1059.001");
+    assert_string_equal(ea_rules_info(rules, 0)->tags[1], "car.2013");
+    assert_int_equal(ea_rules_info(rules, 1)->tag_count, 0);
+    assert_int_equal(ea_rules_info(rules, 2)->tag_count, 1);
+    assert_string_equal(ea_rules_info(rules, 2)->tags[0], "attack.t1003");
+    assert_int_equal(ea_rules_info(rules, 3)->tag_count, 0);
+    ea_rules_destroy(rules);
+}
+
+/* Of a long document the first whole lines are kept. */
+static void test_a_long_text_is_cut(void **state) {
+    enum { LINE = 80, LINES = 1000 };
+
+    static char text[LINE * LINES + 400];
+    problems p;
+    (void)state;
+    size_t at = (size_t)snprintf(text, sizeof text,
+                                 "title: t\nlogsource: {category: c}\ndetection:\n  s: {A: b}\n"
+                                 "  condition: s\n");
+    for (size_t i = 0; i < LINES; i++, at += LINE) {
+        memset(text + at, '#', LINE - 1);
+        text[at + LINE - 1] = '\n';
+    }
+    snprintf(text + at, sizeof text - at, "status: test\n");
+    ea_rules *rules = compile(text, strlen(text), &p);
+    assert_int_equal(ea_rules_count(rules), 1);
+    const char *kept = ea_rules_info(rules, 0)->text;
+    size_t len = strlen(kept);
+    assert_true(len <= EA_RULES_KEPT_MAX_BYTES && len > EA_RULES_KEPT_MAX_BYTES - LINE);
+    assert_int_equal(kept[len - 1], '\n');
+    assert_memory_equal(kept, text, len);
+    ea_rules_destroy(rules);
 }
 
 static void test_values(void **state) {
@@ -610,6 +665,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_mistakes),
         cmocka_unit_test(test_one_bad_document_costs_one_rule),
+        cmocka_unit_test(test_tags_and_texts),
+        cmocka_unit_test(test_a_long_text_is_cut),
         cmocka_unit_test(test_values),
         cmocka_unit_test(test_missing_fields),
         cmocka_unit_test(test_fields_that_are_referred_to),

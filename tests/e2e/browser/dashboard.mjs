@@ -1,7 +1,7 @@
 // The dashboard in a real browser: what a person does, by mouse and once by keys alone. Prints a line "ok WHAT" or
 // "FAILED WHAT" a check, and takes the documents' pictures.
 // usage: node dashboard.mjs WORLD.json    (in a folder whose node_modules has what package-lock.json names)
-// WORLD: {url, machine, hostile, holed, hostile_name, process: {name, pid, begin}, remote, pictures, chromium}
+// WORLD: {url, machine, hostile, holed, hostile_name, process: {name, pid, begin}, remote, detection: {title, fields, tags, text, ...}, pictures, chromium}
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
@@ -135,6 +135,7 @@ async function byMouse() {
   await page.locator('dl.facts').waitFor();
   check(await has(page, 'Command line'), "a connection leads to its process");
 
+  await detections(page);
   await page.goto(link({ page: 'host', host: world.holed }));
   await page.locator('main canvas').first().waitFor();
   await settled(page);
@@ -248,6 +249,40 @@ async function byMouse() {
   await picture(page, 'ledger');
   await accessible(page, 'Ledger');
   await page.context().close();
+}
+
+// ---- what rules matched ----
+async function detections(page) {
+  const d = world.detection;
+  await page.goto(link({ page: 'detections' }));
+  await rows(page, 'Detections').first().waitFor();
+  const row = await rows(page, 'Detections').first().innerText();
+  check((await rows(page, 'Detections').count()) === 1 && [d.title, d.level, world.machine, 'x.exe (4)', 'open', d.tags[0]].every((t) => row.includes(t)), `the queue: ${row}`);
+  await accessible(page, 'Detections');
+  await page.getByLabel('State').selectOption('closed');
+  await page.getByText('nothing was detected that fits').waitFor();
+  await page.getByLabel('State').selectOption('all');
+  await page.getByLabel('Level').selectOption('high');
+  await page.getByRole('link', { name: d.title }).click();
+  await page.getByRole('heading', { level: 1, name: d.title }).waitFor();
+  await rows(page, 'Fields').first().waitFor();
+  check((await rows(page, 'Fields').allInnerTexts()).join('\n') === Object.entries(d.fields).map((f) => f.join('\t')).join('\n'), 'the fields of a detection, as text');
+  check((await page.locator('pre.rule').innerText()).trim() === d.text.trim(), "the rule's text beside them");
+  const facts = await page.locator('dl.facts').innerText();
+  check([d.rule, d.source, d.tags[0], world.machine].every((t) => facts.includes(t)), `facts of a detection: ${facts}`);
+  await accessible(page, 'a detection');
+  let sent;
+  await page.route('**/api/v1/detections/*', (r) => (r.request().method() === 'POST' ? (sent = r.request().postDataJSON(), r.fulfill({ json: {} })) : r.continue()));
+  await page.getByLabel('Comment').fill('ours');
+  const again = page.waitForResponse((r) => r.request().method() === 'GET' && /detections\/1$/.test(r.url()));
+  await page.getByRole('button', { name: 'Close', exact: true }).click();
+  await again;
+  check(JSON.stringify(sent) === JSON.stringify({ state: 'closed', comment: 'ours' }), `a detection is closed, and asked for again: ${JSON.stringify(sent)}`);
+  await page.unroute('**/api/v1/detections/*');
+  await page.getByRole('link', { name: 'The machine around it' }).click();
+  await page.locator('main canvas').first().waitFor();
+  const around = new URL(page.url()).searchParams;
+  check(around.get('host') === world.machine && around.get('from') === '2024-05-03T09:55:00.0000000Z' && around.get('at').startsWith('2024-05-03T10:00:00'), `the machine around it: ${page.url()}`);
 }
 
 // ---- times as people write them, which the collector reads ----

@@ -3,13 +3,14 @@ import { render } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import 'uplot/dist/uPlot.min.css';
 import './app.css';
+import { Detections } from './detections.jsx';
 import { Host } from './host.jsx';
 import { Counters, Events, Fleet, Ledger, Process, Profile, Queries, Security } from './pages.jsx';
 import { Link } from './parts.jsx';
 import { change, go, RANGE_NAMES, readTime, remember, remembered, toMs, useView } from './state.js';
 
-const PAGES = { fleet: Fleet, host: Host, process: Process, profile: Profile, counters: Counters, security: Security, events: Events, queries: Queries, ledger: Ledger };
-const NAV = [['fleet', 'Fleet', 'f'], ['security', 'Security', 's'], ['events', 'Events', 'e'], ['profile', 'Profile', 'p'], ['counters', 'Counters', 'c'], ['queries', 'Queries', 'q'], ['ledger', 'Ledger', 'l']];
+const PAGES = { fleet: Fleet, host: Host, process: Process, profile: Profile, counters: Counters, detections: Detections, security: Security, events: Events, queries: Queries, ledger: Ledger };
+const NAV = [['fleet', 'Fleet', 'f'], ['detections', 'Detections', 'd'], ['security', 'Security', 's'], ['events', 'Events', 'e'], ['profile', 'Profile', 'p'], ['counters', 'Counters', 'c'], ['queries', 'Queries', 'q'], ['ledger', 'Ledger', 'l']];
 
 function useTheme() {
   const query = matchMedia('(prefers-color-scheme: dark)');
@@ -77,7 +78,7 @@ function App() {
   const page = Object.hasOwn(PAGES, view.page ?? '') ? view.page : 'fleet', Page = PAGES[page];
   const main = useRef(), began = useRef(0);
   // what makes it another page, and not the same one with another search
-  const place = [page, ...(['host', 'process'].includes(page) ? [view.host, view.stream, view.instance] : [view.tab, view.query])].join(' ');
+  const place = [page, ...(['host', 'process'].includes(page) ? [view.host, view.stream, view.instance] : [view.tab, view.query, page === 'detections' && view.number])].join(' ');
   useEffect(() => {
     document.title = `${page === 'host' || page === 'process' ? view.host : NAV.find(([p]) => p === page)?.[1] ?? page} · etwagent`;
     if (began.current++) main.current.focus({ preventScroll: true });
