@@ -207,8 +207,8 @@ class World:
 
     def hashed(self, name, path):
         """One more machine, with hashes of modules and with keyframes, whose agent is older."""
-        batches = test_ledger.captured_paths(self.env, [path], len(dumped(self.env.agent, path)), name, ["--batch-events", 300, "--keyframe-events", 450])
-        at = max(at for at, batch in enumerate(batches) if {number for number, _ in uploads.fields(batch)} & {17, 20} == {17})  # its sources are in it, and no context
+        batches = test_ledger.captured_paths(self.env, [path], len(dumped(self.env.agent, path)), name, ["--batch-events", 340, "--keyframe-events", 450])
+        at = max(at for at, batch in enumerate(batches) if {number for number, _ in uploads.fields(batch)} & {17, 20, 22, 25} == {17})  # its sources are in it, and no context
         batches[at] = uploads.of_version(batches[at], OLD_AGENT)
         test_ledger.upload(self.env, self.collector, name, batches)
         self.hosts[name] = Host(self, name, (path,))
