@@ -190,8 +190,9 @@ static int add_equations(listing *l, const ec_state_fold *fold, int64_t number) 
         return rc;
     open_list(l, "equations");
     ec_ledger_sides(EC_ALERT_DELIVERED, l->values, &left, &right);
-    add_equation(l, "delivered", "delivered = batched + dropped + filtered + sampled_out + limited + pending", left,
-                 right, left == right ? EC_HOLDS : EC_FAILS);
+    add_equation(l, "delivered",
+                 "delivered = batched + dropped + filtered + sampled_out + limited + repeated + pending", left, right,
+                 left == right ? EC_HOLDS : EC_FAILS);
     ec_ledger_sides(EC_ALERT_BATCHED, l->values, &left, &right);
     add_equation(l, "batched", "batched + synthesised = compressing + spooled + unanswered + acknowledged + evicted",
                  left, right, left == right ? EC_HOLDS : EC_FAILS);

@@ -72,7 +72,7 @@ typedef struct fixed {
 #define PROCESS_COLUMNS                                                                                                \
     "host, stream, instance, begin, \"end\", begin_cause, end_cause, pid, parent_pid, parent_instance,"                \
     " parent_image_name, parent_command_line, session_id, image_name, command_line, sid, account, package, "           \
-    "exit_status"
+    "mandatory_label, integrity_level, elevation_type, elevated, logon_id, exit_status"
 #define MODULE_COLUMNS                                                                                                 \
     "stream, instance, begin, \"end\", pid, process_instance, base, size_bytes, path, original_name, file_bytes,"      \
     " sha256, file_version, company, product, description, md5, sha1, imphash"

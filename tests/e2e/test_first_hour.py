@@ -187,7 +187,7 @@ def check_parents(w):  # 15: powershell that winword started
 
 def check_profile(w):  # 6: the profile says what it has, and which places stay empty
     text = (ROOT / "config" / "profiles" / "security.yaml").read_text()
-    w.checks.equal((text.count("\n  - name: "), "# Three sessions." in text), (3, True), "(6) sessions of the profile, and its own number of them")
+    w.checks.equal((text.count("\n  - name: "), "# Four sessions." in text), (4, True), "(6) sessions of the profile, and its own number of them")
     w.checks.that("\n    images: true\n" in text, "(6) the profile looks at the files of images")
     for word in ("Autostart keys", "REGISTRY"):
         w.checks.that(word in text.split("sessions:")[0], f"(6) the profile's head names {word}")

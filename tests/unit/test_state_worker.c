@@ -210,7 +210,8 @@ static char *contents(const char *dir, const char *host) {
         "SELECT p.* FROM processes p JOIN streams s USING(stream) WHERE host = ?1 ORDER BY id, instance",
         "SELECT p.* FROM threads p JOIN streams s USING(stream) WHERE host = ?1 ORDER BY id, instance",
         "SELECT p.* FROM modules p JOIN streams s USING(stream) WHERE host = ?1 ORDER BY id, instance",
-        "SELECT p.* FROM pending_ids p JOIN streams s USING(stream) WHERE host = ?1 ORDER BY id, pid, base"};
+        "SELECT p.* FROM pending_ids p JOIN streams s USING(stream) WHERE host = ?1 ORDER BY id, pid, base",
+        "SELECT p.* FROM pending_facts p JOIN streams s USING(stream) WHERE host = ?1 ORDER BY id, number"};
     ec_state_db *t;
     ea_text out;
     ea_err err = {0};

@@ -43,6 +43,12 @@ typedef struct spec {
 /* A sum of a column with this bound stays below 2^63: an agent can claim any number (EC_GAP_COUNT_MAX). */
 #define COUNT_MAX   "1099511627775"
 #define END_OF_TIME "9223372036854775807"
+/* As ea_integrity_level (proto/event/accounts.h). */
+#define INTEGRITY_LEVEL                                                                                                \
+    "CASE WHEN t.mandatory_label NOT GLOB 'S-1-16-[0-9]*' OR substr(t.mandatory_label, 8) GLOB '*[^0-9]*' THEN NULL"   \
+    " WHEN CAST(substr(t.mandatory_label, 8) AS INTEGER) < 4096 THEN 'Untrusted' WHEN CAST(substr(t.mandatory_label,"  \
+    " 8) AS INTEGER) < 8192 THEN 'Low' WHEN CAST(substr(t.mandatory_label, 8) AS INTEGER) < 12288 THEN 'Medium' WHEN"  \
+    " CAST(substr(t.mandatory_label, 8) AS INTEGER) < 16384 THEN 'High' ELSE 'System' END"
 #define STREAM_COLUMNS                                                                                                 \
     {"host", EC_KIND_TEXT, "s.host"}, {                                                                                \
         "stream", EC_KIND_TEXT, "lower(hex(s.id))"                                                                     \
@@ -200,6 +206,12 @@ static const spec SPECS[] = {
       {"account", EC_KIND_TEXT, "account_name(t.sid, s.host)"},
       {"package", EC_KIND_TEXT, "t.package"},
       {"application", EC_KIND_TEXT, "t.application"},
+      {"mandatory_label", EC_KIND_TEXT, "nullif(t.mandatory_label, '')"},
+      {"integrity_level", EC_KIND_TEXT, INTEGRITY_LEVEL},
+      {"elevation_type", EC_KIND_TEXT,
+       "CASE t.elevation_type WHEN 1 THEN 'default' WHEN 2 THEN 'full' WHEN 3 THEN 'limited' END"},
+      {"elevated", EC_KIND_INT, "CASE t.elevated WHEN 1 THEN 0 WHEN 2 THEN 1 END"},
+      {"logon_id", EC_KIND_ADDRESS, "nullif(t.logon_id, -9223372036854775807 - 1)"},
       {"exit_status", EC_KIND_HEX, "CASE WHEN t.end_cause = 1 THEN t.exit_status END"},
       {"flags", EC_KIND_HEX, "t.flags"},
       {"unique_key", EC_KIND_ADDRESS, "t.unique_key"},
