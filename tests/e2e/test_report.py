@@ -368,12 +368,14 @@ def check_limited(env, checks, known):
 
 
 def check_sessions(env, checks):
-    """A run of an agent with sessions: processes are in one, collections in another, samples in a third. Two processes have one number in turn."""
+    """A run of an agent with sessions: processes are in one and in a later one, collections in another, samples in a fourth. Two processes have one number
+    in turn; the session that began last by an event's time has the event's process."""
     RESTARTED = 3
     parts = {
         "kernel": [kernel_records.process(PID, "first.exe", 500), kernel_records.image(PID, 0x10000000, 0x4000, "first.dll", 600),
-                   kernel_records.image(0, kernel_records.DRIVER, 0x4000, "driver.sys", 700), kernel_records.process(PID, "first.exe", 1200, ends=True),
-                   kernel_records.process(PID, "second.exe", 1300), kernel_records.thread(PID, 8, 1310), kernel_records.image(PID, 0x10000000, 0x4000, "second.dll", 1320)],
+                   kernel_records.image(0, kernel_records.DRIVER, 0x4000, "driver.sys", 700), kernel_records.process(PID, "first.exe", 1200, ends=True)],
+        "later kernel": [kernel_records.image(0, kernel_records.DRIVER, 0x4000, "driver.sys", 1290),
+                         kernel_records.process(PID, "second.exe", 1300), kernel_records.thread(PID, 8, 1310), kernel_records.image(PID, 0x10000000, 0x4000, "second.dll", 1320)],
         "samples": [*kernel_records.sample(PID, 8, [kernel_records.DRIVER + 16, 0x10000020, 0x7FF900000004], 1600),
                     single.system_record(15, 47, 2, struct.pack("<QIHH", 0x10000040, 8, 2, 0), 1610)],  # a sample of a hardware counter
         "runtime": [suspend(1000), start(1010, 5, 0, 0), stop(1020, 5, 0), simple(RESTARTED, 1030), start(1100, 6, 1, 0),  # and the process is ended
@@ -382,7 +384,7 @@ def check_sessions(env, checks):
     collector = env.new_collector("sessions").start()
     for number, (name, records) in enumerate(parts.items(), 1):
         path, stream = env.folder / f"{name}.etl", b"run of agent" + struct.pack("<I", number)
-        path.write_bytes(single.trace(records))
+        path.write_bytes(single.trace(records, begin=1280 if name == "later kernel" else 1))
         batches = test_ledger.captured_paths(env, [path], len(records), "sessions")
         (env.folder / "spool-sessions").rename(env.folder / f"spool-{name}")
         test_ledger.upload(env, collector, "sessions", [uploads.rewritten(batch, lambda field, value: {2: stream}.get(field, value), uploads.BATCH_FIXED) for batch in batches])  # noqa: B023
