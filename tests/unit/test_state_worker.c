@@ -800,9 +800,14 @@ static void test_full_disk(void **state) {
         uint64_t n = 0;
         ea_err err = {0};
         append_all(f->store, host, f->batches);
+        let_writes_fail(CAUSES[i]); /* a question is answered without what cannot be folded */
+        int rc = ec_state_worker_catch_up(f->dir, NULL, EC_WAIT_FOLDED, 0, &n, &err);
+        let_writes_fail(0);
+        check(rc, &err);
+        assert_int_equal(n, BATCHES);
         check(ec_state_worker_open(&h, f->dir, &(ec_state_worker_options){0}, &err), &err);
         let_writes_fail(CAUSES[i]);
-        int rc = ec_state_worker_fold(h, &n, &err);
+        rc = ec_state_worker_fold(h, &n, &err);
         let_writes_fail(0);
         if (rc != EA_EFULL)
             fail_msg("%s: %s", ea_code_name(rc), err.message);
