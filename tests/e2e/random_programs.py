@@ -249,9 +249,15 @@ def evaluate(clauses, classes):
     return at
 
 
-def make(seed, events, count):
-    """Programs of a seed, of which each can be run beside the others: (number, text, expected results, functions, printed)."""
+def make(seed, events, count, is_usable=None):
+    """Programs of a seed, of which each can be run beside the others: (number, text, expected results, functions, printed). is_usable: of which
+    classes, and then no name or path that other events of the trace give is used."""
     classes = with_ranges(test_watch.Classes(events))
+    if is_usable:
+        classes.usable = [name for name in classes.usable if is_usable(name)]
+        for name, events_of in classes.events.items():
+            classes.named[name] = [f for f in classes.named[name] if all(isinstance(e["fields"][f]["value"], int) for e in events_of if f in e["fields"])]
+            classes.texts[name] = [f for f in classes.texts[name] if not any("\\" in e["fields"].get(f, "") for e in events_of)]
     classes.all = events
     for named in classes.named.values():  # the dump names the parts of socket addresses, of which the language makes a text
         named[:] = [f for f in named if not f.endswith("Address")]

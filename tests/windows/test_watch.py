@@ -8,6 +8,7 @@ standard error names. Ctrl-C prints and ends; so do exit() and the end of -c COM
 #   a provider) on the emulator equal the same over the file, line for line | 2026-11-27
 # - Query language 10: A live session has what the program's probes need, and nothing else. | kernel masks, stacks and providers as the emulator has
 #   them | 2026-11-27
+import fnmatch
 import json
 import os
 import shutil
@@ -17,7 +18,9 @@ import time
 
 import emulated
 import harness
+import random_programs
 import test_tracegen
+import test_watch as over_files
 import traces
 import wine
 
@@ -31,21 +34,31 @@ PROGRAMS = (
     ("switches", "sched:::on-cpu { @[execname] = count(); }", (), (3, CSWITCH), 0),
     ("waits", "Thread/CSwitch { @[OldThreadWaitReason_name] = count(); }", (), (0, CSWITCH), 0),
     ("off-cpu", "sched:::off-cpu { self.t = timestamp; } sched:::on-cpu /self.t/ { @[execname] = quantize(timestamp - self.t); }", (), (3, CSWITCH), 0),
-    ("samples", "PerfInfo/SampleProf { @[execname, stack(3)] = count(); } Thread/CSwitch { @n = count(); }", (), (3, CSWITCH | PROFILE), 1),
+    ("samples", "PerfInfo/SampleProf { @[execname, stack(3)] = count(); @m[module] = count(); } Thread/CSwitch { @n = count(); }", (),
+     (7, CSWITCH | PROFILE), 1),
+    ("addresses", "PerfInfo/SampleProf { @[stack(3)] = count(); }", ("--addresses",), (0, PROFILE), 1),
     ("of-one", "Thread/CSwitch { @[NewThreadId] = count(); }", ("--exe", "*e*"), (3, CSWITCH), 0),
     ("disk", '"DiskIo/*" { @[probe] = sum(TransferSize); }', (), (0x700, 0x10), 0),
     ("images", "Image/Load { @[execname] = count(); @b[FileName] = count(); }", (), (7, 0), 0),
 )
 
 
+# random programs: classes that a flag turns on, and which no rundown of a session has
+LIVE = ("Thread/CSwitch", "Thread/ReadyThread", "Thread/Start", "Thread/End", "Process/Start", "Process/End", "PerfInfo/SampleProf", "DiskIo/*", "FileIo/Read", "FileIo/Write",
+        "FileIo/Create", "FileIo/Cleanup", "TcpIp/*", "UdpIp/*", "PageFault/*", "Image/Load", "Registry/Open", "Registry/Query*")
+TOGETHER, SOAK_COUNT = 12, 1000  # programs of one live session; of each trace
+RANDOM_GENERATED = {"office": 600, "web-server": 150, "stacks": 200}
+RANDOM_REAL = ("clr-kernel-win8-x64", "tracelogging-win11-20cpu", "clr-32bit")
+
+
 class Watch:
-    """One "etwagent watch" on a live session."""
+    """One "etwagent watch" on a live session. program: None: an operand names its file."""
 
     def __init__(self, machine, session, program, *options):
         self.machine, self.session = machine, session
         self.out, self.said = machine.folder / "watch.out", machine.folder / "watch.err"
         with open(self.out, "wb") as out, open(self.said, "wb") as said:
-            self.process = subprocess.Popen(session.command([machine.agent, "watch", "--json", *options, "-e", program]),
+            self.process = subprocess.Popen(session.command([machine.agent, "watch", "--json", *options, *(["-e", program] if program else [])]),
                                             env={**session.environment, **machine.environment}, stdin=subprocess.DEVNULL, stdout=out, stderr=said)
 
     def wait_played(self):
@@ -100,6 +113,41 @@ def same(env, checks, session, windows, arguments):
     for name, program, options, masks, stacks in PROGRAMS:
         compared(env, checks, session, windows, [trace], name, program, options, masks, stacks)
     compared(env, checks, session, windows, traces.paths(TRACE, env.build), "collector", f'"{RUNTIME}:*" {{ @[probe] = count(); }}', (), (0, 0), 0, 1)
+
+
+def run_random(env, checks, session, windows, name, paths, count, is_usable):
+    """Programs together on a live session: what the evaluation in Python gives, and what the file gives."""
+    events = over_files.dump(env, paths)
+    programs = list(random_programs.make(f"live {name}", events, count, is_usable))
+    limits = ("--keys", "1000000", "--memory", "1GiB")
+    for begin in range(0, count, TOGETHER):
+        some = programs[begin:begin + TOGETHER]
+        with emulated.Machine(env, session, windows, "random") as machine:
+            machine.plays(paths)
+            text = machine.folder / "random.watch"
+            text.write_text("\n".join(program[1] for program in some))
+            run = Watch(machine, session, None, *limits, wine.windows_path(text))
+            run.wait_played()
+            run.interrupt()
+            code, mine, said = run.end()
+            over = env.run([env.agent, "watch", "--json", *limits, text, *map(str, paths)]).stdout.splitlines()
+            what = f"{name}, programs {begin} to {begin + len(some)}"
+            checks.that(code == 0 and len(over) > TOGETHER and untimed(mine) == untimed(over),
+                        f"{what}: live {len(mine)} lines, {len(over)} over the file: {sorted(set(untimed(mine)) ^ set(untimed(over)))[:4]} {code} {said}")
+            for sentence in random_programs.wrong("\n".join(mine), some):
+                checks.that(False, f"{what}, live: {sentence}")
+
+
+def randoms(env, checks, session, windows, arguments):
+    """Random programs: on a live session what an evaluation in Python gives; the long form has 1,000 of each of six traces."""
+    is_live = lambda name: any(fnmatch.fnmatchcase(name, pattern) for pattern in LIVE)  # noqa: E731
+    for name, ms in RANDOM_GENERATED.items():
+        if name == "office" or arguments.soak:
+            trace, _ = test_tracegen.generate(env.build, env.folder, f"random-{name}", "--preset", name, "--duration-ms", str(ms))
+            run_random(env, checks, session, windows, name, [trace], SOAK_COUNT if arguments.soak else TOGETHER, is_live)
+    known = set(env.run([env.agent, "schema"]).stdout.split())  # without a trace, as a live session has it
+    for name in RANDOM_REAL if arguments.soak else ():
+        run_random(env, checks, session, windows, name, traces.paths(name, env.build), SOAK_COUNT, is_live if "kernel" in name else known.__contains__)
 
 
 def ticks(env, checks, session, windows, arguments):
@@ -210,7 +258,7 @@ def configured(env, checks, session, windows, arguments):
                 "samples": ("PerfInfo/SampleProf { @[execname, stack(3)] = count(); }", "ship")}
     with emulated.Machine(env, session, windows, "configured") as machine:
         machine.plays([trace])
-        machine.configure(collector, [{"name": "kernel", "kind": "system", "flags": ["PROC_THREAD", "CSWITCH", "PROFILE"], "stacks": ["PerfInfo/SampleProf"],
+        machine.configure(collector, [{"name": "kernel", "kind": "system", "flags": ["PROC_THREAD", "LOADER", "CSWITCH", "PROFILE"], "stacks": ["PerfInfo/SampleProf"],
                                        "watch": [{"name": n, "program": p, "events": e} for n, (p, e) in programs.items()]}])
         machine.start()
         machine.wait(machine.delivered, "the trace's end")
@@ -241,7 +289,7 @@ def refused(env, checks, session, windows, arguments):
 
 
 def test(env, checks, session, windows, arguments):
-    for part in emulated.parts(checks, arguments, (same, ticks, exits, silent, closed, killed, command, configured, refused)):
+    for part in emulated.parts(checks, arguments, (same, randoms, ticks, exits, silent, closed, killed, command, configured, refused)):
         part(env, checks, session, windows, arguments)
 
 
