@@ -218,8 +218,8 @@ static void test_pushed(void **state) {
         "SELECT count(*) FROM events",
         "SELECT count(*) + 1 AS n, 'x' FROM events WHERE pid = 4",
         "SELECT count(*) FROM events WHERE pid = 12345678",
-        "SELECT FileName, pid, tid, cpu, ImageSize, count(*), sum(ImageSize) FROM \"Image/Load\" GROUP BY 1, 2, 3, 4, "
-        "5",
+        ("SELECT FileName, pid, tid, cpu, ImageSize, count(*), sum(ImageSize) FROM \"Image/Load\" GROUP BY 1, 2, 3, 4, "
+         "5"),
         "SELECT ImageFileName, ParentId, tid, count(*), count(DISTINCT cpu) FROM \"Process/Start\" GROUP BY 1, 2, 3",
         "SELECT IssuingThreadId, pid, name, count(*), sum(cpu) FROM \"DiskIo/Read\" GROUP BY 1, 2, 3",
         "SELECT HighResResponseTime, count(*), min(tid), sum(tid) FROM \"DiskIo/Read\" GROUP BY 1 ORDER BY 1 DESC",
@@ -499,11 +499,11 @@ static void test_filtered_rows(void **state) {
     static const char *const LIST[] = {
         "SELECT rowid, * FROM events WHERE name LIKE 'D%' AND pid = 4",
         "SELECT rowid, FileName FROM \"Image/Load\" WHERE FileName LIKE '%.dll' AND pid <> 4 AND (tid = 8 OR cpu <> 1)",
-        "SELECT time, name AS n FROM events e WHERE e.pid IN (4, 8) AND e.level <> 0 ORDER BY upper(n), +time DESC "
-        "LIMIT 7",
+        ("SELECT time, name AS n FROM events e WHERE e.pid IN (4, 8) AND e.level <> 0 ORDER BY upper(n), +time DESC "
+         "LIMIT 7"),
         "SELECT DISTINCT pid, position FROM events WHERE pid <> 4",
-        "SELECT rowid, ByteOffset FROM \"DiskIo/Read\" WHERE ByteOffset <> 4096 AND TransferSize > ?1 LIMIT ?2 OFFSET "
-        "2",
+        ("SELECT rowid, ByteOffset FROM \"DiskIo/Read\" WHERE ByteOffset <> 4096 AND TransferSize > ?1 LIMIT ?2 OFFSET "
+         "2"),
         "SELECT rowid FROM \"DiskIo/Read\" WHERE ByteOffset < 'y' AND pid <> 4",
         "SELECT rowid FROM \"DiskIo/Read\" WHERE IssuingThreadId <> 8 AND NOT (IssuingThreadId = 4) LIMIT 5",
         "SELECT rowid FROM \"DiskIo/Read\" WHERE IssuingThreadId IS NULL",
@@ -551,8 +551,8 @@ static void test_counting(void **state) {
         "SELECT host, name, count(DISTINCT level), count(DISTINCT stream), sum(batch) FROM events GROUP BY 1, 2",
         "SELECT level, count(*) FROM events WHERE name LIKE 'D%' AND level <> 1 GROUP BY level",
         "SELECT name, count(*) FROM events WHERE host = 'alpha' AND level IN (0, 2) AND batch > 1 GROUP BY name",
-        "SELECT name, count(*) FROM events WHERE host = 'beta' AND time > 5 AND time < 9000000000000000000 GROUP BY "
-        "name",
+        ("SELECT name, count(*) FROM events WHERE host = 'beta' AND time > 5 AND time < 9000000000000000000 GROUP BY "
+         "name"),
         "SELECT lower(name), level, count(*) FROM events GROUP BY 1, 2",
         "SELECT count(*), count(*) FILTER (WHERE level = 1) FROM events",
         "SELECT version, count(*) FROM \"DiskIo/Read\" GROUP BY 1 HAVING count(*) > 1",
@@ -656,11 +656,11 @@ static void test_computed(void **state) {
         "SELECT FileObject - 5, count(*) FROM \"DiskIo/Read\" GROUP BY FileObject - 5",
         "SELECT count(*) FROM events WHERE time % 3 = 1",
         "SELECT pid, count(*) FROM events WHERE (time - 1700000000000000000) / 1000 % 2 = 0 GROUP BY pid",
-        "SELECT pid, sum(tid + 1), avg(tid * 2), total(pid - tid), max(tid % 5), min((pid + tid)) FROM events GROUP BY "
-        "1",
+        ("SELECT pid, sum(tid + 1), avg(tid * 2), total(pid - tid), max(tid % 5), min((pid + tid))"
+         " FROM events GROUP BY 1"),
         "SELECT count(DISTINCT time_bucket(time, 3000)), count(DISTINCT tid / 8), max(time - 5), max(time) FROM events",
-        "SELECT lower(name), sum(TransferSize / 512 * cpu) FILTER (WHERE pid = 4), count(IssuingThreadId / 0),"
-        " avg(IssuingThreadId + 1), max(time_bucket(IssuingThreadId, 7)) FROM \"DiskIo/Read\" GROUP BY 1",
+        ("SELECT lower(name), sum(TransferSize / 512 * cpu) FILTER (WHERE pid = 4), count(IssuingThreadId / 0),"
+         " avg(IssuingThreadId + 1), max(time_bucket(IssuingThreadId, 7)) FROM \"DiskIo/Read\" GROUP BY 1"),
         "SELECT sum(tid * 9223372036854775807), sum(tid * 9223372036854775807) FROM events",
         "SELECT name, sum(ByteOffset - 1), max(FileObject - Irp) FROM \"DiskIo/Read\" GROUP BY name",
         "SELECT pid, sum(tid + 1) + 1 AS s FROM events GROUP BY pid HAVING sum(tid + 1) > 100 ORDER BY sum(tid+1), s",
