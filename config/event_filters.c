@@ -1,6 +1,9 @@
 /* The rows of a filter. See event_filters.h. */
 #include "config/event_filters.h"
 
+#include "proto/base/clock.h"
+
+#include <stdio.h>
 #include <string.h>
 
 enum { SAMPLE_MAX = 1000000000, LIMIT_MAX = 1000000000 };
@@ -45,13 +48,34 @@ int ea_filter_limit_parse(const char *text, uint64_t *ret_number, const char **r
     return 0;
 }
 
+int ea_filter_repeat_parse(const char *text, int64_t *ret_ns, const char **ret_expression, ea_err *err) {
+    static const int64_t LEAST_NS = 1000000, MOST_NS = (int64_t)86400 * 1000000000;
+    char duration[32];
+    size_t len = strcspn(text, " ");
+    int64_t ns = 0;
+    snprintf(duration, sizeof duration, "%.*s", (int)(len < sizeof duration ? len : 0), text);
+    const char *at = text + len + strspn(text + len, " ");
+    if (ea_duration_parse(duration, &ns) || ns < LEAST_NS || ns > MOST_NS || strncmp(at, "by ", 3) != 0 ||
+        !*(at += 2 + strspn(at + 2, " ")))
+        return ea_fail(err, EA_EINVAL, "expected DURATION by EXPRESSION, DURATION from 1ms to 24h");
+    *ret_ns = ns;
+    *ret_expression = at;
+    return 0;
+}
+
 static int check_filter(const void *table, const char **ret_key, ea_err *err) {
     const ea_filter_config *c = table;
     const char *expression;
     uint64_t number;
+    int64_t ns;
     int rc = 0;
-    if (!c->where && !c->drop && !c->sample && !c->limit && !c->redact.count)
-        return ea_fail(err, EA_EINVAL, "a filter has where, drop, sample, limit or redact");
+    if (!c->where && !c->drop && !c->repeat && !c->sample && !c->limit && !c->redact.count)
+        return ea_fail(err, EA_EINVAL, "a filter has where, drop, repeat, sample, limit or redact");
+    *ret_key = "repeat";
+    if (c->repeat)
+        rc = ea_filter_repeat_parse(c->repeat, &ns, &expression, err);
+    if (rc)
+        return rc;
     *ret_key = "sample";
     if (c->sample)
         rc = ea_filter_sample_parse(c->sample, &number, &expression, err);
@@ -87,6 +111,12 @@ static const ea_option FILTER_ROWS[] = {
      .type = EA_OPT_STRING,
      .offset = AT(drop),
      .help = "an expression; events for which it holds are dropped (events_filtered)"},
+    {.name = "repeat",
+     .type = EA_OPT_STRING,
+     .offset = AT(repeat),
+     .help = "DURATION by EXPRESSION: an event is dropped (events_repeated) when less than DURATION before, by the "
+             "events' clock, one of the same class, process (of the event's header) and value was kept; an event "
+             "without the value is kept, as are values beyond 65,536 in DURATION"},
     {.name = "sample",
      .type = EA_OPT_STRING,
      .offset = AT(sample),

@@ -11,7 +11,7 @@ enum { EA_EVENT_FILTERS_MAX = 32 };
 /* Each field is what the row of its name in event_filters.c says; NULL: not given. */
 typedef struct ea_filter_config {
     ea_strings classes;
-    const char *where, *drop, *sample, *limit;
+    const char *where, *drop, *repeat, *sample, *limit;
     ea_strings redact;
     const char *redact_key;
 } ea_filter_config;
@@ -22,6 +22,8 @@ extern const ea_table ea_filter_table; /* of one ea_filter_config */
  * text; NULL: there is none. EA_EINVAL with what was expected. */
 EA_MUST_CHECK int ea_filter_sample_parse(const char *text, uint64_t *ret_number, const char **ret_expression,
                                          ea_err *err);
+/* "10s by EXPRESSION": *ret_ns, from 1 ms to a day. */
+EA_MUST_CHECK int ea_filter_repeat_parse(const char *text, int64_t *ret_ns, const char **ret_expression, ea_err *err);
 EA_MUST_CHECK int ea_filter_limit_parse(const char *text, uint64_t *ret_number, const char **ret_expression,
                                         ea_err *err);
 

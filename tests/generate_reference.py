@@ -2,7 +2,8 @@
 """The generated pages of docs/reference: commands (from --help of both programs), configuration (from etwagent check --reference), counters (from
 proto/base/counters.h), the API (from collector/web/openapi.json), limits (from docs/reference/limits.tsv, with defaults from the programs), the columns of
 SQL and of state.db (as the collector has them, of a store with one small trace) the messages of the wire (from
-proto/wire/batch.proto) and what each profile brings (from config/profiles, config/class_flags.c and the catalogue).
+proto/wire/batch.proto), what each profile brings (from config/profiles, config/class_flags.c and the catalogue) and what Sigma's log sources and fields
+are in events (from config/sigma).
 Without a build, --check compares only the pages that need none.
 
 usage: tests/generate_reference.py [--build DIR] [--check]
@@ -25,6 +26,7 @@ LIMITS = FOLDER / "limits.tsv"
 COUNTERS = SOURCE / "proto" / "base" / "counters.h"
 API = SOURCE / "collector" / "web" / "openapi.json"
 CLASS_FLAGS = SOURCE / "config" / "class_flags.c"
+SIGMA = SOURCE / "config" / "sigma"
 PROFILES = SOURCE / "config" / "profiles"
 WIRE = SOURCE / "proto" / "wire" / "batch.proto"
 TRACE = SOURCE / "tests" / "fuzz" / "corpus" / "etl" / "narrow"
@@ -324,6 +326,61 @@ def provider_rows(agent, name, ids, known):
     return rows or [f"| {name} | | the machine's own manifest describes them |"]
 
 
+def sigma_rows(name):
+    """Rows of a table of config/sigma, as dictionaries."""
+    with open(SIGMA / f"{name}.tsv", encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+def sigma_option(text):
+    """The parts of an option, with the values of one kind together."""
+    parts = {}
+    for part in text.split(" + "):
+        kind, value = part.split(": ", 1)
+        parts.setdefault(kind, []).append(value)
+    return "; ".join(f"{kind}: {', '.join(values)}" for kind, values in parts.items())
+
+
+def sigma_lines(row):
+    """A line for each class that has the field."""
+    option, tested = sigma_option(row["option"]), row["tested_by"].strip("-")
+    if row["event"] == "-":
+        return [f"| `{row['sigma_field']}` | | | {option} | |"]
+    lines = []
+    for alternative in row["event"].split(","):
+        first, *others = alternative.split("+")
+        also = f", joined to {', '.join(f'`{other}`' for other in dict.fromkeys(others))}" if others else ""
+        lines.append(f"| `{row['sigma_field']}` | `{first}`{also} | `{row['our_field']}` | {option} | {tested} |")
+    return lines
+
+
+def sigma_page():
+    names = sorted(path.stem for path in SIGMA.glob("*.tsv") if path.stem != "services")
+    tables = {name: sigma_rows(name) for name in names}
+    lines = ["# Sigma's log sources and fields", "", NOTE, "The tables of `config/sigma`: what a field of a Sigma rule is in events of Windows, which options bring it, and which test shows the value. "
+             "[rules.md](../internals/rules.md#fields) explains options and values, [detection.md](../guides/detection.md) the use.", "",
+             "- A value is a field of the event, `SOURCE.NAME` for a fact about it (`process.path`, `file.Md5`), `=TEXT` for a constant. `:path` is a path with a drive letter.",
+             "- `@when` restricts the events that count. `@process` and `@target` name the field with the number of a process.",
+             "- Of several lines with one field, each may bring it.",
+             "- A value that is joined needs the joined events as well.",
+             "- Tests in `windows` run under Wine with an emulator of ETW; `e2e/test_catalogue.py` compares layouts with manifests; other tests read recorded or made events.", "",
+             "`etwcollector rules check` applies these tables to rules; `tests/sigma_coverage.py` counts what a checkout of SigmaHQ gains from each option.", "",
+             "| category | fields | without a source |", "|---|---|---|"]
+    for name in names:
+        fields = {row["sigma_field"] for row in tables[name] if row["sigma_field"][0] != "@"}
+        found = {row["sigma_field"] for row in tables[name] if row["event"] != "-"}
+        lines.append(f"| [{name}](#{name}) | {len(fields & found) if fields else 0} | {', '.join(f'`{one}`' for one in sorted(fields - found)) or 'none'} |")
+    for name in names:
+        lines += ["", f"## {name}", "", "| field | class of events | value | option | tested by |", "|---|---|---|---|---|"]
+        for row in tables[name]:
+            lines += sigma_lines(row)
+    lines += ["", "## Services", "", "The fields of a service are those of its events: the machine's own manifest, or the event log, names them.", "",
+              "| service | channel | provider | option | tested by |", "|---|---|---|---|---|"]
+    for row in sigma_rows("services"):
+        lines.append(f"| `{row['service']}` | {row['channel']} | {'any' if row['provider'] == '*' else row['provider']} | {sigma_option(row['option'])} | {row['tested_by']} |")
+    return "\n".join(lines) + "\n"
+
+
 def too_long(name, page):
     return [f"{name}:{number}: a cell has {len(cell.strip())} characters; {MOST} are allowed" for number, line in enumerate(page.splitlines(), 1)
             if line.startswith("|") for cell in re.split(r"(?<!\\)\|", line)[1:-1] if len(cell.strip()) > MOST]
@@ -335,7 +392,7 @@ def main():
     parser.add_argument("--check", action="store_true", help="compares the pages and writes nothing")
     arguments = parser.parse_args()
     programs = {name: arguments.build / path for name, path in PROGRAMS.items()}
-    pages, wrong = {"counters.md": counters_page(), "api.md": api_page(), "wire.md": wire_page()}, []
+    pages, wrong = {"counters.md": counters_page(), "api.md": api_page(), "wire.md": wire_page(), "sigma.md": sigma_page()}, []
     if all(path.exists() for path in programs.values()):
         helps = {}
         for name, path in programs.items():

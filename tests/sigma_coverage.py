@@ -21,7 +21,7 @@ STEPS = [  # (what is added, its text)
     ("the flag `REGISTRY`", "  - name: registry\n    kind: system\n    flags: [REGISTRY]\n"),
     ("the provider Kernel-Registry", "  - name: keys\n    providers:\n      - provider: Microsoft-Windows-Kernel-Registry\n"),
     ("its `registry-values`", "        registry-values: true\n"),
-    ("the provider Kernel-File", "  - name: files\n    providers:\n      - provider: Microsoft-Windows-Kernel-File\n"),
+    ("the channels Security, System, Application and Windows PowerShell", "sources:\n  - name: logs\n    eventlog: [Security, System, Application, Windows PowerShell]\n"),
 ]
 COUNTS = ("full", "partly", "never")
 

@@ -231,8 +231,9 @@ const ea_command ec_cmd_ps = {
                "(null when not\n"
                "seen), not_before, not_after (when it can have begun), known_by, end, ended_by, parent_instance, "
                "session, name,\n"
-               "command_line, sid, account, package, application, unique_key, directory_table_base, flags, "
-               "exit_status}]}; with "
+               "command_line, sid, account, package, application, mandatory_label, integrity_level, elevation_type, "
+               "elevated, logon_id,\n"
+               "unique_key, directory_table_base, flags, exit_status}]}; with "
                "--at-file one\n"
                "such object a line.\n" EC_QUESTION_DETAILS "\n\n"
                "  etwcollector ps --store /var/lib/etwcollector --host pc-17 --at 2024-05-17T14:03:07Z --tree",

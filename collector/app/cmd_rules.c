@@ -296,8 +296,8 @@ static const ea_option CHECK_OPTIONS[] = {
      .argument = "FILE",
      .type = EA_OPT_STRING,
      .offset = offsetof(check_options, agent_config),
-     .help = "an agent's configuration or a profile: only what its sessions record counts; default: all that this "
-             "version can record"},
+     .help = "an agent's configuration or a profile: only what its sessions and its channels of the event log record "
+             "counts; default: all that this version can record"},
     {EC_HOST_OF(check_options, host), .help = "with --store: only classes of events that this host has sent count"},
     {.name = "store",
      .argument = "DIR",

@@ -12,9 +12,28 @@
 
 const char *const ec_coverage_words[EC_COVERAGE_VERDICTS] = {"never", "partly", "full"};
 
+typedef struct coverage_source {
+    ea_strings channels;
+    const char *query;
+} coverage_source;
+
 typedef struct coverage_config {
-    ea_tables sessions;
+    ea_tables sessions, sources;
 } coverage_config;
+
+static const ea_option SOURCE_ROWS[] = {
+    {.name = "eventlog",
+     .type = EA_OPT_STRINGS,
+     .offset = offsetof(coverage_source, channels),
+     .help = "channels of the event log"},
+    {.name = "query", .type = EA_OPT_STRING, .offset = offsetof(coverage_source, query), .help = "which records"},
+    {.name = NULL},
+};
+
+static const ea_table SOURCE_TABLE = {.summary = "Files, or channels of the event log.",
+                                      .rows = SOURCE_ROWS,
+                                      .size = sizeof(coverage_source),
+                                      .passes_unknown = 1};
 
 static const ea_option COVERAGE_ROWS[] = {
     {.name = "sessions",
@@ -23,6 +42,11 @@ static const ea_option COVERAGE_ROWS[] = {
      .table = &ea_session_table,
      .max = EA_SESSIONS_MAX,
      .help = "ETW sessions"},
+    {.name = "sources",
+     .type = EA_OPT_TABLES,
+     .offset = offsetof(coverage_config, sources),
+     .table = &SOURCE_TABLE,
+     .help = "files, and channels of the event log"},
     {.name = NULL},
 };
 
@@ -111,6 +135,26 @@ static int coverage_has_provider(const ec_coverage *c, const ea_sigma_row *row, 
     return 0;
 }
 
+/* 1 when a source reads all records of the channel. */
+static int coverage_has_channel(const ec_coverage *c, const char *name, size_t len) {
+    const coverage_source *sources = c->config.sources.items;
+    for (size_t i = 0; i < c->config.sources.count; i++)
+        for (size_t k = 0; !sources[i].query && k < sources[i].channels.count; k++)
+            if (strlen(sources[i].channels.items[k]) == len && memcmp(sources[i].channels.items[k], name, len) == 0)
+                return 1;
+    return 0;
+}
+
+/* 1 when the row is of a service whose channel a source reads. */
+static int coverage_has_service(const ec_coverage *c, const ea_sigma_row *row) {
+    size_t count;
+    const ea_sigma_source *all = ea_sigma_sources(c->tables, &count);
+    for (size_t i = 0; i < count; i++)
+        if (all[i].is_service && row >= all[i].rows && row < all[i].rows + all[i].row_count)
+            return coverage_has_channel(c, all[i].channel, strlen(all[i].channel));
+    return 0;
+}
+
 int ec_coverage_lacks(const ec_coverage *c, const ea_sigma_row *row, enum ea_sigma_option kind, const char *value,
                       size_t value_len) {
     if (kind == EA_SIGMA_NONE)
@@ -123,11 +167,11 @@ int ec_coverage_lacks(const ec_coverage *c, const ea_sigma_row *row, enum ea_sig
     case EA_SIGMA_IMAGES:
         return !coverage_has_images(c);
     case EA_SIGMA_PROVIDER:
-        return !coverage_has_provider(c, row, value, value_len);
+        return !coverage_has_provider(c, row, value, value_len) && !coverage_has_service(c, row);
     case EA_SIGMA_VALUES:
         return !coverage_has_values(c);
     case EA_SIGMA_LOG:
-        return 1;
+        return !coverage_has_channel(c, value, value_len);
     case EA_SIGMA_POLICY:
     case EA_SIGMA_PART:
     case EA_SIGMA_NONE:

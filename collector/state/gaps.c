@@ -105,6 +105,7 @@ int ec_gap_is_counted(enum ea_counter c) {
     case EA_COUNT_source_boot_files_lost:
     case EA_COUNT_source_starts_refused:
     case EA_COUNT_source_stale_bytes:
+    case EA_COUNT_source_records_missing:
         return 1;
     default:
         return 0;

@@ -98,9 +98,10 @@ static uint64_t sum(const uint64_t *values, const enum ea_counter *which, size_t
 void ec_ledger_sides(enum ec_alert_kind which, const uint64_t *values, uint64_t *ret_left, uint64_t *ret_right) {
     if (which == EC_ALERT_DELIVERED) {
         *ret_left = values[EA_COUNT_events_delivered];
-        *ret_right = SUM(values, EA_COUNT_events_batched, EA_COUNT_events_dropped_full,
-                         EA_COUNT_events_dropped_oversize, EA_COUNT_events_filtered, EA_COUNT_events_sampled_out,
-                         EA_COUNT_events_limited, EA_COUNT_events_aggregated, EA_COUNT_events_pending);
+        *ret_right =
+            SUM(values, EA_COUNT_events_batched, EA_COUNT_events_dropped_full, EA_COUNT_events_dropped_oversize,
+                EA_COUNT_events_filtered, EA_COUNT_events_sampled_out, EA_COUNT_events_limited,
+                EA_COUNT_events_repeated, EA_COUNT_events_aggregated, EA_COUNT_events_pending);
     } else {
         *ret_left = SUM(values, EA_COUNT_events_batched, EA_COUNT_events_synthesised);
         *ret_right = SUM(values, EA_COUNT_events_compressing, EA_COUNT_events_spooled, EA_COUNT_events_unanswered,

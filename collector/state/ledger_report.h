@@ -3,7 +3,7 @@
  * the metrics, collector/web. Thread: the one of its ec_state_db.
  *
  * Held against every batch's numbers:
- *     delivered             = batched + dropped_* + filtered + sampled_out + limited + pending
+ *     delivered             = batched + dropped_* + filtered + sampled_out + limited + repeated + pending
  *     batched + synthesised = compressing + spooled + unanswered + acknowledged + evicted_*
  *     stored before it      >= acknowledged - what another collector may have (ec_ledger_elsewhere)
  * and a cumulative counter does not go back within an incarnation. What does not hold is an alert with both numbers;

@@ -10,9 +10,10 @@
 #include <string.h>
 
 enum {
-    SCHEMA_VERSION = 8,
-    WITHOUT_HASHES = 7, /* a version that can be completed */
-    WITH_OLD_NAMES = 6, /* and other ones */
+    SCHEMA_VERSION = 9,
+    WITHOUT_FACTS = 8,  /* a version that can be completed */
+    WITHOUT_HASHES = 7, /* and other ones */
+    WITH_OLD_NAMES = 6,
     WITHOUT_SUMS = 5,
     BUSY_TIMEOUT_MS = 10000
 };
@@ -81,6 +82,18 @@ static const char MORE_OF_FILES[] = "ALTER TABLE modules ADD COLUMN md5 TEXT NOT
                                     "ALTER TABLE modules ADD COLUMN sha1 TEXT NOT NULL DEFAULT '';"
                                     "ALTER TABLE modules ADD COLUMN imphash TEXT NOT NULL DEFAULT '';"
                                     "ALTER TABLE modules ADD COLUMN description TEXT NOT NULL DEFAULT '';";
+
+/* What version 9 has and the ones before had not. */
+static const char PENDING_FACTS[] =
+    "CREATE TABLE pending_facts(stream INTEGER NOT NULL, number INTEGER NOT NULL, utc_ns INTEGER NOT NULL,"
+    " created_utc_ns INTEGER NOT NULL, pid INTEGER NOT NULL, parent_pid INTEGER NOT NULL,"
+    " mandatory_label TEXT NOT NULL, elevation_type INTEGER NOT NULL, elevated INTEGER NOT NULL,"
+    " logon_id INTEGER NOT NULL, PRIMARY KEY(stream, number)) WITHOUT ROWID;";
+static const char MORE_OF_PROCESSES[] = /* logon_id: 0 as an address */
+    "ALTER TABLE processes ADD COLUMN mandatory_label TEXT NOT NULL DEFAULT '';"
+    "ALTER TABLE processes ADD COLUMN elevation_type INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE processes ADD COLUMN elevated INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE processes ADD COLUMN logon_id INTEGER NOT NULL DEFAULT -9223372036854775808;";
 
 /* Until version 6 the gaps had another name. */
 static const char OLD_NAMES_GO[] =
@@ -179,6 +192,7 @@ static const char GAP_ENDS[] = "CREATE INDEX IF NOT EXISTS gaps_end ON gaps(stre
     X(DROP_THREADS, "DELETE FROM threads WHERE stream = ?1")                                                           \
     X(DROP_MODULES, "DELETE FROM modules WHERE stream = ?1")                                                           \
     X(DROP_PENDING, "DELETE FROM pending_ids WHERE stream = ?1")                                                       \
+    X(DROP_FACTS, "DELETE FROM pending_facts WHERE stream = ?1")                                                       \
     X(DROP_LEDGER_BATCHES, "DELETE FROM ledger_batches WHERE stream = ?1")                                             \
     X(DROP_LEDGER_COUNTS, "DELETE FROM ledger_counts WHERE stream = ?1")                                               \
     X(DROP_GAPS, "DELETE FROM gaps WHERE stream = ?1")                                                                 \
@@ -192,6 +206,7 @@ static const char GAP_ENDS[] = "CREATE INDEX IF NOT EXISTS gaps_end ON gaps(stre
     X(PRUNE_THREADS, "DELETE FROM threads WHERE stream = ?1 AND end_utc_ns < ?2")                                      \
     X(PRUNE_MODULES, "DELETE FROM modules WHERE stream = ?1 AND end_utc_ns < ?2")                                      \
     X(PRUNE_PENDING, "DELETE FROM pending_ids WHERE stream = ?1 AND utc_ns < ?2")                                      \
+    X(PRUNE_FACTS, "DELETE FROM pending_facts WHERE stream = ?1 AND utc_ns < ?2")                                      \
     X(PRUNE_NAMES, "DELETE FROM names WHERE stream = ?1 AND end_utc_ns < ?2")                                          \
     X(PRUNE_OPERATIONS, "DELETE FROM operations WHERE stream = ?1 AND begin_utc_ns < ?2")                              \
     X(PRUNE_LEDGER_BATCHES, "DELETE FROM ledger_batches WHERE stream = ?1 AND number < ?3 AND number <"                \
@@ -208,6 +223,9 @@ static const char GAP_ENDS[] = "CREATE INDEX IF NOT EXISTS gaps_end ON gaps(stre
     X(PUT_PENDING, "INSERT OR REPLACE INTO pending_ids VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")               \
     X(EACH_PENDING, "SELECT utc_ns, pid, base, size_bytes, timestamp, pdb_guid, pdb_age, pdb_path, original_name"      \
                     " FROM pending_ids WHERE stream = ?1")                                                             \
+    X(PUT_FACTS, "INSERT INTO pending_facts VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")                          \
+    X(EACH_FACTS, "SELECT utc_ns, created_utc_ns, pid, parent_pid, mandatory_label, elevation_type, elevated,"         \
+                  " logon_id FROM pending_facts WHERE stream = ?1 ORDER BY number")                                    \
     /* open ones in the order of their numbers, then the ended ones, the last ended first */                           \
     X(OPEN_PROCESSES, "SELECT " EC_PROCESS_COLUMNS " FROM processes WHERE stream = ?1"                                 \
                       " AND end_utc_ns = 9223372036854775807 ORDER BY instance")                                       \
@@ -346,8 +364,12 @@ static int open_tables(ec_state_db *t, const char *path, const char *lock_path, 
         rc = open_new_database(t, path, err);
     if (rc)
         return rc;
-    /* Another version, or no database at all (SQLITE_NOTADB): made again from the batches. */
-    if (read_version(t, &version, NULL) || (version != 0 && (version < WITHOUT_SUMS || version > SCHEMA_VERSION))) {
+    /* Another version, or no database at all (SQLITE_NOTADB): made again from the batches. What a full disk keeps from
+     * being read is a sound one. */
+    int unread = read_version(t, &version, err);
+    if (unread == EA_EFULL || unread == EA_ENOMEM)
+        return unread;
+    if (unread || (version != 0 && (version < WITHOUT_SUMS || version > SCHEMA_VERSION))) {
         sqlite3_close(t->db);
         t->db = NULL;
         rc = remove_database(path, err);
@@ -368,13 +390,16 @@ static int open_tables(ec_state_db *t, const char *path, const char *lock_path, 
         ea_text_str(&sql, LIVES);
         ea_text_str(&sql, SCHEMA);
     } else {
-        ea_text_str(&sql, MORE_OF_FILES);
+        if (version <= WITHOUT_HASHES)
+            ea_text_str(&sql, MORE_OF_FILES);
+        ea_text_str(&sql, MORE_OF_PROCESSES);
     }
+    ea_text_str(&sql, PENDING_FACTS);
     if (version == WITHOUT_SUMS || version == WITH_OLD_NAMES)
         ea_text_str(&sql, OLD_NAMES_GO);
     if (version == 0 || version == WITHOUT_SUMS)
         ea_text_str(&sql, ALERT_SUMS);
-    if (version != WITHOUT_HASHES) {
+    if (version < WITHOUT_HASHES) {
         ea_text_str(&sql, GAP_PERIODS);
         ea_text_str(&sql, OLD_NAMES);
         ea_text_str(&sql, GAP_SUMS);
@@ -384,7 +409,7 @@ static int open_tables(ec_state_db *t, const char *path, const char *lock_path, 
     rc = sql.failed ? ea_fail(err, EA_ENOMEM, "make the state tables")
                     : run_sql(t, sql.data, "make the state tables", err);
     ea_text_deinit(&sql);
-    return !rc && version == WITHOUT_HASHES ? complete_tables(t, err) : rc;
+    return !rc && version >= WITHOUT_HASHES ? complete_tables(t, err) : rc;
 }
 
 int ec_state_db_open(ec_state_db **ret, const char *dir, int writable, ea_err *err) {
@@ -608,9 +633,9 @@ int ec_state_db_each_fold(ec_state_db *t, const char *host, int (*fn)(const ec_s
 }
 
 int ec_state_db_reset_fold(ec_state_db *t, ec_state_fold *fold, ea_err *err) {
-    static const enum statement DROPS[] = {S_DROP_PROCESSES,      S_DROP_THREADS,       S_DROP_MODULES, S_DROP_PENDING,
-                                           S_DROP_LEDGER_BATCHES, S_DROP_LEDGER_COUNTS, S_DROP_GAPS,    S_DROP_ALERTS,
-                                           S_DROP_NAMES,          S_DROP_OPERATIONS,    S_DROP_VOLUMES};
+    static const enum statement DROPS[] = {
+        S_DROP_PROCESSES,     S_DROP_THREADS, S_DROP_MODULES, S_DROP_PENDING, S_DROP_FACTS,      S_DROP_LEDGER_BATCHES,
+        S_DROP_LEDGER_COUNTS, S_DROP_GAPS,    S_DROP_ALERTS,  S_DROP_NAMES,   S_DROP_OPERATIONS, S_DROP_VOLUMES};
 
     for (size_t i = 0; i < sizeof DROPS / sizeof DROPS[0]; i++) {
         sqlite3_stmt *s = NULL;
@@ -641,10 +666,10 @@ int ec_state_db_drop_fold(ec_state_db *t, ec_state_fold *fold, ea_err *err) {
 
 int ec_state_db_prune(ec_state_db *t, const ec_state_fold *fold, int64_t begin_utc_ns, uint64_t first_number,
                       ea_err *err) {
-    static const enum statement PRUNES[] = {S_PRUNE_PROCESSES, S_PRUNE_THREADS,        S_PRUNE_MODULES,
-                                            S_PRUNE_PENDING,   S_PRUNE_NAMES,          S_PRUNE_OPERATIONS,
-                                            S_PRUNE_GAPS,      S_PRUNE_LEDGER_BATCHES, S_PRUNE_LEDGER_COUNTS,
-                                            S_PRUNE_ALERTS,    S_PRUNE_STREAM};
+    static const enum statement PRUNES[] = {S_PRUNE_PROCESSES,     S_PRUNE_THREADS, S_PRUNE_MODULES,
+                                            S_PRUNE_PENDING,       S_PRUNE_FACTS,   S_PRUNE_NAMES,
+                                            S_PRUNE_OPERATIONS,    S_PRUNE_GAPS,    S_PRUNE_LEDGER_BATCHES,
+                                            S_PRUNE_LEDGER_COUNTS, S_PRUNE_ALERTS,  S_PRUNE_STREAM};
 
     for (size_t i = 0; i < sizeof PRUNES / sizeof PRUNES[0]; i++) {
         sqlite3_stmt *s = NULL;
@@ -833,6 +858,45 @@ int ec_state_db_put_pending_ids(ec_state_db *t, int64_t stream_number, const ea_
     return w.rc;
 }
 
+typedef struct facts_writer {
+    ec_state_db *tables;
+    int64_t stream_number, number;
+    ea_err *err;
+    int rc;
+} facts_writer;
+
+static void put_pending_facts(void *arg, const ea_process_facts *f) {
+    facts_writer *w = arg;
+    sqlite3_stmt *s = NULL;
+    if (w->rc || (w->rc = state_db_prepare(w->tables, S_PUT_FACTS, &s, w->err)) != 0)
+        return;
+    sqlite3_bind_int64(s, 1, w->stream_number);
+    sqlite3_bind_int64(s, 2, w->number++);
+    sqlite3_bind_int64(s, 3, f->utc_ns);
+    sqlite3_bind_int64(s, 4, f->created_utc_ns);
+    bind_u32(s, 5, f->pid);
+    bind_u32(s, 6, f->parent_pid);
+    bind_text(s, 7, f->mandatory_label);
+    bind_u32(s, 8, f->elevation_type);
+    bind_u32(s, 9, f->elevated);
+    bind_address(s, 10, f->logon_id);
+    w->rc = ec_sqlite_run(s, "keep facts of a process", w->err);
+}
+
+int ec_state_db_put_pending_facts(ec_state_db *t, int64_t stream_number, const ea_machine *machine, ea_err *err) {
+    sqlite3_stmt *s = NULL;
+    int rc = state_db_prepare(t, S_DROP_FACTS, &s, err);
+    if (rc)
+        return rc;
+    sqlite3_bind_int64(s, 1, stream_number);
+    rc = ec_sqlite_run(s, "forget facts of processes", err);
+    if (rc)
+        return rc;
+    facts_writer w = {t, stream_number, 0, err, 0};
+    ea_machine_each_pending_facts(machine, put_pending_facts, &w);
+    return w.rc;
+}
+
 /* ---- restart ---- */
 
 static int restore_processes(sqlite3_stmt *s, ea_machine *m) {
@@ -866,6 +930,17 @@ static int restore_pending(sqlite3_stmt *s, ea_machine *m) {
     return ea_machine_restore_pending_id(m, &id, sqlite3_column_int64(s, 0));
 }
 
+static int restore_facts(sqlite3_stmt *s, ea_machine *m) {
+    return ea_machine_restore_pending_facts(m, &(ea_process_facts){.utc_ns = sqlite3_column_int64(s, 0),
+                                                                   .created_utc_ns = sqlite3_column_int64(s, 1),
+                                                                   .pid = column_u32(s, 2),
+                                                                   .parent_pid = column_u32(s, 3),
+                                                                   .mandatory_label = state_db_column_text(s, 4),
+                                                                   .elevation_type = column_u32(s, 5),
+                                                                   .elevated = column_u32(s, 6),
+                                                                   .logon_id = column_address(s, 7)});
+}
+
 int ec_state_db_restore(ec_state_db *t, const ec_state_fold *fold, ea_machine *machine, ea_err *err) {
     static const struct {
         enum statement statement;
@@ -874,7 +949,7 @@ int ec_state_db_restore(ec_state_db *t, const ec_state_fold *fold, ea_machine *m
         {S_OPEN_PROCESSES, restore_processes}, {S_ENDED_PROCESSES, restore_processes},
         {S_OPEN_THREADS, restore_threads},     {S_ENDED_THREADS, restore_threads},
         {S_OPEN_MODULES, restore_modules},     {S_ENDED_MODULES, restore_modules},
-        {S_EACH_PENDING, restore_pending},
+        {S_EACH_PENDING, restore_pending},     {S_EACH_FACTS, restore_facts},
     };
 
     for (size_t i = 0; i < sizeof PARTS / sizeof PARTS[0]; i++) {

@@ -76,9 +76,12 @@ EA_MUST_CHECK int ec_state_db_drop_fold(ec_state_db *t, ec_state_fold *fold, ea_
 EA_MUST_CHECK int ec_state_db_put_process(ec_state_db *t, int64_t stream_number, const ea_process *p, ea_err *err);
 EA_MUST_CHECK int ec_state_db_put_thread(ec_state_db *t, int64_t stream_number, const ea_thread_row *row, ea_err *err);
 EA_MUST_CHECK int ec_state_db_put_module(ec_state_db *t, int64_t stream_number, const ea_module *mod, ea_err *err);
-/* Replaces what is stored of the ids that wait in the machine. */
+/* Replaces what is stored of the ids and facts that wait in the machine. */
 EA_MUST_CHECK int ec_state_db_put_pending_ids(ec_state_db *t, int64_t stream_number, const ea_machine *machine,
                                               ea_err *err);
+
+EA_MUST_CHECK int ec_state_db_put_pending_facts(ec_state_db *t, int64_t stream_number, const ea_machine *machine,
+                                                ea_err *err);
 
 /* Fills a new machine with what is stored of a stream. */
 EA_MUST_CHECK int ec_state_db_restore(ec_state_db *t, const ec_state_fold *fold, ea_machine *machine, ea_err *err);

@@ -33,8 +33,8 @@ enum ea_counter_part {
  *    changed since the last batch, its value is news, which travels even if no event does.
  * G: a gauge, how much is in some place now. It goes up and down, so that only the last value of a stream counts. */
 #define EA_COUNTERS(X, G, S)                                                                                           \
-    /* the agent's ledger: delivered = batched + dropped_* + filtered + sampled_out + limited + aggregated + pending   \
-     */                                                                                                                \
+    /* the agent's ledger: delivered = batched + dropped_* + filtered + sampled_out + limited + repeated + aggregated  \
+     * + pending */                                                                                                    \
     S(events_delivered, 1, EA_INFO, EA_OF_LEDGER, "events that the source handed over")                                \
     S(events_batched, 2, EA_INFO, EA_OF_LEDGER, "events written into batches")                                         \
     S(events_dropped_full, 6, EA_LOSS, EA_OF_LEDGER, "events dropped because the pipeline was full")                   \
@@ -44,6 +44,7 @@ enum ea_counter_part {
     S(events_aggregated, 5, EA_INFO, EA_OF_LEDGER,                                                                     \
       "events that do not travel because a program in the configuration aggregated them")                              \
     S(events_limited, 192, EA_NOTICE, EA_OF_LEDGER, "events dropped because a filter's limit of a second was reached") \
+    S(events_repeated, 195, EA_INFO, EA_OF_LEDGER, "events dropped because a filter's repeat had kept an equal one")   \
     S(events_redacted, 193, EA_INFO, EA_OF_LEDGER, "events of which a filter replaced fields")                         \
     G(events_pending, 9, EA_INFO, EA_OF_LEDGER, "events parked or in the open batch")                                  \
     X(events_synthesised, 10, EA_INFO, EA_OF_LEDGER, "events made by the agent itself: keyframes")                     \
@@ -97,7 +98,7 @@ enum ea_counter_part {
     S(source_counters_refused, 44, EA_NOTICE, EA_OF_LEDGER,                                                            \
       "performance counters and sampled sources that a session's start asked for and could not have")                  \
     S(source_parts_refused, 45, EA_NOTICE, EA_OF_LEDGER,                                                               \
-      "providers, filters, flags and stacks that Windows refused a session")                                           \
+      "providers, filters, flags and stacks that Windows refused a session, and channels of the event log")            \
     S(source_boot_files_lost, 46, EA_UNKNOWN, EA_OF_LEDGER,                                                            \
       "files of boot sessions that were deleted unread, or that Windows may have replaced")                            \
     S(source_starts_refused, 47, EA_UNKNOWN, EA_OF_LEDGER,                                                             \
@@ -106,6 +107,8 @@ enum ea_counter_part {
       "sessions of that name that were there at a start, stopped or adopted")                                          \
     S(source_stale_bytes, 122, EA_UNKNOWN, EA_OF_LEDGER,                                                               \
       "bytes that no program had read of sessions of that name that were stopped at a start")                          \
+    S(source_records_missing, 196, EA_LOSS, EA_OF_LEDGER,                                                              \
+      "records that a channel of the event log no longer had when it was read, by their numbers")                      \
     /* decoding */                                                                                                     \
     S(decode_whole, 50, EA_INFO, EA_OF_STREAM, "events of a known class, every field whole")                           \
     S(decode_partial, 51, EA_NOTICE, EA_OF_STREAM,                                                                     \
@@ -266,6 +269,8 @@ enum ea_counter_part {
       "matches that were not kept since their rule has too many in the hour on their host")                            \
     X(rules_skipped, 203, EA_NOTICE, EA_OF_COLLECTOR,                                                                  \
       "batches that some Sigma rules were not asked about: they took too long, or could not be read")                  \
+    X(rules_waited, 205, EA_NOTICE, EA_OF_COLLECTOR,                                                                   \
+      "times that Sigma rules left a stream for later: its agent was above its quota of processor time")               \
     /* the collector's listeners */                                                                                    \
     X(net_refused_connections, 141, EA_NOTICE, EA_OF_COLLECTOR, "connections refused: their address had too many")     \
     X(net_refused_handshakes, 142, EA_NOTICE, EA_OF_COLLECTOR,                                                         \

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 // clang-format off
@@ -198,6 +199,17 @@ static const char *service_name(const char *sid, char buffer[EA_ACCOUNT_BYTES]) 
             return buffer;
         }
     return NULL;
+}
+
+/* Source: winnt.h, SECURITY_MANDATORY_LOW_RID and the others. */
+const char *ea_integrity_level(const char *label) {
+    static const char BEGIN[] = "S-1-16-";
+    static const char *const LEVELS[] = {"Untrusted", "Low", "Medium", "High", "System"};
+    char *end;
+    if (strncmp(label, BEGIN, sizeof BEGIN - 1) != 0 || label[sizeof BEGIN - 1] < '0' || label[sizeof BEGIN - 1] > '9')
+        return NULL;
+    unsigned long long level = strtoull(label + sizeof BEGIN - 1, &end, 10) / 0x1000;
+    return *end ? NULL : LEVELS[level < 4 ? level : 4];
 }
 
 const char *ea_account_name(const char *sid, char buffer[EA_ACCOUNT_BYTES]) {

@@ -124,6 +124,12 @@ void ea_evtx_reader_deinit(ea_evtx_reader *r);
  * end: a sentence. EA_ENOMEM. */
 EA_MUST_CHECK int ea_evtx_read(ea_evtx_reader *r, ea_evtx_chunk *c, const ea_evtx_place *place, const char **ret_wrong);
 
+/* Fills r->nodes from an event's XML in UTF-16, as Windows renders it: values are texts. Comments and instructions are
+ * skipped, CDATA is text. *ret_wrong and elements as above. Nodes view data. EA_ENOMEM. */
+EA_MUST_CHECK int ea_evtx_parse(ea_evtx_reader *r, const uint8_t *data, uint32_t len_bytes, const char **ret_wrong);
+/* The number and the time of an event that was parsed: 1, id and filetime; 0: it lacks one of them. */
+int ea_evtx_place_of(const ea_evtx_reader *r, ea_evtx_place *ret);
+
 /* Appends the record's XML as Windows renders it, on one line. An array whose elements would repeat more bytes of tags
  * than are left of the record's (EA_EVTX_WORK_PER_BYTE) is one element, with commas. */
 void ea_evtx_put_xml(ea_text *out, const ea_evtx_reader *r);
@@ -134,7 +140,7 @@ uint32_t ea_evtx_type_bytes(uint8_t type);
 
 /* ---- events ---- */
 
-enum { EA_EVTX_FIELDS_MAX = 256 };
+enum { EA_EVTX_FIELDS_MAX = 256, EA_EVTX_SID_MAX_BYTES = 68 };
 
 typedef struct ea_evtx_field {
     const char *name; /* UTF-8; unique in its event */
@@ -163,6 +169,7 @@ typedef struct ea_evtx_event {
     size_t name_at[EA_EVTX_FIELDS_MAX], data_at[EA_EVTX_FIELDS_MAX]; /* in texts; SIZE_MAX: data is the chunk's */
     uint64_t base_hash[EA_EVTX_FIELDS_MAX];                          /* of its name before it was made unique */
     size_t provider_name_at, channel_at, computer_at;                /* in texts */
+    uint8_t user_own[EA_EVTX_SID_MAX_BYTES];                         /* of a SID that was text */
     ea_text texts, text;
 } ea_evtx_event;
 

@@ -17,10 +17,10 @@ static const char *const SERVICES_HEAD[COLUMNS] = {"service", "channel", "provid
 static const struct {
     const char *source, *names; /* names: a space before and after each */
 } SOURCES[] = {
-    {"header", " id pid "},                                    /* the event's head */
-    {"process", " account command_line id path "},             /* the process that did it */
-    {"parent", " account command_line id path "},              /* its parent */
-    {"grandparent", " path "},                                 /* the parent's parent */
+    {"header", " id pid "},                                                 /* the event's head */
+    {"process", " account command_line id integrity_level logon_id path "}, /* the process that did it */
+    {"parent", " account command_line id path "},                           /* its parent */
+    {"grandparent", " path "},                                              /* the parent's parent */
     {"target", " command_line has_thread id parent_id path "}, /* the process that the event's fields name */
     {"file", " CompanyName FileDescription FileVersion Hashes ImpHash Md5 OriginalFileName ProductName Sha1 "
              "Sha256 "}, /* the image file: ImageFile/Facts */

@@ -64,7 +64,7 @@ enum ea_sigma_option {
     EA_SIGMA_VALUES,   /* "registry-values: true": of a provider of a session */
     EA_SIGMA_PROVIDER, /* "provider: NAME": of a session */
     EA_SIGMA_POLICY,   /* "policy: TEXT": of Windows, beside the others */
-    EA_SIGMA_LOG,      /* "log: CHANNEL": an event log file (.evtx) that is read like a trace */
+    EA_SIGMA_LOG,      /* "log: CHANNEL": a channel of the event log, or a file of it (.evtx) */
     EA_SIGMA_PART,     /* "part: REASON": why the value is not all that the rule's field is */
     EA_SIGMA_NONE      /* "none: REASON": nothing brings the field */
 };

@@ -18,6 +18,8 @@ static const ea_guid PROCESS = EA_PROVIDER_PROCESS;
 static const ea_guid THREAD = EA_PROVIDER_THREAD;
 static const ea_guid IMAGE = EA_PROVIDER_IMAGE;
 static const ea_guid IMAGE_ID = EA_PROVIDER_IMAGE_ID;
+static const ea_guid KERNEL_PROCESS = EA_PROVIDER_KERNEL_PROCESS;
+static const ea_guid SECURITY = EA_PROVIDER_SECURITY;
 static const ea_guid EVENT_TRACE = EA_PROVIDER_EVENT_TRACE;
 static const ea_guid LOST_EVENT = EA_PROVIDER_LOST_EVENT;
 
@@ -28,6 +30,9 @@ enum {
     OP_DC_END = 4,
     OP_LOAD = 10,
     OP_SET_NAME = 72,
+    ID_PROCESS_START = 1, /* of Kernel-Process */
+    ID_PROCESS_RUNDOWN = 15,
+    ID_PROCESS_CREATED = 4688, /* of Security-Auditing */
     OP_ID_INFO = 0,
     OP_ID_RSDS = 36,
     OP_RUNDOWN_COMPLETE = 8,
@@ -54,6 +59,10 @@ int ea_machine_concerns(const ea_guid *provider, uint16_t opcode) {
                ea_guid_equal(provider, &ea_keyframe_provider);
     case 0x7be2d0c4:
         return opcode == EA_IMAGE_FACTS_OPCODE && ea_guid_equal(provider, &ea_image_facts_provider);
+    case 0x22fb2cd6:
+        return (opcode == ID_PROCESS_START || opcode == ID_PROCESS_RUNDOWN) && ea_guid_equal(provider, &KERNEL_PROCESS);
+    case 0x54849625:
+        return opcode == ID_PROCESS_CREATED && ea_guid_equal(provider, &SECURITY);
     case 0x68fdd900:
         return opcode == OP_RUNDOWN_COMPLETE && ea_guid_equal(provider, &EVENT_TRACE);
     case 0x6a399ae0:
@@ -77,7 +86,11 @@ static enum verb verb_of(uint16_t opcode) {
 }
 
 static enum subject subject_of(const ea_class *c) {
-    if (!c->classic || !ea_machine_concerns(&c->provider, c->code))
+    if (!ea_machine_concerns(&c->provider, c->code))
+        return SUBJECT_NONE;
+    if (ea_guid_equal(&c->provider, &KERNEL_PROCESS) || ea_guid_equal(&c->provider, &SECURITY))
+        return c->classic ? SUBJECT_NONE : SUBJECT_PROCESS_FACTS;
+    if (!c->classic)
         return SUBJECT_NONE;
     if (ea_guid_equal(&c->provider, &PROCESS))
         return SUBJECT_PROCESS;
@@ -120,6 +133,19 @@ static const struct {
     {"CommandLine", ROLE_COMMAND_LINE},
     {"PackageFullName", ROLE_PACKAGE},
     {"ApplicationId", ROLE_APPLICATION},
+    {"MandatoryLabel", ROLE_MANDATORY_LABEL}, /* Kernel-Process, Security-Auditing, and keyframes */
+    {"ProcessTokenElevationType", ROLE_ELEVATION_TYPE},
+    {"TokenElevationType", ROLE_ELEVATION_TYPE}, /* Security-Auditing, as a text */
+    {"ElevationType", ROLE_ELEVATION_TYPE},
+    {"ProcessTokenIsElevated", ROLE_ELEVATED},
+    {"Elevated", ROLE_ELEVATED},
+    {"TargetLogonId", ROLE_LOGON_ID},
+    {"LogonId", ROLE_LOGON_ID},
+    {"SubjectLogonId", ROLE_CREATOR_LOGON_ID},
+    {"CreateTime", ROLE_CREATE_TIME},
+    {"ProcessID", ROLE_PID},              /* Kernel-Process */
+    {"ParentProcessID", ROLE_PARENT_PID}, /* Kernel-Process */
+    {"NewProcessId", ROLE_PID},           /* Security-Auditing, whose ProcessId is the creator's */
     {"TThreadId", ROLE_TID},
     {"ThreadId", ROLE_TID}, /* SetName */
     {"StackBase", ROLE_STACK_BASE},
@@ -171,6 +197,8 @@ static void make_plan(class_plan *p, const ea_class *c) {
         for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++) {
             if (strcmp(f->name, NAMES[i].field) != 0)
                 continue;
+            if (ea_guid_equal(&c->provider, &SECURITY) && strcmp(f->name, "ProcessId") == 0)
+                break;
             /* Image v0 calls its path ImageFileName. */
             int role = p->subject == SUBJECT_MODULE && NAMES[i].role == ROLE_IMAGE_NAME ? ROLE_PATH : NAMES[i].role;
             p->slice[role] = (int16_t)top;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* A payload has at most 65,535 bytes: the longest text of a record comes last and gets what the others leave. */
-enum { TEXT_MAX = 8000, FILE_TEXT_MAX = 1000, LONG_TEXT_MAX = 30000, MODULE_VERSION = 1 };
+enum { TEXT_MAX = 8000, FILE_TEXT_MAX = 1000, LONG_TEXT_MAX = 30000, MODULE_VERSION = 1, PROCESS_VERSION = 1 };
 
 typedef struct writer {
     ea_record record;
@@ -52,8 +52,14 @@ static void keyframe_put_process(void *arg, const ea_process *p) {
     ea_text_str_nul(&w->payload, p->image_name, TEXT_MAX);
     ea_text_str_nul(&w->payload, p->package, TEXT_MAX);
     ea_text_str_nul(&w->payload, p->application, TEXT_MAX);
+    ea_text_str_nul(&w->payload, p->mandatory_label, FILE_TEXT_MAX);
+    ea_text_le32(&w->payload, p->elevation_type);
+    ea_text_le32(&w->payload, p->elevated);
+    ea_text_le64(&w->payload, p->logon_id);
     ea_text_str_nul(&w->payload, p->command_line, LONG_TEXT_MAX);
+    w->record.version = PROCESS_VERSION;
     keyframe_finish(w, EA_KEYFRAME_PROCESS);
+    w->record.version = 0;
 }
 
 static void put_thread(void *arg, const ea_thread_row *t) {

@@ -432,6 +432,11 @@ int ea_machine_apply(ea_machine *m, const ea_record *record, const ea_class *c, 
     switch (m->now.plan->subject) {
     case SUBJECT_PROCESS:
         rc = apply_process(m, record, utc_ns);
+        if (!rc && m->facts_count)
+            rc = ea_machine_use_facts(m, (uint32_t)ea_fields_u64_or_0(&m->now, ROLE_PID), utc_ns);
+        break;
+    case SUBJECT_PROCESS_FACTS:
+        rc = ea_machine_apply_process_facts(m, utc_ns);
         break;
     case SUBJECT_THREAD:
         rc = apply_thread(m, record, utc_ns);

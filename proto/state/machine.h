@@ -42,6 +42,13 @@
  *   completes the fields that are missing.
  * - An ImageFile/Facts record (image_facts.h) describes the module (pid, base, path of its payload) that is open, or
  *   else the last one of that key, and completes the fields that are missing.
+ * - A Kernel-Process ProcessStart (id 1) or ProcessRundown (15), and event 4688 of Security-Auditing describe a
+ * process: mandatory label, elevation, logon session. It is the open or else the last one of the pid that was there
+ * when the described one was made (CreateTime; the record's time for 4688), has the same parent (Kernel-Process), and
+ * began within a second of that, or was seen first no more than a second before it. The record completes the fields
+ * that are missing. Without such a process it waits for records of that pid up to a minute; at most 64 wait, then the
+ *   oldest is dropped. The logon session of 4688 is that of the target, without one that of the subject; versions of
+ *   4688 without a target do not have it.
  * - A keyframe (keyframe.h) names all open instances of the other side. An instance that it names and that is open here
  *   is completed, its beginning too. Another open instance of the same key (another instance as above, or another
  *   beginning) is closed when the named one began (missed end). An instance that is not open here is opened with the
@@ -84,7 +91,20 @@ typedef struct ea_process {
     int32_t exit_status; /* valid when life.end_cause is EA_FINISH_EVENT */
     uint32_t flags;
     const char *image_name, *command_line, *sid, *package, *application; /* "" when absent */
+    const char *mandatory_label;                                         /* "S-1-16-8192"; "" when absent */
+    uint32_t elevation_type; /* of the token: 1 default, 2 full, 3 limited; 0 unknown */
+    uint32_t elevated;       /* 1 no, 2 yes; 0 unknown */
+    uint64_t logon_id;       /* of the logon session; 0 unknown */
 } ea_process;
+
+/* Facts of a process that wait for its record. */
+typedef struct ea_process_facts {
+    int64_t utc_ns, created_utc_ns; /* of the record, and when the process was made */
+    uint32_t pid, parent_pid;       /* 0: not known */
+    const char *mandatory_label;
+    uint32_t elevation_type, elevated;
+    uint64_t logon_id;
+} ea_process_facts;
 
 typedef struct ea_thread_row {
     ea_interval life;
@@ -202,6 +222,12 @@ void ea_machine_each_module(const ea_machine *m, void (*fn)(void *arg, const ea_
  * classes above does this with its time; who makes a keyframe does it with that of the last record of any class.
  * Errors: the observer's. */
 EA_MUST_CHECK int ea_machine_settle_ids(ea_machine *m, int64_t utc_ns);
+/* Puts back facts that wait, in the order of ea_machine_each_pending_facts. EA_ELIMIT: more than the 64 that may wait.
+ */
+EA_MUST_CHECK int ea_machine_restore_pending_facts(ea_machine *m, const ea_process_facts *facts);
+/* Visits the facts that wait (at most 64), the oldest first. */
+void ea_machine_each_pending_facts(const ea_machine *m, void (*fn)(void *arg, const ea_process_facts *facts),
+                                   void *arg);
 /* Visits the ids that wait (at most 64). */
 void ea_machine_each_pending_id(const ea_machine *m, void (*fn)(void *arg, const ea_module *id, int64_t utc_ns),
                                 void *arg);

@@ -21,7 +21,11 @@
     X(TEXT, command_line, COMMAND_LINE)                                                                                \
     X(TEXT, sid, SID)                                                                                                  \
     X(TEXT, package, PACKAGE)                                                                                          \
-    X(TEXT, application, APPLICATION)
+    X(TEXT, application, APPLICATION)                                                                                  \
+    X(TEXT, mandatory_label, MANDATORY_LABEL)                                                                          \
+    X(U32, elevation_type, ELEVATION_TYPE)                                                                             \
+    X(U32, elevated, ELEVATED)                                                                                         \
+    X(ADDRESS, logon_id, LOGON_ID)
 
 #define EA_THREAD_COLUMNS(X) /* of ea_thread_row */                                                                    \
     X(U32, tid, NONE)                                                                                                  \

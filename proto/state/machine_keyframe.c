@@ -136,7 +136,7 @@ static int apply_stated(ea_machine *m, enum which w, const ea_record *record, in
         return rc;
     row_at(m, w, row)->head.keyframe = m->keyframe;
     m->compared.named++;
-    return 0;
+    return w == PROCESSES && m->facts_count ? ea_machine_use_facts(m, pid, utc_ns) : 0;
 }
 
 static int close_unnamed(ea_machine *m, int64_t utc_ns) {

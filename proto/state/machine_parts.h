@@ -51,7 +51,7 @@ typedef struct module_id {
     const char *pdb_path, *original_name;
 } module_id;
 
-enum { MODULE_IDS_MAX = 64 };
+enum { MODULE_IDS_MAX = 64, PROCESS_FACTS_MAX = 64 };
 
 enum { LISTED_MAX = 16 };
 
@@ -81,6 +81,8 @@ struct ea_machine {
     module_id ids[MODULE_IDS_MAX];
     size_t id_count;
     int64_t ids_utc_ns;
+    ea_process_facts facts[PROCESS_FACTS_MAX]; /* that wait, the oldest first */
+    size_t facts_count;
     uint64_t last_instance, evicted;
     uint32_t keyframe; /* number of the one at hand or the last one, for row_head.keyframe */
     int in_keyframe;
@@ -158,6 +160,13 @@ int ea_machine_complete_module_by_id(ea_machine *m, uint32_t row, const module_i
 
 /* All that the record at hand says of a row of that table, a module's PDB included. */
 int ea_machine_complete(ea_machine *m, enum which w, uint32_t row);
+
+/* ---- machine_facts.c ---- */
+
+/* The record at hand, which has facts of a process. */
+EA_MUST_CHECK int ea_machine_apply_process_facts(ea_machine *m, int64_t utc_ns);
+/* Facts that waited, if there are any for the process that is open, or was last, under the pid. */
+EA_MUST_CHECK int ea_machine_use_facts(ea_machine *m, uint32_t pid, int64_t utc_ns);
 
 /* ---- machine_keyframe.c ---- */
 

@@ -483,6 +483,15 @@ int ea_machine_restore_pending_id(ea_machine *m, const ea_module *id, int64_t ut
     return 0;
 }
 
+int ea_machine_restore_pending_facts(ea_machine *m, const ea_process_facts *facts) {
+    if (m->facts_count == PROCESS_FACTS_MAX)
+        return EA_ELIMIT;
+    ea_process_facts *to = &m->facts[m->facts_count++];
+    *to = *facts;
+    to->mandatory_label = restore_text(m, facts->mandatory_label);
+    return 0;
+}
+
 void ea_machine_restore_position(ea_machine *m, uint64_t last_instance, int64_t begin_utc_ns) {
     m->last_instance = last_instance;
     m->begin_utc_ns = begin_utc_ns;
@@ -577,6 +586,12 @@ void ea_machine_each_thread(const ea_machine *m, void (*fn)(void *arg, const ea_
 void ea_machine_each_module(const ea_machine *m, void (*fn)(void *arg, const ea_module *mod), void *arg) {
     for (uint32_t i = m->tables[MODULES].lists[LIST_OPEN].oldest; i != ROW_NONE; i = module_at(m, i)->head.newer)
         fn(arg, &module_at(m, i)->m);
+}
+
+void ea_machine_each_pending_facts(const ea_machine *m, void (*fn)(void *arg, const ea_process_facts *facts),
+                                   void *arg) {
+    for (size_t i = 0; i < m->facts_count; i++)
+        fn(arg, &m->facts[i]);
 }
 
 void ea_machine_each_pending_id(const ea_machine *m, void (*fn)(void *arg, const ea_module *id, int64_t utc_ns),

@@ -123,6 +123,7 @@ static void describe_filters(const char *what, const char *name, const ea_tables
         ea_text_char(t, ';');
         put_part(t, "where", one->where);
         put_part(t, "drop", one->drop);
+        put_part(t, "repeat", one->repeat);
         put_part(t, "sample", one->sample);
         put_part(t, "limit", one->limit);
         for (size_t k = 0; k < one->redact.count; k++)
@@ -165,12 +166,20 @@ static void check_describe(const ea_agent_config *c, ea_text *t) {
     describe_labels(&c->labels, t);
     for (size_t i = 0; i < c->sources.count; i++) {
         const ea_file_source_config *f = (const ea_file_source_config *)c->sources.items + i;
-        ea_text_printf(t, "reads source %s:", f->name);
-        for (size_t k = 0; k < f->files.count; k++) {
-            ea_text_char(t, ' ');
-            ea_text_safe(t, f->files.items[k], strlen(f->files.items[k]));
+        const ea_strings *all = f->channels.count ? &f->channels : &f->files;
+        ea_text_printf(t, "reads source %s:%s", f->name, f->channels.count ? " event log" : "");
+        for (size_t k = 0; k < all->count; k++) {
+            ea_text_str(t, f->channels.count && k ? ", " : " ");
+            ea_text_safe(t, all->items[k], strlen(all->items[k]));
         }
-        if (f->speed)
+        if (f->channels.count) {
+            if (f->query) {
+                ea_text_str(t, "; query ");
+                ea_text_safe(t, f->query, strlen(f->query));
+            }
+            ea_text_printf(t, "; after the last record that was read before, at first from the %s on\n",
+                           f->begin ? "oldest one" : "next one");
+        } else if (f->speed)
             ea_text_printf(t, " at %" PRIu64 " times real time\n", f->speed);
         else
             ea_text_str(t, " as fast as it goes\n");

@@ -46,7 +46,9 @@ typedef struct source {
     uint64_t progress_permille, batches;
     uint64_t delivered, synthesised, acknowledged, pending, compressing, spooled, unanswered;
     uint64_t evicted_size, evicted_age, evicted_damage, evicted_refused, dropped_oversize, filtered, sampled_out,
-        limited, aggregated, redacted, watch_skipped, watch_others, watch_dropped, held_seconds, paced_seconds;
+        limited, repeated, aggregated, redacted, watch_skipped, watch_others, watch_dropped, held_seconds,
+        paced_seconds;
+    uint64_t channels, records_missing; /* of the event log; channels 0: it is of files */
     int balanced;
     session session;
 } source;
@@ -140,6 +142,7 @@ static const ea_option SOURCE_ROWS[] = {
     NUMBER(source, "events_filtered", filtered),
     NUMBER(source, "events_sampled_out", sampled_out),
     NUMBER(source, "events_limited", limited),
+    NUMBER(source, "events_repeated", repeated),
     NUMBER(source, "events_aggregated", aggregated),
     NUMBER(source, "events_redacted", redacted),
     NUMBER(source, "watch_skipped", watch_skipped),
@@ -147,6 +150,8 @@ static const ea_option SOURCE_ROWS[] = {
     NUMBER(source, "watch_dropped", watch_dropped),
     NUMBER(source, "source_held_seconds", held_seconds),
     NUMBER(source, "source_paced_seconds", paced_seconds),
+    NUMBER(source, "channels", channels),
+    NUMBER(source, "source_records_missing", records_missing),
     NUMBER(source, "batches", batches),
     SWITCH(source, "ledger_balanced", balanced),
     TEXT(source, "error", error),
@@ -239,12 +244,13 @@ static void describe_source(const source *s, ea_text *t) {
     put_text(t, s->name);
     ea_text_str(t, ": ");
     put_text(t, s->state);
-    if (!is_session)
+    if (!is_session && !s->channels)
         ea_text_printf(t, " (%.1f %%)", (double)s->progress_permille / 10);
     ea_text_printf(t, ", %" PRIu64 " events, %" PRIu64 " acknowledged\n", s->delivered, s->acknowledged);
     if (is_session)
         status_describe_session(&s->session, t);
-    uint64_t lost = s->evicted_size + s->evicted_age + s->evicted_damage + s->evicted_refused + s->dropped_oversize;
+    uint64_t lost = s->evicted_size + s->evicted_age + s->evicted_damage + s->evicted_refused + s->dropped_oversize +
+                    s->records_missing;
     if (lost)
         ea_text_printf(t, "  lost: %" PRIu64 " events\n", lost);
     if (s->error && *s->error) {
@@ -364,6 +370,8 @@ static void put_sources(const status *s, int open_metrics, ea_text *t) {
          offsetof(source, sampled_out)},
         {"etwagent_events_limited_total", "events dropped because a filter's limit of a second was reached", EA_COUNTER,
          offsetof(source, limited)},
+        {"etwagent_events_repeated_total", "events dropped because a filter's repeat had kept an equal one", EA_COUNTER,
+         offsetof(source, repeated)},
         {"etwagent_events_aggregated_total",
          "events that do not travel because a program in the configuration aggregated them", EA_COUNTER,
          offsetof(source, aggregated)},
@@ -387,6 +395,9 @@ static void put_sources(const status *s, int open_metrics, ea_text *t) {
          offsetof(source, held_seconds)},
         {"etwagent_source_paced_seconds_total", "seconds that a file was left alone to keep to cpu-percent", EA_COUNTER,
          offsetof(source, paced_seconds)},
+        {"etwagent_source_records_missing_total",
+         "records that a channel of the event log no longer had when it was read, by their numbers", EA_COUNTER,
+         offsetof(source, records_missing)},
         {"etwagent_source_batches_total", "batches of the source", EA_COUNTER, offsetof(source, batches)},
     };
 

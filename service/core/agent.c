@@ -119,8 +119,9 @@ static void start_missing(ea_agent *a) {
         return;
     if (may_send)
         start_sender(a);
-    for (size_t i = 0; may_send && i < c->sources.count; i++)
-        start_source(a, &sources[i], NULL);
+    for (size_t i = 0; i < c->sources.count; i++) /* an event log is read at once, as sessions are */
+        if (ea_config_can_run(&sources[i]) && (may_send || sources[i].channels.count))
+            start_source(a, &sources[i], NULL);
     for (size_t i = 0; ea_live_is_possible() && i < c->sessions.count; i++)
         start_source(a, NULL, &sessions[i]);
 }
@@ -338,7 +339,8 @@ static void run_until_stopped(ea_agent *a) {
     ea_sticky_error_set(&a->config_error, "configuration", 0, NULL);
     apply_service(a);
     ea_boot_sources_add(a->snapshot); /* their messages are logged */
-    size_t sources = a->snapshot->c.sources.count, sessions = ea_config_runnable(&a->snapshot->c) - sources;
+    size_t sources = ea_config_runnable_sources(&a->snapshot->c);
+    size_t sessions = ea_config_runnable(&a->snapshot->c) - sources;
     ea_log_line(EA_LOG_STARTED, "started with %s, %zu source%s, %zu session%s", a->path, sources,
                 sources == 1 ? "" : "s", sessions, sessions == 1 ? "" : "s");
     while (!atomic_load(&a->control->stop))

@@ -4,6 +4,7 @@
 #include "service/core/filter.h"
 #include "service/core/labels.h"
 #include "service/core/watch_results.h"
+#include "service/eventlog/positions.h"
 #include "service/ship/enroll_client.h"
 #include "service/ship/tls_store.h"
 
@@ -182,6 +183,8 @@ uint32_t ea_priority_of(int choice) {
     return choice == 0 ? 1 : 0;
 }
 
+static const char *const BEGINS[] = {"new", "oldest", NULL};
+
 static const ea_option SOURCE_ROWS[] = {
     {.name = "name",
      .type = EA_OPT_STRING,
@@ -192,15 +195,32 @@ static const ea_option SOURCE_ROWS[] = {
     {.name = "files",
      .type = EA_OPT_STRINGS,
      .offset = offsetof(ea_file_source_config, files),
-     .required = 1,
      .example = "boot.etl",
-     .help = ".etl files of one machine; several are merged by time"},
+     .help = ".etl and .evtx files of one machine; several are merged by time"},
+    {.name = "eventlog",
+     .type = EA_OPT_STRINGS,
+     .offset = offsetof(ea_file_source_config, channels),
+     .help =
+         "in place of files: channels of Windows' event log, such as Security, which are read while the agent runs; "
+         "at most 32; a channel goes on after the last record that an earlier run had put into the spool"},
+    {.name = "query",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(ea_file_source_config, query),
+     .help =
+         "of eventlog: which records, as an XPath of the event log, such as *[System[(EventID=4688)]]; default: all; "
+         "with a query, missing records are not counted"},
+    {.name = "begin",
+     .type = EA_OPT_CHOICE,
+     .offset = offsetof(ea_file_source_config, begin),
+     .fallback = "new",
+     .choices = BEGINS,
+     .help = "of eventlog: a channel that was not read before begins with new records, or with its oldest one"},
     {.name = "speed",
      .type = EA_OPT_U64,
      .offset = offsetof(ea_file_source_config, speed),
      .fallback = "0",
      .max = 1000000,
-     .help = "times real time; 0: as fast as it goes"},
+     .help = "of files: times real time; 0: as fast as it goes"},
     {.name = "priority",
      .type = EA_OPT_CHOICE,
      .offset = offsetof(ea_file_source_config, priority),
@@ -212,10 +232,40 @@ static const ea_option SOURCE_ROWS[] = {
     {.name = NULL},
 };
 
+static int check_source(const void *table, const char **ret_key, ea_err *err) {
+    const ea_file_source_config *c = table;
+    *ret_key = "eventlog";
+    if (c->files.count && c->channels.count)
+        return ea_fail(err, EA_EINVAL, "a source has files or eventlog, not both");
+    if (c->channels.count > EA_CHANNELS_MAX)
+        return ea_fail(err, EA_EINVAL, "%zu channels; a source has at most %d", c->channels.count, EA_CHANNELS_MAX);
+    for (size_t i = 0; i < c->channels.count; i++) {
+        if (!ea_channel_name_is_good(c->channels.items[i]))
+            return ea_fail(err, EA_EINVAL, "'%.128s' is no name of a channel", c->channels.items[i]);
+        if (strcmp(c->channels.items[i], "ForwardedEvents") == 0)
+            return ea_fail(err, EA_EINVAL, "ForwardedEvents: its records have the numbers of other machines' channels");
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(c->channels.items[i], c->channels.items[k]) == 0)
+                return ea_fail(err, EA_EINVAL, "channel %s is named twice", c->channels.items[i]);
+    }
+    *ret_key = "files";
+    if (!c->files.count && !c->channels.count)
+        return ea_fail(err, EA_EINVAL, "a source needs files or eventlog");
+    *ret_key = "speed";
+    if (c->speed && c->channels.count)
+        return ea_fail(err, EA_EINVAL, "it is of files");
+    *ret_key = c->query ? "query" : "begin";
+    if ((c->query || c->begin) && !c->channels.count)
+        return ea_fail(err, EA_EINVAL, "it needs eventlog");
+    return 0;
+}
+
 const ea_table ea_file_source_table = {
-    .summary = "Trace files that are shipped, each event once, however often the agent is started.",
+    .summary = "Trace files that are shipped, each event once, however often the agent is started; or channels of the "
+               "event log.",
     .rows = SOURCE_ROWS,
-    .size = sizeof(ea_file_source_config)};
+    .size = sizeof(ea_file_source_config),
+    .check = check_source};
 
 /* A boot session's file is a source NAME-boot, those of earlier boots NAME-boot.1 and so on. */
 static int is_name_of_boot(const char *source, const ea_session_config *session) {
@@ -386,7 +436,7 @@ static const ea_option ROWS[] = {
      .min = 1,
      .max = SOURCES_MAX,
      .example = "",
-     .help = "trace files that are shipped"},
+     .help = "trace files, and channels of the event log, that are shipped"},
     {.name = "sessions",
      .type = EA_OPT_TABLES,
      .offset = offsetof(ea_agent_config, sessions),

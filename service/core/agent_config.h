@@ -9,14 +9,16 @@
 #include "service/core/schema_options.h"
 #include "service/core/shipping.h"
 
-/* .etl files that are shipped as one stream. */
+/* Files, or channels of the event log, that are shipped as one stream. */
 typedef struct ea_file_source_config {
     const char *name;
-    ea_strings files;
-    uint64_t speed;    /* times real time; 0: as fast as it goes */
-    int priority;      /* index into security, bulk */
-    ea_tables filters; /* ea_filter_config */
-    ea_tables watches; /* ea_watch_config */
+    ea_strings files, channels; /* one of them is empty */
+    const char *query;          /* of channels: XPath; NULL: all records */
+    int begin;                  /* of channels: index into new, oldest */
+    uint64_t speed;             /* times real time; 0: as fast as it goes */
+    int priority;               /* index into security, bulk */
+    ea_tables filters;          /* ea_filter_config */
+    ea_tables watches;          /* ea_watch_config */
     /* what its file is called once the spool has its events; "": it is removed; NULL, as for all that users write: it
      * stays */
     const char *taken;

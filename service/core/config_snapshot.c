@@ -4,6 +4,7 @@
 #include "service/core/agent_log.h"
 #include "service/core/labels.h"
 #include "service/etw/live.h"
+#include "service/eventlog/channel_api.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +17,20 @@ void ea_config_snapshot_release(ea_config_snapshot *s) {
     free(s);
 }
 
+int ea_config_can_run(const ea_file_source_config *source) {
+    return !source->channels.count || ea_channel_api_of_machine();
+}
+
+size_t ea_config_runnable_sources(const ea_agent_config *c) {
+    const ea_file_source_config *sources = c->sources.items;
+    size_t n = 0;
+    for (size_t i = 0; i < c->sources.count; i++)
+        n += (size_t)ea_config_can_run(&sources[i]);
+    return n;
+}
+
 size_t ea_config_runnable(const ea_agent_config *c) {
-    return c->sources.count + (ea_live_is_possible() ? c->sessions.count : 0);
+    return ea_config_runnable_sources(c) + (ea_live_is_possible() ? c->sessions.count : 0);
 }
 
 static void log_left_out(const char *label, const char *variable) {
@@ -52,6 +65,10 @@ int ea_config_snapshot_read(ea_config_snapshot **ret, const char *path, ea_err *
     for (size_t i = 0; !ea_live_is_possible() && i < s->c.sessions.count; i++)
         ea_log_info("session %s is left out: only Windows has ETW sessions",
                     ((const ea_session_config *)s->c.sessions.items)[i].name);
+    const ea_file_source_config *sources = s->c.sources.items;
+    for (size_t i = 0; i < s->c.sources.count; i++)
+        if (!ea_config_can_run(&sources[i]))
+            ea_log_info("source %s is left out: only Windows has an event log", sources[i].name);
     *ret = s;
     return 0;
 }

@@ -21,7 +21,10 @@ EA_MUST_CHECK int ea_config_snapshot_read(ea_config_snapshot **ret, const char *
 /* Takes away one user; the last one frees it. NULL is allowed. */
 void ea_config_snapshot_release(ea_config_snapshot *s);
 
-/* How many sources and sessions this program can run. */
+/* 0: it is of an event log, which this system does not have. */
+int ea_config_can_run(const ea_file_source_config *source);
+/* How many sources this program can run, and how many sources and sessions. */
+size_t ea_config_runnable_sources(const ea_agent_config *c);
 size_t ea_config_runnable(const ea_agent_config *c);
 
 /* Which parts differ, with what depends on them. */

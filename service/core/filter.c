@@ -34,7 +34,7 @@ int ea_filter_is_state(const ea_class *c) {
 }
 
 static int has_condition(const filter *r) {
-    return r->where.program || r->drop.program || r->sample_n || r->limit_n;
+    return r->where.program || r->drop.program || r->repeat_ns || r->sample_n || r->limit_n;
 }
 
 /* The one class of events beyond the registry's limit: it has lost which provider they are of. */
@@ -135,10 +135,41 @@ static int is_within_limit(filter *r, uint64_t value, int64_t utc_ns) {
     return ea_u64_map_put(&r->counts, value, 1) == 0;
 }
 
+/* A process and a class, mixed into the hash of a value. */
+static uint64_t repeat_key(const filter *r, uint64_t value, const ea_lang_event *event) {
+    uint64_t of;
+    memcpy(&of, event->c->hash, sizeof of);
+    of = (of ^ event->record->pid) * UINT64_C(0xff51afd7ed558ccd);
+    return value ^ of ^ of >> 33 ^ r->seed;
+}
+
+/* 1 when an event of this key was kept less than the duration before. Two maps, of the period at hand and of the one
+ * before, so that what is over is forgotten in whole maps. */
+static int is_repeated(filter *r, uint64_t key, int64_t utc_ns) {
+    int64_t period = utc_ns / r->repeat_ns;
+    if (period == r->period + 1) {
+        ea_u64_map before = r->kept[1];
+        r->kept[1] = r->kept[0];
+        r->kept[0] = before;
+        ea_u64_map_clear(&r->kept[0]);
+        r->period = period;
+    } else if (period != r->period && period != r->period - 1) { /* a gap, or the clock was set back */
+        for (size_t i = 0; i < 2; i++)
+            ea_u64_map_clear(&r->kept[i]);
+        r->period = period;
+    }
+    for (size_t i = 0; i < 2; i++) {
+        const uint64_t *kept = ea_u64_map_get(&r->kept[i], key);
+        if (kept && utc_ns - (int64_t)*kept < r->repeat_ns)
+            return 1;
+    }
+    return 0;
+}
+
 /* One filter's answer: EA_COUNT_events_batched, or where the event ends. */
 static int judge_by(filter *r, const ea_lang_event *event, enum ea_counter *ret_place) {
-    uint64_t value = 0;
-    int rc;
+    uint64_t value = 0, key = 0;
+    int rc, has_key = 0;
     if (r->where.run && (rc = holds(&r->where, event)) != 1) {
         *ret_place = EA_COUNT_events_filtered;
         return rc;
@@ -146,6 +177,16 @@ static int judge_by(filter *r, const ea_lang_event *event, enum ea_counter *ret_
     if (r->drop.run && (rc = holds(&r->drop, event)) != 0) {
         *ret_place = EA_COUNT_events_filtered;
         return rc < 0 ? rc : 0;
+    }
+    if (r->repeat.run) {
+        has_key = value_of(&r->repeat, event, &value);
+        if (has_key < 0)
+            return has_key;
+        key = repeat_key(r, value, event);
+        if (has_key && is_repeated(r, key, event->utc_ns)) {
+            *ret_place = EA_COUNT_events_repeated;
+            return 0;
+        }
     }
     if (r->sample.run) {
         rc = value_of(&r->sample, event, &value);
@@ -161,10 +202,12 @@ static int judge_by(filter *r, const ea_lang_event *event, enum ea_counter *ret_
         rc = r->limit.run ? value_of(&r->limit, event, &value) : 0;
         if (rc < 0)
             return rc;
-        if (!is_within_limit(r, value, event->utc_ns))
+        if (!is_within_limit(r, value, event->utc_ns)) {
             *ret_place = EA_COUNT_events_limited;
+            return 0;
+        }
     }
-    return 0;
+    return has_key && r->kept[0].count < REPEAT_KEYS ? ea_u64_map_put(&r->kept[0], key, (uint64_t)event->utc_ns) : 0;
 }
 
 /* What later events need of this one: which thread runs, which counters there are. */
@@ -179,7 +222,7 @@ static EA_RARE int inform_others(ea_event_filters *f, uint32_t but, const ea_lan
         filter *r = &f->items[i];
         if (but >> i & 1)
             continue;
-        filter_program *const ALL[] = {&r->where, &r->drop, &r->sample, &r->limit};
+        filter_program *const ALL[] = {&r->where, &r->drop, &r->repeat, &r->sample, &r->limit};
         for (size_t k = 0; k < sizeof ALL / sizeof *ALL && !rc; k++)
             rc = inform(ALL[k], event);
     }

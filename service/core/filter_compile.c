@@ -159,6 +159,9 @@ static int take_patterns(compiling *k, filter *r, const ea_strings *classes) {
 static int take_filter(compiling *k, filter *r, const ea_filter_config *c, int with_keys) {
     const char *expression = NULL;
     ea_u64_map_init(&r->counts, 0);
+    for (size_t i = 0; i < 2; i++)
+        ea_u64_map_init(&r->kept[i], 0);
+    r->period = INT64_MIN / 2;
     r->second = INT64_MIN / 2;
     k->problem->key = "classes";
     int rc = take_patterns(k, r, &c->classes);
@@ -171,6 +174,14 @@ static int take_filter(compiling *k, filter *r, const ea_filter_config *c, int w
     if (!rc) {
         k->problem->key = "drop";
         rc = compile_condition(k, &r->drop, &c->classes, c->drop);
+    }
+    if (!rc && c->repeat) {
+        k->problem->key = "repeat";
+        rc = ea_filter_repeat_parse(c->repeat, &r->repeat_ns, &expression, k->err);
+        if (!rc)
+            rc = ea_random_bytes(&r->seed, sizeof r->seed, k->err);
+        if (!rc && (rc = compile_value(k, &r->repeat, &c->classes, expression)) && k->problem->line == 1)
+            k->problem->at += (uint32_t)(expression - c->repeat);
     }
     if (!rc && c->sample) {
         k->problem->key = "sample";
@@ -216,6 +227,7 @@ static uint64_t hash_of(const ea_event_filters *f, const ea_filter_config *confi
         add_texts(&hash, &c->classes);
         add_text(&hash, c->where);
         add_text(&hash, c->drop);
+        add_text(&hash, c->repeat);
         add_text(&hash, c->sample);
         add_text(&hash, c->limit);
         add_texts(&hash, &c->redact);
@@ -259,7 +271,8 @@ int ea_event_filters_use_machine(ea_event_filters *f, const ea_machine *machine,
     int rc = machine ? 0 : ea_machine_create(&f->own, &(ea_machine_options){0}, err);
     f->machine = machine ? machine : f->own;
     for (size_t i = 0; i < f->count && !rc; i++) {
-        filter_program *const ALL[] = {&f->items[i].where, &f->items[i].drop, &f->items[i].sample, &f->items[i].limit};
+        filter_program *const ALL[] = {&f->items[i].where, &f->items[i].drop, &f->items[i].repeat, &f->items[i].sample,
+                                       &f->items[i].limit};
         for (size_t n = 0; n < sizeof ALL / sizeof *ALL && !rc; n++) {
             stop(ALL[n]);
             rc = start(&k, ALL[n]);
@@ -273,12 +286,15 @@ void ea_event_filters_destroy(ea_event_filters *f) {
         return;
     for (size_t i = 0; i < f->count; i++) {
         filter *r = &f->items[i];
-        filter_program *const ALL[] = {&r->classes, &r->explicit, &r->where, &r->drop, &r->sample, &r->limit};
+        filter_program *const ALL[] = {&r->classes, &r->explicit, &r->where, &r->drop,
+                                       &r->repeat,  &r->sample,   &r->limit};
         for (size_t n = 0; n < sizeof ALL / sizeof *ALL; n++) {
             stop(ALL[n]);
             ea_lang_program_destroy(ALL[n]->program);
         }
         ea_u64_map_deinit(&r->counts);
+        for (size_t n = 0; n < 2; n++)
+            ea_u64_map_deinit(&r->kept[n]);
         for (size_t n = 0; n < r->field_count; n++)
             free(r->fields[n]);
         free(r->fields);
@@ -327,7 +343,7 @@ void ea_event_filters_each_note(const ea_event_filters *f, void (*on_note)(void 
     char text[512];
     for (size_t i = 0; i < f->count; i++) {
         const filter *r = &f->items[i];
-        if (!r->where.program && !r->drop.program && !r->sample_n && !r->limit_n)
+        if (!r->where.program && !r->drop.program && !r->repeat_ns && !r->sample_n && !r->limit_n)
             continue;
         const char *named = state_of(&r->explicit), *fits = named ? NULL : state_of(&r->classes);
         if (named)

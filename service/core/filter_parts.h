@@ -7,7 +7,7 @@
 #include "proto/lang/lang.h"
 #include "service/core/filter.h"
 
-enum { FILTER_KEY_MIN_BYTES = 16, FILTER_KEY_MAX_BYTES = 4096, LIMIT_KEYS = 65536 };
+enum { FILTER_KEY_MIN_BYTES = 16, FILTER_KEY_MAX_BYTES = 4096, LIMIT_KEYS = 65536, REPEAT_KEYS = 65536 };
 
 /* A program and its run. */
 typedef struct filter_program {
@@ -16,14 +16,17 @@ typedef struct filter_program {
 } filter_program;
 
 typedef struct filter {
-    filter_program classes;                    /* a program of its classes, for ea_lang_concerns alone */
-    filter_program explicit;                   /* the same of the classes that are no pattern */
-    filter_program where, drop, sample, limit; /* sample, limit: print their value */
-    uint64_t sample_n, limit_n;                /* 0: none */
-    ea_u64_map counts;                         /* limit: hash of a value, with the seed -> events of the second */
-    uint64_t seed;                             /* random */
-    int64_t second;                            /* whose counts these are */
-    char **fields;                             /* to be redacted */
+    filter_program classes;                            /* a program of its classes, for ea_lang_concerns alone */
+    filter_program explicit;                           /* the same of the classes that are no pattern */
+    filter_program where, drop, repeat, sample, limit; /* the last three print their value */
+    uint64_t sample_n, limit_n;                        /* 0: none */
+    ea_u64_map counts;  /* limit: hash of a value, with the seed -> events of the second */
+    uint64_t seed;      /* random */
+    int64_t second;     /* whose counts these are */
+    int64_t repeat_ns;  /* 0: none */
+    ea_u64_map kept[2]; /* repeat: hash of a value -> when it was kept; of the period at hand, and of the one before */
+    int64_t period;     /* whose first map is */
+    char **fields;      /* to be redacted */
     size_t field_count;
     uint8_t *key; /* NULL: fixed replacements */
     size_t key_bytes;

@@ -3,6 +3,7 @@
 
 #include "proto/base/cpu_throttle.h"
 #include "proto/base/platform.h"
+#include "service/core/agent_log.h"
 #include "service/core/replay_stream.h"
 #include "service/core/schema_options.h"
 
@@ -140,6 +141,25 @@ static int flush_if_due(ea_ingest_session *f, ea_err *err) {
     return rc ? rc : follow_clock(f, err);
 }
 
+/* Of a source that saves its position: makes all that it returned durable, and has it save that. When that fails, the
+ * session goes on, and the next save has the position: until then a restart reads the same events again. */
+static int store_if_ahead(ea_ingest_session *f, int at_end, ea_err *err) {
+    ea_err why = {0};
+    if (!ea_source_is_ahead(f->source, at_end))
+        return 0;
+    int rc = at_end ? 0 : ea_pipeline_store(f->pipeline, err); /* at the end all of it is in the spool */
+    if (rc)
+        return rc;
+    if (ea_spool_sync(f->spool, &why) || ea_source_stored(f->source, &why)) {
+        if (strcmp(f->unsaved, why.message) != 0)
+            ea_log_warning("the position of a source is not saved: %s", why.message);
+        memcpy(f->unsaved, why.message, sizeof f->unsaved);
+    } else {
+        f->unsaved[0] = 0;
+    }
+    return 0;
+}
+
 int ea_ingest_session_run(ea_ingest_session *f, ea_err *err) {
     const ea_record *record;
     unsigned n = 0;
@@ -155,7 +175,7 @@ int ea_ingest_session_run(ea_ingest_session *f, ea_err *err) {
         if (!is_record && (rc = ea_pipeline_idle(f->pipeline, err)))
             break;
         n += (unsigned)is_record;
-        if ((!is_record || n % FLUSH_EVENTS == 0) && (rc = flush_if_due(f, err)))
+        if ((!is_record || n % FLUSH_EVENTS == 0) && ((rc = flush_if_due(f, err)) || (rc = store_if_ahead(f, 0, err))))
             break;
         if (is_record && n % PROGRESS_EVENTS == 0)
             atomic_store(&f->progress_permille, (unsigned)(ea_source_progress(f->source) * 1000));
@@ -164,6 +184,8 @@ int ea_ingest_session_run(ea_ingest_session *f, ea_err *err) {
         take_dropped(f);
         rc = ea_pipeline_finish(f->pipeline, err);
     }
+    if (!rc)
+        rc = store_if_ahead(f, 1, err);
     if (!rc) {
         atomic_store(&f->progress_permille, 1000);
         f->is_over = 1;

@@ -46,9 +46,10 @@ typedef struct ea_ingest_session {
     ea_watches *watches;       /* NULL: none */
     uint8_t *dictionary;       /* NULL: none */
     size_t dictionary_bytes;
-    int64_t flushed_ns; /* monotonic; the source's thread */
-    int is_over;        /* the source came to its end; from then on of the thread that calls ea_ingest_session_end */
-    int is_ended;       /* the stream's closing batch is in the spool */
+    int64_t flushed_ns;                        /* monotonic; the source's thread */
+    char unsaved[sizeof((ea_err){0}).message]; /* why its position could not be saved last; the source's thread */
+    int is_over;  /* the source came to its end; from then on of the thread that calls ea_ingest_session_end */
+    int is_ended; /* the stream's closing batch is in the spool */
 } ea_ingest_session;
 
 /* Opens the files, or takes the source. On failure nothing is to be closed. */

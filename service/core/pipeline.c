@@ -90,7 +90,8 @@ int ea_pipeline_add(ea_pipeline *p, const ea_record *record, ea_err *err) {
 /* ---- filters ---- */
 
 static const enum ea_counter DROPS[EA_PIPELINE_DROPS] = {EA_COUNT_events_filtered, EA_COUNT_events_sampled_out,
-                                                         EA_COUNT_events_limited, EA_COUNT_events_aggregated};
+                                                         EA_COUNT_events_limited, EA_COUNT_events_repeated,
+                                                         EA_COUNT_events_aggregated};
 
 /* What filters dropped into the ledger, with its delivery. */
 static void pipeline_post_drops(ea_pipeline *p) {
@@ -588,6 +589,14 @@ int ea_pipeline_flush(ea_pipeline *p, ea_err *err) {
         return pipeline_failure(p, err);
     int rc = pipeline_close_batch(p, EA_BATCH_EVENTS, err);
     return rc ? rc : pipeline_ship_news(p, err);
+}
+
+int ea_pipeline_store(ea_pipeline *p, ea_err *err) {
+    int rc = ea_pipeline_flush(p, err);
+    if (rc)
+        return rc;
+    pipeline_wait_for_all(p);
+    return pipeline_failure(p, err);
 }
 
 /* Sends the counts since the last batch in a batch without events. */

@@ -62,6 +62,9 @@ EA_MUST_CHECK int ea_pipeline_idle(ea_pipeline *p, ea_err *err);
  * counted since the last one goes out in a batch that holds nothing else. Live only: a replay's
  * batches end where the events alone say. The source's thread. */
 EA_MUST_CHECK int ea_pipeline_flush(ea_pipeline *p, ea_err *err);
+/* Closes the open batch and waits until all batches are in the spool, or evicted there; events may be added after it.
+ * Live only. The source's thread. */
+EA_MUST_CHECK int ea_pipeline_store(ea_pipeline *p, ea_err *err);
 /* Notes events that the source dropped before they came here. The source's thread. */
 void ea_pipeline_note_dropped(ea_pipeline *p, const ea_record *kind, uint64_t count, enum ea_counter cause);
 /* Closes the open batch (live: and one with the ledger if there are new counts) and waits until all are in the spool.

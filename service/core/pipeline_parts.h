@@ -31,7 +31,7 @@ typedef struct ea_pipeline_job {
     size_t of_count;
 } ea_pipeline_job;
 
-enum { EA_PIPELINE_DROPS = 4 };
+enum { EA_PIPELINE_DROPS = 5 };
 
 typedef struct ea_pipeline_worker {
     ea_pipeline *pipeline;

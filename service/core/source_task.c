@@ -1,15 +1,18 @@
 /* Sources and sessions at work. See source_task.h. */
 #include "service/core/source_task.h"
 
+#include "proto/base/map.h"
 #include "proto/base/platform.h"
 #include "service/core/agent_log.h"
 #include "service/etw/live.h"
+#include "service/eventlog/channel_source.h"
 #include "service/image/image_source.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const int64_t STOP_POLL_NS = 5000000;
+static const int64_t STOP_POLL_NS = 5000000, LOG_DELAY_NS = 500000000;
 
 int ea_source_tasks_init(ea_source_tasks *tasks, int64_t retry_ns, ea_err *err) {
     *tasks = (ea_source_tasks){.retry_ns = retry_ns};
@@ -54,9 +57,15 @@ static int task_add_images(const ea_source_task *t, ea_source **source, ea_err *
                      : 0;
 }
 
+/* The next stream of this run. */
+static void task_name_stream(ea_source_task *t, uint8_t *ret) {
+    ea_source_tasks *tasks = t->tasks;
+    memcpy(ret, tasks->run, sizeof tasks->run);
+    ea_store32(ret + sizeof tasks->run, atomic_fetch_add(&tasks->streams, 1) + 1);
+}
+
 /* Starts the session and makes a feed of it, under a stream of this run. */
 static int task_open_session(ea_source_task *t, ea_ingest_session **ret, ea_err *err) {
-    ea_source_tasks *tasks = t->tasks;
     uint8_t stream[EA_STREAM_ID_BYTES];
     ea_source *source = NULL;
     ea_err no_tdh;
@@ -75,8 +84,7 @@ static int task_open_session(ea_source_task *t, ea_ingest_session **ret, ea_err 
     if (ea_tdh_open(&t->tdh, &no_tdh)) /* then events without another schema have no names */
         log_session(t, no_tdh.message);
     t->ask = (ea_schema_lookup){.answer = ea_tdh_describe, .arg = t->tdh, .counters = t->counters};
-    memcpy(stream, tasks->run, sizeof tasks->run);
-    ea_store32(stream + sizeof tasks->run, atomic_fetch_add(&tasks->streams, 1) + 1);
+    task_name_stream(t, stream);
     rc = ea_ingest_session_open(ret,
                                 &(ea_ingest_session_options){.source = source,
                                                              .stream = stream,
@@ -93,6 +101,53 @@ static int task_open_session(ea_source_task *t, ea_ingest_session **ret, ea_err 
                                 err);
     t->live = rc ? NULL : live;
     return rc;
+}
+
+static void log_source(void *arg, const char *text) {
+    const ea_source_task *t = arg;
+    ea_log_info("source %s: %s", t->name, text);
+}
+
+static int is_event_log(const ea_source_task *t) {
+    return t->c && t->c->channels.count;
+}
+
+/* Opens channels of the event log as a feed, under a stream of this run. Their positions are in the spool's folder. */
+static int task_open_log(ea_source_task *t, ea_ingest_session **ret, ea_err *err) {
+    uint8_t stream[EA_STREAM_ID_BYTES];
+    ea_source *source = NULL;
+    ea_text path;
+    ea_text_init(&path);
+    ea_text_printf(&path, "%s/eventlog-%016" PRIx64 ".txt", ea_spool_folder(t->tasks->spool),
+                   ea_hash64(t->name, strlen(t->name), 0));
+    int rc = path.failed ? ea_fail(err, EA_ENOMEM, "open source %s", t->name)
+                         : ea_channel_source_open(&source,
+                                                  &(ea_channel_options){.name = t->name,
+                                                                        .channels = t->c->channels.items,
+                                                                        .channel_count = t->c->channels.count,
+                                                                        .query = t->c->query,
+                                                                        .begins_with_oldest = t->c->begin,
+                                                                        .positions_path = path.data,
+                                                                        .counters = t->counters,
+                                                                        .on_note = log_source,
+                                                                        .on_note_arg = t},
+                                                  err);
+    ea_text_deinit(&path);
+    if (rc)
+        return rc;
+    task_name_stream(t, stream);
+    return ea_ingest_session_open(ret,
+                                  &(ea_ingest_session_options){.source = source,
+                                                               .stream = stream,
+                                                               .delay_ns = LOG_DELAY_NS,
+                                                               .live = 1,
+                                                               .priority = ea_priority_of(t->c->priority),
+                                                               .batching = &t->snapshot->c.batching,
+                                                               .filters = &t->c->filters,
+                                                               .watches = &t->c->watches,
+                                                               .schemas = t->schemas,
+                                                               .counters = t->counters},
+                                  err);
 }
 
 /* They were lost before there was a ledger. */
@@ -115,12 +170,14 @@ static int task_attempt(ea_source_task *t, ea_err *err) {
     ea_damage_log_deinit(&t->damage);
     ea_schemas_destroy(t->schemas);
     t->schemas = NULL;
-    /* a session records from the first moment on, whatever the machine's name will be */
-    int rc = t->session ? 0 : ea_shipping_target(&c->shipping, &target, err);
+    /* a session or an event log is recorded from the first moment on, whatever the machine's name will be */
+    int is_live = t->session || is_event_log(t), rc = is_live ? 0 : ea_shipping_target(&c->shipping, &target, err);
     if (!rc)
         rc = ea_schema_options_read(&t->schemas, &c->schemas, err);
     if (!rc && t->session)
         rc = task_open_session(t, &feed, err);
+    else if (!rc && is_live)
+        rc = task_open_log(t, &feed, err);
     else if (!rc)
         rc = ea_ingest_session_open(&feed,
                                     &(ea_ingest_session_options){.paths = t->c->files.items,
@@ -138,7 +195,7 @@ static int task_attempt(ea_source_task *t, ea_err *err) {
                                     err);
     if (rc)
         return rc;
-    rc = ea_ingest_session_attach(feed, tasks->spool, t->session ? 0 : target, err);
+    rc = ea_ingest_session_attach(feed, tasks->spool, target, err);
     if (!rc) {
         ea_mutex_lock(tasks->lock);
         rc = ea_pipeline_set_labels(feed->pipeline, &t->labelled->labels, err);
@@ -239,7 +296,7 @@ static int task_end_stream(ea_source_task *t, int at_once) {
     ea_mutex_lock(t->tasks->lock);
     ea_ingest_session *feed = t->state == EA_SOURCE_READ ? t->feed : NULL;
     ea_mutex_unlock(t->tasks->lock);
-    int rc = feed ? ea_ingest_session_end(feed, at_once && t->session, &err) : 1;
+    int rc = feed ? ea_ingest_session_end(feed, at_once && (t->session || is_event_log(t)), &err) : 1;
     if (rc < 0)
         ea_log_warning("the end of %.128s: %s", t->name, err.message);
     return rc == 0;

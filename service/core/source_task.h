@@ -1,5 +1,6 @@
-/* A source or a session that the configuration names, on a thread of its own. An attempt opens it and carries its
- * records into the spool; an attempt that fails is repeated after a pause, until the task is stopped.
+/* A source (files, or channels of the event log) or a session that the configuration names, on a thread of its own. An
+ * attempt opens it and carries its records into the spool; an attempt that fails is repeated after a pause, until the
+ * task is stopped.
  *
  *                     opened                      end of the source
  *     WAITING ──────────────────────▶ READING ───────────────────────▶ READ
@@ -54,7 +55,7 @@ typedef struct ea_source_task {
     enum ea_source_state state;
     ea_sticky_error error;
     ea_counters *counters; /* of the feed */
-    ea_source *live;       /* the feed's, of a session */
+    ea_source *live;       /* the feed's, of an ETW session */
     ea_tdh *tdh; /* of a session; its feed's resolver, and the thread that closes that; NULL: Windows has none */
     ea_schema_lookup ask; /* of it */
 

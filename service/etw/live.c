@@ -644,8 +644,14 @@ int ea_live_is_possible(void) {
 }
 
 int ea_live_open(ea_source **ret, const ea_live_options *options, ea_err *err) {
-    static const ea_source_ops OPS = {live_next, live_stop,     live_close,   live_count,
-                                      live_row,  live_progress, live_dropped, live_clock};
+    static const ea_source_ops OPS = {.next = live_next,
+                                      .stop = live_stop,
+                                      .close = live_close,
+                                      .count = live_count,
+                                      .row = live_row,
+                                      .progress = live_progress,
+                                      .dropped = live_dropped,
+                                      .clock = live_clock};
     live *l = calloc(1, sizeof *l);
     if (!l)
         return ea_fail(err, EA_ENOMEM, "open session %s", options->session->name);

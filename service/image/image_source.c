@@ -146,8 +146,14 @@ static int image_clock(ea_source *source, size_t *ret_source, ea_clock *ret) {
 }
 
 int ea_image_source_open(ea_source **ret, ea_source *inner, const ea_images_options *options, ea_err *err) {
-    static const ea_source_ops OPS = {image_next, image_stop,     image_close,   image_count,
-                                      image_row,  image_progress, image_dropped, image_clock};
+    static const ea_source_ops OPS = {.next = image_next,
+                                      .stop = image_stop,
+                                      .close = image_close,
+                                      .count = image_count,
+                                      .row = image_row,
+                                      .progress = image_progress,
+                                      .dropped = image_dropped,
+                                      .clock = image_clock};
     image_source *s = calloc(1, sizeof *s);
     if (!s) {
         ea_source_close(inner);

@@ -33,3 +33,11 @@ int ea_source_dropped(ea_source *s, ea_dropped *ret) {
 int ea_source_clock(ea_source *s, size_t *ret_source, ea_clock *ret) {
     return s->ops->clock ? s->ops->clock(s, ret_source, ret) : 0;
 }
+
+int ea_source_is_ahead(ea_source *s, int at_end) {
+    return s->ops->is_ahead ? s->ops->is_ahead(s, at_end) : 0;
+}
+
+int ea_source_stored(ea_source *s, ea_err *err) {
+    return s->ops->stored ? s->ops->stored(s, err) : 0;
+}

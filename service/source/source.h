@@ -18,7 +18,7 @@ typedef struct ea_dropped {
 } ea_dropped;
 
 /* The functions of a kind of source: the first member of its struct points to these. Each does what source.h says of
- * the function with its name; "dropped" and "clock" may be NULL. */
+ * the function with its name; "dropped" and "clock" may be NULL, as may "is_ahead" and "stored" both. */
 typedef struct ea_source_ops {
     int (*next)(ea_source *s, const ea_record **ret, ea_err *err);
     void (*stop)(ea_source *s);
@@ -28,6 +28,8 @@ typedef struct ea_source_ops {
     double (*progress)(const ea_source *s);
     int (*dropped)(ea_source *s, ea_dropped *ret);
     int (*clock)(ea_source *s, size_t *ret_source, ea_clock *ret);
+    int (*is_ahead)(ea_source *s, int at_end);
+    int (*stored)(ea_source *s, ea_err *err);
 } ea_source_ops;
 
 struct ea_source {
@@ -64,5 +66,11 @@ int ea_source_dropped(ea_source *s, ea_dropped *ret);
 /* 1 when times of one of the sources become UTC in another way from now on, as *ret says: a live session's clock drifts
  * away from UTC, and UTC may be set. Its row has the new clock then. 0: nothing is new. The source's thread. */
 int ea_source_clock(ea_source *s, size_t *ret_source, ea_clock *ret);
+
+/* A source that goes on where an earlier run stopped saves its position, once all that it returned is durable.
+ * is_ahead: 1 when it returned records that the saved position does not have yet, and the last save was long enough ago,
+ * or at_end. stored: all records that it returned are on the disk; it saves its position. The source's thread. */
+int ea_source_is_ahead(ea_source *s, int at_end);
+EA_MUST_CHECK int ea_source_stored(ea_source *s, ea_err *err);
 
 #endif

@@ -78,7 +78,8 @@ int ea_last_numbers_take_batch(ea_last_numbers *n, const uint8_t *batch, size_t 
 static uint64_t settle(uint64_t *values, uint64_t *spooled) {
     static const enum ea_counter PLACES[] = {EA_COUNT_events_dropped_full, EA_COUNT_events_dropped_oversize,
                                              EA_COUNT_events_filtered,     EA_COUNT_events_sampled_out,
-                                             EA_COUNT_events_limited,      EA_COUNT_events_aggregated};
+                                             EA_COUNT_events_limited,      EA_COUNT_events_repeated,
+                                             EA_COUNT_events_aggregated};
 
     static const enum ea_counter GONE[] = {EA_COUNT_events_acknowledged, EA_COUNT_events_evicted_size,
                                            EA_COUNT_events_evicted_age, EA_COUNT_events_evicted_damage,

@@ -95,7 +95,7 @@ static int check(const ea_counters *c, const char *whose, ea_err *err) {
     uint64_t delivered = ea_counter_get(c, EA_COUNT_events_delivered);
     uint64_t placed = SUM(c, EA_COUNT_events_batched, EA_COUNT_events_dropped_full, EA_COUNT_events_dropped_oversize,
                           EA_COUNT_events_filtered, EA_COUNT_events_sampled_out, EA_COUNT_events_limited,
-                          EA_COUNT_events_aggregated, EA_COUNT_events_pending);
+                          EA_COUNT_events_repeated, EA_COUNT_events_aggregated, EA_COUNT_events_pending);
     if (delivered != placed)
         return ea_fail(err, EA_ECORRUPT,
                        "the ledger%s: %" PRIu64 " events were delivered, %" PRIu64 " are accounted for", whose,

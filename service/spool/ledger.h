@@ -1,7 +1,7 @@
 /* The ledger: moves of events between their states, so that the equations hold at every read, for the session as a
  * whole and for each family of classes (ea_event_family_of).
  *
- *     delivered             = batched + dropped_* + filtered + sampled_out + limited + aggregated + pending
+ *     delivered             = batched + dropped_* + filtered + sampled_out + limited + repeated + aggregated + pending
  *     batched + synthesised = compressing + spooled + unanswered + acknowledged + evicted_*
  *
  * A move subtracts from one counter and adds to another under a lock that is never held during input or output, so that
@@ -27,6 +27,7 @@ typedef struct ea_ledger ea_ledger;
     X(events_filtered)                                                                                                 \
     X(events_sampled_out)                                                                                              \
     X(events_limited)                                                                                                  \
+    X(events_repeated)                                                                                                 \
     X(events_aggregated)                                                                                               \
     X(events_pending)                                                                                                  \
     X(events_synthesised)                                                                                              \

@@ -5,6 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *ea_spool_folder(const ea_spool *s) {
+    return s->dir;
+}
+
 /* ---- streams ---- */
 
 int ea_spool_stream(ea_spool *s, const uint8_t *id, int resumable, uint64_t target, ea_ledger *ledger, ea_err *err) {

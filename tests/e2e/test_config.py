@@ -77,6 +77,14 @@ def main():
         sampled.write("sessions: [{name: a, kind: system, flags: [PMC_PROFILE], pmc-samples: [{source: TotalCycles, interval: 1000000}]}, {name: b, kind: system, flags: [PMC_PROFILE]}]\n")
         sampled.flush()
         check(run(sampled.name).stdout.count("warning: the list of sampled counters is the machine's") == 1, "a list of sampled counters gets a warning")
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as logs:
+        logs.write("sources: [{name: all, eventlog: [Security, Microsoft-Windows-Sysmon/Operational], begin: oldest}, "
+                   "{name: some, eventlog: System, query: '*[System[(EventID=7045)]]'}]\n")
+        logs.flush()
+        read = run(logs.name).stdout
+        check("reads source all: event log Security, Microsoft-Windows-Sysmon/Operational; after the last record that was read before, at first from the oldest "
+              "one on\nreads source some: event log System; query *[System[(EventID=7045)]]; after the last record that was read before, at first from the next "
+              "one on\n" in read, f"channels of the event log: {read}")
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as six:
         six.write("sessions:\n" + "".join(f"  - {{name: k{i}, kind: system, flags: [PROC_THREAD], rundown: [process]}}\n" for i in range(6)))
         six.flush()

@@ -216,6 +216,8 @@ def check_mistakes(env, checks):
             ("      - classes: DiskIo/*\n        sample: \"1/4 by Irpp\"\n", "11:25", "did you mean Irp?"),
             ("      - classes: DiskIo/*\n        sample: 2/4 by Irp\n", "11:17", "expected 1/N by EXPRESSION"),
             ("      - classes: DiskIo/*\n        limit: 0/s\n", "11:16", "expected N/s"),
+            ("      - classes: DiskIo/*\n        repeat: 10s by Irpp\n", "11:24", "did you mean Irp?"),
+            ("      - classes: DiskIo/*\n        repeat: 10s per Irp\n", "11:17", "expected DURATION by EXPRESSION"),
             ("      - classes: [DiskIo/Read, DiskIo/Reed]\n        drop: 1\n", "10:32", "did you mean DiskIo/Read?"),
             ("      - classes: Process/*\n        redact: [ImageFileName, CommandLin]\n", "11:33", "did you mean CommandLine?"),
             ("      - classes: DiskIo/*\n        sample: 1/2 by ustack()\n", "11:17", "watch"),

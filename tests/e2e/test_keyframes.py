@@ -27,7 +27,7 @@ SHARE = 0.01
 DRAWS = 4
 OPEN = {
     "processes": "pid, parent_pid, session_id, unique_key, directory_table_base, flags, image_name, command_line, sid, package,"
-                 " application, begin_utc_ns, begin_cause",
+                 " application, mandatory_label, elevation_type, elevated, logon_id, begin_utc_ns, begin_cause",
     "threads": "tid, pid, cpu, stack_base, start_address, win32_start_address, teb, name, begin_utc_ns, begin_cause",
     "modules": "pid, base, size_bytes, default_base, checksum, timestamp, path, pdb_guid, pdb_age, pdb_path, original_name,"
                " file_bytes, sha256, file_version, company, product, description, md5, sha1, imphash, begin_utc_ns, begin_cause",

@@ -174,7 +174,7 @@ def check_balanced(checks, collector, total):
         values.update({name: 0 for name in point["changes"]})
         values = {**values, **point["changes"]}
         evicted = sum(v for n, v in values.items() if n.startswith("events_evicted_"))
-        dropped = sum(v for n, v in values.items() if n.startswith("events_dropped_") or n in ("events_filtered", "events_sampled_out", "events_limited", "events_aggregated"))
+        dropped = sum(v for n, v in values.items() if n.startswith("events_dropped_") or n in ("events_filtered", "events_sampled_out", "events_limited", "events_repeated", "events_aggregated"))
         get = lambda name: values.get(name, 0)  # noqa: E731
         wrong += get("events_delivered") != get("events_batched") + dropped + get("events_pending")
         wrong += get("events_batched") != evicted + sum(

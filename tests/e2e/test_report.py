@@ -24,6 +24,7 @@ import kernel_records
 import test_dotnet_events
 import test_ledger
 import test_single_records as single
+import test_truth
 import traces
 import uploads
 
@@ -40,6 +41,12 @@ START = """summary: programs of a start
 base: web-server
 duration_ms: 3500
 session: {events: [process, thread, image, sample, disk]}
+"""
+BOOT = """summary: a machine that starts
+base: office
+duration_ms: 3000
+machine: {boots: yes}
+session: {events: [process]}
 """
 RUNTIME = "e13c0d23-ccbc-4e12-931b-d9cc2eee27e4"
 PID = 4  # of test_dotnet_events.record
@@ -176,8 +183,32 @@ def check_others(env, checks, known):
     checks.equal(+mine, +peers, "network: peers")
 
 
+def check_phases(env, checks, known):
+    """A machine that starts: phases between starts of processes, and the time of the kernel's start in the header. explorer.exe's own has no end."""
+    def first(name, after=None):
+        return min((r for r in known.records if r["name"] == "Process/Start" and r["fields"]["ImageFileName"].lower() == name and
+                    (r["clock"] >= after["clock"] if after else r["fields"]["ParentId"] == 4)), key=lambda r: r["clock"])
+
+    header = next(r for r in known.records if r["name"] == "EventTrace/Header")
+    smss = first("smss.exe")
+    winlogon = first("winlogon.exe", smss)
+    explorer = first("explorer.exe", winlogon)
+    boot, times = test_truth.to_ns(header["fields"]["BootTime"]), [known.ns(r["clock"]) for r in (smss, winlogon, explorer)]
+    starts = [known.ns(r["clock"]) for r in known.records if r["name"] == "Process/Start"]
+    bounds = [boot, *times, None]
+    want = [(name, end - begin if end else None, sum(begin <= at and (end is None or at < end) for at in starts))
+            for name, begin, end in zip(("PreSMSS", "SMSSInit", "WinLogonInit", "ExplorerInit"), bounds, bounds[1:])]
+    got = rows(env, known.store, "boot")["phases"]
+    checks.equal([(r["phase"], r["phase_ns"], r["started"]) for r in got], want, "boot: phases")
+    checks.equal((got[0]["begin"], got[3]["ended"]), (header["fields"]["BootTime"], None), "boot: the kernel's start, and the end that no event has")
+    checks.that(min(w[1] for w in want[:3]) > 0 and want[2][2] > 10, f"boot: the trace has something of each phase: {want}")
+    later = rows(env, known.store, "boot", "--from", world.naive_state.format_time(times[0] // 100 + 1))
+    checks.equal(later["phases"], [], "boot: phases of a range after the session manager's start")
+
+
 def check_boot(env, checks, known):
     got = rows(env, known.store, "boot")
+    checks.equal(got["phases"], [], "boot: a trace without the start of the session manager has no phases")
     begin, started = known.ns(min(record["clock"] for record in known.records)), [r for r in known.records if r["name"] == "Process/Start"]
     same(checks, "boot: processes", [(r["pid"], r["parent_pid"], r["after_ns"]) for r in got["processes"]],
          [(r["fields"]["ProcessId"], r["fields"]["ParentId"], known.ns(r["clock"]) - begin) for r in started])
@@ -426,6 +457,9 @@ def test(env, checks, arguments):
     env.run([env.build / "tests" / "tracegen" / "tracegen", "make", "--preset", env.folder / "start.yaml", "--out", env.folder / "start.etl"])
     begun = Known(env, "start", [env.folder / "start.etl"])
     check_boot(env, checks, begun)
+    (env.folder / "boot.yaml").write_text(BOOT)
+    env.run([env.build / "tests" / "tracegen" / "tracegen", "make", "--preset", env.folder / "boot.yaml", "--out", env.folder / "boot.etl"])
+    check_phases(env, checks, Known(env, "boot", [env.folder / "boot.etl"]))
     hostile = Known(env, "written", [written(env.folder)])
     check_written(env, checks, hostile)
     check_peers(env, checks)

@@ -35,7 +35,7 @@ def tables():
         with path.open(encoding="utf-8", newline="") as file:
             rows = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))[1:]
         if path.stem == "services":
-            found.update({("", row[0]): [("*", f"{row[2]}/*", row[3].split(" + "))] for row in rows})
+            found.update({("", row[0]): [("*", f"{row[2]}/*@{row[1]}", row[3].split(" + "))] for row in rows})
         else:
             found[path.stem, ""] = [(row[0], row[1], row[3].split(" + ")) for row in rows]
     return found
@@ -89,7 +89,7 @@ def as_yaml(number, rule):
         f"detection:\n{searches}  condition: {rule['condition']}\n"
 
 
-def configuration(rng, options):
+def configuration(rng, options, services):
     """A configuration with some of the options, and which options it has: is_set(option, events)."""
     chosen = {option for option in options if rng.random() < 0.6}
     if "flags: LOADER" not in chosen:
@@ -97,7 +97,10 @@ def configuration(rng, options):
     if KEYS not in chosen:
         chosen.discard(VALUES)
     flags = sorted(option[7:] for option in chosen if option.startswith("flags: "))
-    filtered, lines = set(), ["sessions:"]
+    channels = {option[5:] for option in chosen if option.startswith("log: ")} | set(rng.sample(sorted(services), len(services) // 3))
+    queried = rng.sample(sorted(services - channels), 3)
+    filtered, lines = set(), ["sources:", f"  - {{name: logs, eventlog: {json.dumps(sorted(channels))}}}",
+                              f"  - {{name: some, eventlog: {json.dumps(queried)}, query: '*[System[(EventID=1)]]'}}", "  - {name: file, files: a.etl}", "sessions:"]
     if flags:
         lines += ["  - name: kernel", "    kind: system", f"    flags: [{', '.join(flags)}]", *(["    images: true"] if "images: true" in chosen else [])]
     providers = sorted(option[10:] for option in chosen if option.startswith("provider: "))
@@ -114,8 +117,10 @@ def configuration(rng, options):
         kind = option.split(": ")[0]
         if kind in ("policy", "part"):
             return True
-        if kind in ("log", "none"):
+        if kind == "none":
             return False
+        if kind == "log" or events.partition("@")[2] in channels:
+            return kind != "log" or option[5:] in channels
         if option in filtered:
             number = events.split("/")[1].split("+")[0].split(",")[0]
             return not number.isdigit() or number in ("3008", "5") or 30 <= int(number) <= 40
@@ -308,11 +313,12 @@ def test(env, checks, arguments):
     rules += [generated(rng, source, ["Image"]) for source in (("no_such_category", ""), ("", "no-such-service"))]
     for i, rule in enumerate(rules):
         (folder / f"{i}.yml").write_text(as_yaml(i, rule))
+    services = {events.partition("@")[2] for rows in known.values() for _, events, _ in rows if "@" in events}
     options = sorted({option for rows in known.values() for _, _, row_options in rows for option in row_options})
     compare(checks, env, folder, rules, known, lambda option, _: not option.startswith("none: "), None, "all options")
     for i in range(4):
         path = env.folder / f"config{i}.yaml"
-        text, is_set = configuration(rng, options)
+        text, is_set = configuration(rng, options, services)
         path.write_text(text)
         answer = compare(checks, env, folder, rules, known, is_set, None, f"configuration {i}", "--agent-config", path)
         check_gains(checks, env, folder, answer, options, path)

@@ -71,7 +71,8 @@ def table_rows(path, host):
                 fields = {"pid": r["pid"], "ppid": r["parent_pid"], "session": r["session_id"],
                           "unique_key": to_address(r["unique_key"]), "flags": r["flags"], "name": r["image_name"],
                           "directory_table_base": to_address(r["directory_table_base"]), "sid": r["sid"],
-                          "command_line": r["command_line"], "package": r["package"], "application": r["application"]}
+                          "command_line": r["command_line"], "package": r["package"], "application": r["application"], "mandatory_label": r["mandatory_label"],
+                          "elevation_type": r["elevation_type"], "elevated": r["elevated"], "logon_id": to_address(r["logon_id"])}
                 if ended_by[r["end_cause"]] == "end":
                     fields["exit_status"] = r["exit_status"]
             elif table == "threads":

@@ -35,6 +35,43 @@ static void check_nodes(const ea_evtx_reader *r) {
         abort();
 }
 
+/* XML that was made is read as what it is: made again, it is the same. Bytes of any kind are read to some end. */
+static void check_parse(const ea_text *xml) {
+    static uint8_t utf16[1 << 20];
+    ea_evtx_reader reader = {0};
+    const char *wrong;
+    size_t len = ea_utf8_to_utf16(xml->data, xml->len_bytes, utf16, sizeof utf16);
+    if (len > sizeof utf16)
+        return;
+    if (ea_evtx_parse(&reader, utf16, (uint32_t)len, &wrong))
+        abort();
+    ea_text again;
+    ea_text_init(&again);
+    ea_evtx_put_xml(&again, &reader);
+    if (!wrong && (again.len_bytes != xml->len_bytes || memcmp(again.data, xml->data, again.len_bytes) != 0))
+        abort();
+    ea_text_deinit(&again);
+    ea_evtx_reader_deinit(&reader);
+}
+
+static void parse_any(const uint8_t *data, uint32_t size) {
+    ea_evtx_reader reader = {0};
+    ea_evtx_place place;
+    const char *wrong;
+    if (ea_evtx_parse(&reader, data, size, &wrong))
+        abort();
+    size_t depth = 0;
+    for (size_t i = 0; i < reader.node_count; i++) {
+        depth += reader.nodes[i].kind == EA_EVTX_ELEMENT;
+        if (reader.nodes[i].kind == EA_EVTX_END && depth-- == 0)
+            abort();
+    }
+    if (depth)
+        abort();
+    (void)ea_evtx_place_of(&reader, &place);
+    ea_evtx_reader_deinit(&reader);
+}
+
 /* Records that the chunk has, each made XML and an event. */
 static size_t read_chunk(const uint8_t *data, uint32_t size, uint64_t *sum) {
     static ea_evtx_event event;
@@ -58,6 +95,8 @@ static size_t read_chunk(const uint8_t *data, uint32_t size, uint64_t *sum) {
         ea_evtx_put_xml(&text, &reader);
         if (text.failed || ea_evtx_event_fill(&event, &reader, &place))
             abort();
+        if (text.data)
+            check_parse(&text);
         for (size_t i = 0; i < event.field_count; i++)
             *sum += strlen(event.fields[i].name) + sum_of(event.fields[i].data, event.fields[i].len_bytes);
     }
@@ -94,6 +133,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size == 0 || size > EA_EVTX_CHUNK_BYTES)
         return 0;
     size_t records = read_chunk(data, (uint32_t)size, &sum);
+    parse_any(data, (uint32_t)size);
     if (fd < 0 && (fd = memfd_create("log", 0)) < 0)
         abort();
     if (ftruncate(fd, 0) || pwrite(fd, HEADER, sizeof HEADER, 0) != sizeof HEADER ||

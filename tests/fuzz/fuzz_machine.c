@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 enum { LIMIT = 6 };
 
 typedef struct counts {
-    size_t processes, threads, modules, ids;
+    size_t processes, threads, modules, ids, facts;
     ea_machine *to; /* where to put them; NULL: only count */
 } counts;
 
@@ -33,7 +33,7 @@ static void check_life(const ea_interval *life) {
 static int on_process(void *arg, const ea_process *p) {
     (void)arg;
     check_life(&p->life);
-    must(p->image_name && p->command_line && p->sid && p->package && p->application);
+    must(p->image_name && p->command_line && p->sid && p->package && p->application && p->mandatory_label);
     return 0;
 }
 
@@ -79,13 +79,21 @@ static void each_id(void *arg, const ea_module *id, int64_t utc_ns) {
     must(!c->to || ea_machine_restore_pending_id(c->to, id, utc_ns) == 0);
 }
 
+static void each_facts(void *arg, const ea_process_facts *facts) {
+    counts *c = arg;
+    c->facts++;
+    must(facts->mandatory_label && facts->elevation_type <= 3 && facts->elevated <= 2);
+    must(!c->to || ea_machine_restore_pending_facts(c->to, facts) == 0);
+}
+
 static counts visit(const ea_machine *m, ea_machine *to) {
     counts c = {.to = to};
     ea_machine_each_process(m, each_process, &c);
     ea_machine_each_thread(m, each_thread, &c);
     ea_machine_each_module(m, each_module, &c);
     ea_machine_each_pending_id(m, each_id, &c);
-    must(c.processes <= LIMIT && c.threads <= LIMIT && c.modules <= LIMIT && c.ids <= 64);
+    ea_machine_each_pending_facts(m, each_facts, &c);
+    must(c.processes <= LIMIT && c.threads <= LIMIT && c.modules <= LIMIT && c.ids <= 64 && c.facts <= 64);
     return c;
 }
 
@@ -109,7 +117,7 @@ static ea_machine *restart(ea_machine *m) {
     ea_machine_restore_position(next, ea_machine_last_instance(m), ea_machine_begin_utc_ns(m));
     counts after = visit(next, NULL);
     must(before.processes == after.processes && before.threads == after.threads && before.modules == after.modules &&
-         before.ids == after.ids);
+         before.ids == after.ids && before.facts == after.facts);
     ea_machine_destroy(m);
     return next;
 }
@@ -121,6 +129,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         EA_GUID(0x3d6fa8d1, 0xfe05, 0x11d0, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c),
         EA_GUID(0x2cb15d1d, 0x5fc1, 0x11d2, 0xab, 0xe1, 0x00, 0xa0, 0xc9, 0x11, 0xf5, 0x18),
         EA_GUID(0xb3e675d7, 0x2554, 0x4f18, 0x83, 0x0b, 0x27, 0x62, 0x73, 0x25, 0x60, 0xde)};
+    /* of Kernel-Process, as TraceLogging: u32 ProcessID, FILETIME CreateTime, u32 ProcessTokenElevationType, SID
+     * MandatoryLabel */
+    static const uint8_t FACTS[] = "\x47\0\0P\0ProcessID\0\x08"
+                                   "CreateTime\0\x11ProcessTokenElevationType\0\x08MandatoryLabel\0\x13";
     ea_registry *registry = NULL;
     must(ea_registry_create(&registry, 0, NULL) == 0);
     ea_machine *m = create();
@@ -136,6 +148,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                             .cpu = data[2],
                             .payload = data + 5,
                             .payload_bytes = (uint16_t)payload};
+        static const ea_ext SCHEMA = {EA_EXT_SCHEMA_TL, 1, sizeof FACTS - 1, FACTS};
+        if (data[0] & 8)
+            record = (ea_record){
+                .provider = EA_GUID(0x22fb2cd6, 0x0e7b, 0x422b, 0xa0, 0xc7, 0x2f, 0xad, 0x1f, 0xd0, 0xe7, 0x16),
+                .id = data[1] & 1 ? 1 : 15,
+                .flags = EA_FLAG_64_BIT_HEADER,
+                .pointer_size = 8,
+                .header_type = EA_HEADER_EVENT64,
+                .ext = &SCHEMA,
+                .ext_count = 1,
+                .payload = data + 5,
+                .payload_bytes = (uint16_t)payload};
         if (data[0] & 0x80)
             m = restart(m);
         utc_ns += (int8_t)data[3]; /* backwards, too */

@@ -33,11 +33,20 @@ def said_of(host):
     return naive_accounts.said(host.records)
 
 
+def integrity(label):
+    """The name of a mandatory label."""
+    found = re.fullmatch(r"S-1-16-(\d+)", label)
+    return next(name for least, name in ((16384, "System"), (12288, "High"), (8192, "Medium"), (4096, "Low"), (0, "Untrusted")) if int(found[1]) >= least) if found else None
+
+
 def process_row(i, host):
     return {**life(i), "pid": i.values["pid"], "parent_pid": i.get("ppid"), "parent_instance": owner(i),
             "parent_image_name": i.owner.get("name", "") if i.owner else None, "parent_command_line": i.owner.get("command_line", "") if i.owner else None,
             "session_id": None if i.get("session") == 0xFFFFFFFF else i.get("session"), "image_name": i.get("name", ""),
             "command_line": i.get("command_line", ""), "sid": i.get("sid") or None, "account": naive_accounts.name_of(i.get("sid"), said_of(host)), "package": i.get("package", ""), "application": i.get("application", ""),
+            "mandatory_label": i.get("mandatory_label", "") or None, "integrity_level": integrity(i.get("mandatory_label", "")),
+            "elevation_type": {1: "default", 2: "full", 3: "limited"}.get(i.get("elevation_type")), "elevated": {1: 0, 2: 1}.get(i.get("elevated")),
+            "logon_id": address(i.get("logon_id")) if i.get("logon_id") else None,
             "exit_status": f"{i.get('exit_status') & 0xFFFFFFFF:#x}" if i.ended_by == "end" else None, "flags": f"{i.get('flags'):#x}",
             "unique_key": address(i.get("unique_key")), "directory_table_base": address(i.get("directory_table_base"))}
 
@@ -95,7 +104,7 @@ def judge_instances(world):
 
 PROCESS = ["host", "stream", "instance", "begin", "end", "begin_cause", "end_cause", "pid", "parent_pid", "parent_instance", "parent_image_name",
            "parent_command_line", "session_id", "image_name",
-           "command_line", "sid", "account", "package", "exit_status"]
+           "command_line", "sid", "account", "package", "mandatory_label", "integrity_level", "elevation_type", "elevated", "logon_id", "exit_status"]
 MODULE = ["stream", "instance", "begin", "end", "pid", "process_instance", "base", "size_bytes", "path", "original_name", "file_bytes", "sha256",
           "file_version", "company", "product", "description", "md5", "sha1", "imphash"]
 THREAD = ["stream", "instance", "begin", "end", "tid", "name", "win32_start_address"]

@@ -14,10 +14,12 @@ PROCESS, THREAD = "3d6fa8d0-fe05-11d0-9dda-00c04fd7ba7c", "3d6fa8d1-fe05-11d0-9d
 IMAGE, IMAGE_ID = "2cb15d1d-5fc1-11d2-abe1-00a0c911f518", "b3e675d7-2554-4f18-830b-2762732560de"
 EVENT_TRACE = "68fdd900-4a3e-11d1-84f4-0000f80464e3"
 IMAGE_FILE = "7be2d0c4-91a3-4c5f-8e27-3d60b914fa58"
-PROVIDERS = (PROCESS, THREAD, IMAGE, IMAGE_ID, EVENT_TRACE, IMAGE_FILE)
+KERNEL_PROCESS, SECURITY = "22fb2cd6-0e7b-422b-a0c7-2fad1fd0e716", "54849625-5478-4994-a5ba-3e3b0328c30d"
+PROVIDERS = (PROCESS, THREAD, IMAGE, IMAGE_ID, EVENT_TRACE, IMAGE_FILE, KERNEL_PROCESS, SECURITY)
+DESCRIBED = {(KERNEL_PROCESS, 1), (KERNEL_PROCESS, 15), (SECURITY, 4688)}  # (provider, id): facts of a process
 VERBS = {1: "start", 10: "start", 2: "end", 3: "rundown_start", 4: "rundown_end"}
 FOREVER = 1 << 62
-MINUTE = 60 * 10_000_000
+SECOND, MINUTE = 10_000_000, 60 * 10_000_000
 
 
 @functools.lru_cache(4096)
@@ -78,6 +80,7 @@ class Machine:
         self.last_time = None
         self.waiting = {}  # (pid, base) -> what an image id said at waiting_clock
         self.waiting_clock = None
+        self.facts = []  # [(pid, parent or 0, made at, record's time, values)] that wait for their process
         self.rundown = None  # (its beginning, the instances that were there and that it named, (kind, pid) that it named some of)
 
     # ---- looking ----
@@ -157,7 +160,10 @@ class Machine:
             self.first_time = time
         self.last_time = max(time, self.last_time or time)
         provider, opcode, fields = line["provider"], line["opcode"], line["fields"]
-        if line["id"] != 0 or provider not in PROVIDERS:
+        if (provider, line["id"]) in DESCRIBED:
+            self.take_facts(provider, fields, time)
+            return
+        if line["id"] != 0 or provider not in PROVIDERS or provider in (KERNEL_PROCESS, SECURITY):
             return
         if provider == IMAGE_ID and opcode not in (0, 36) or provider == THREAD and opcode not in (1, 2, 3, 4, 72) or \
            provider == PROCESS and opcode not in (1, 2, 3, 4) or provider == IMAGE and opcode not in (2, 3, 4, 10) or \
@@ -178,6 +184,7 @@ class Machine:
             self.image_id(opcode, fields, clock)
         elif provider == PROCESS:
             self.process(VERBS[opcode], fields, time, clock)
+            self.use_facts(number(fields["ProcessId"]), time)
         elif provider == IMAGE:
             self.module(VERBS[opcode], fields, time, clock, line["pid"])
         elif opcode == 72:
@@ -255,6 +262,40 @@ class Machine:
         instance.values["pid"] = pid
         if verb == "end":
             instance.values["exit_status"] = number(fields.get("ExitStatus", 0))
+
+    def take_facts(self, provider, fields, time):
+        """What another provider says of a process: label, elevation, logon session."""
+        pid = number(fields["ProcessID" if provider == KERNEL_PROCESS else "NewProcessId"])
+        values = {"mandatory_label": fields.get("MandatoryLabel")}
+        if provider == KERNEL_PROCESS:
+            parent, made = number(fields.get("ParentProcessID", 0)), parse_time(fields["CreateTime"])
+            values["elevation_type"] = number(fields.get("ProcessTokenElevationType", 0))
+            values["elevated"] = {None: None, 0: 1}.get(fields.get("ProcessTokenIsElevated"), 2)
+        else:
+            parent, made = 0, time
+            values["elevation_type"] = {"%%1936": 1, "%%1937": 2, "%%1938": 3}.get(fields.get("TokenElevationType"), 0)
+            values["elevated"] = {2: 2, 3: 1}.get(values["elevation_type"])
+            if "TargetLogonId" in fields:
+                values["logon_id"] = number(fields["TargetLogonId"]) or number(fields["SubjectLogonId"])
+        if not any(values.get(name) for name in ("mandatory_label", "elevation_type", "logon_id")):
+            return
+        self.facts = self.facts[-63:] + [(pid, parent, made, time, values)]
+        self.use_facts(pid, time)
+
+    def use_facts(self, pid, now):
+        process, kept = self.last_of("process", pid), []
+        for facts in self.facts:
+            of, parent, made, time, values = facts
+            if of != pid or process is None:
+                kept.append(facts)
+            elif abs(now - time) > MINUTE:
+                continue
+            elif parent and process.get("ppid") and parent != process.get("ppid") or process.end < made or \
+                    (abs(process.begin - made) > SECOND if process.known_by == "start" else made - process.seen > SECOND):
+                kept.append(facts)
+            else:
+                process.complete(values)
+        self.facts = kept
 
     def thread(self, verb, fields, time, clock, cpu):
         pid, tid = number(fields["ProcessId"]), number(fields["TThreadId"])

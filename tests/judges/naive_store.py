@@ -100,7 +100,7 @@ def sides(values):
     """(name, left, right) of the ledger's equations, out of {counter's name: value}."""
     get = collections.defaultdict(int, values)
     yield "delivered", get["events_delivered"], sum(get[name] for name in (
-        "events_batched", "events_pending", "events_filtered", "events_sampled_out", "events_limited", "events_aggregated", *(name for name in values if name.startswith("events_dropped_"))))
+        "events_batched", "events_pending", "events_filtered", "events_sampled_out", "events_limited", "events_repeated", "events_aggregated", *(name for name in values if name.startswith("events_dropped_"))))
     yield "batched", get["events_batched"] + get["events_synthesised"], sum(get[name] for name in (
         "events_compressing", "events_spooled", "events_unanswered", "events_acknowledged", *(name for name in values if name.startswith("events_evicted_"))))
 

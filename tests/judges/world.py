@@ -15,6 +15,7 @@ import harness
 import kernel_records as kernel
 import naive_state
 import naive_store
+import process_records
 import test_ledger
 import test_single_records as single
 import traces
@@ -64,6 +65,10 @@ def hashed_trace(first):
     for n in range(160):
         pid, at = 100 + 4 * (n % 12), clock + 1000 * n
         records += [kernel.process(pid, program(n), at), kernel.thread(pid, 5000 + n, at + 1)]
+        if n % 4:
+            records.append(process_records.started(pid, 4, at, at + 2, 1 + n % 3, int(n % 3 == 1), (0, 4096, 8192, 12288)[n % 4]))
+        if n % 5 == 0:
+            records.append(process_records.created(pid, 0x3E7, 0x10000 + n if n % 2 else 0, 1 + n % 3, 16384, at + 3))
         for k in range(3):
             base, path = 0x10000000 + k * 0x100000, f"lib\\f{(first + n + k) % 7}.dll"
             records.append(kernel.image(pid, base, 0x4000, path, at + 10 + 2 * k))
@@ -202,8 +207,8 @@ class World:
 
     def hashed(self, name, path):
         """One more machine, with hashes of modules and with keyframes, whose agent is older."""
-        batches = test_ledger.captured_paths(self.env, [path], len(dumped(self.env.agent, path)), name, ["--batch-events", 300, "--keyframe-events", 450])
-        at = max(at for at, batch in enumerate(batches) if {number for number, _ in uploads.fields(batch)} & {17, 20} == {17})  # its sources are in it, and no context
+        batches = test_ledger.captured_paths(self.env, [path], len(dumped(self.env.agent, path)), name, ["--batch-events", 340, "--keyframe-events", 450])
+        at = max(at for at, batch in enumerate(batches) if {number for number, _ in uploads.fields(batch)} & {17, 20, 22, 25} == {17})  # its sources are in it, and no context
         batches[at] = uploads.of_version(batches[at], OLD_AGENT)
         test_ledger.upload(self.env, self.collector, name, batches)
         self.hosts[name] = Host(self, name, (path,))

@@ -4,6 +4,8 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -167,11 +169,135 @@ static void xml_has_characters_of_xml(void **state) {
     ea_evtx_reader_deinit(&m.reader);
 }
 
+/* ---- XML as Windows renders it ---- */
+
+static const char *parse(ea_evtx_reader *r, const char *xml, uint8_t *utf16, size_t room) {
+    const char *wrong;
+    size_t n = ea_utf8_to_utf16(xml, strlen(xml), utf16, room);
+    assert_true(n <= room);
+    assert_int_equal(ea_evtx_parse(r, utf16, (uint32_t)n, &wrong), 0);
+    return wrong;
+}
+
+static void rendered_xml_is_read(void **state) {
+    static const char XML[] =
+        "<Event xmlns='http://schemas.microsoft.com/win/2004/08/events/event'><System><Provider Name='Maker' "
+        "Guid='{54849625-5478-4994-a5ba-3e3b0328c30d}'/><EventID>4688</EventID><Version>2</Version><TimeCreated "
+        "SystemTime='2023-11-14T22:13:20.1234567Z'/><EventRecordID>18446744073709551615</EventRecordID><Execution "
+        "ProcessID='4' ThreadID='8'/><Channel>Security</Channel><Computer>pc</Computer><Security "
+        "UserID='S-1-5-21-1-2-4294967295'/></System><EventData><Data "
+        "Name='CommandLine'>a &amp; &lt;b&gt; &quot;gr\xc3\xb6\xc3\x9f\x65r&quot; &#10;</Data><Data "
+        "Name='NewProcessId'>0x64</Data><Data></Data><Empty/></EventData></Event>";
+    ea_evtx_reader r = {0};
+    ea_evtx_place place = {0};
+    static ea_evtx_event e;
+    uint8_t utf16[4 * sizeof XML];
+    ea_text out;
+    (void)state;
+    ea_text_init(&out);
+    assert_null(parse(&r, XML, utf16, sizeof utf16));
+    ea_evtx_put_xml(&out, &r);
+    assert_string_equal(out.data, XML);
+    assert_int_equal(ea_evtx_place_of(&r, &place), 1);
+    assert_true(place.id == UINT64_MAX);
+    assert_true(place.filetime == INT64_C(116444736000000000) + INT64_C(17000000001234567));
+    ea_evtx_event_init(&e);
+    assert_int_equal(ea_evtx_event_fill(&e, &r, &place), 0);
+    assert_string_equal(e.provider_name, "Maker");
+    assert_string_equal(e.channel, "Security");
+    assert_int_equal(e.event_id, 4688);
+    assert_int_equal(e.version, 2);
+    assert_int_equal(e.pid, 4);
+    ea_text_clear(&out);
+    ea_evtx_put_value(&out, EA_EVTX_SID, e.user, e.user_bytes);
+    assert_string_equal(out.data, "S-1-5-21-1-2-4294967295");
+    assert_int_equal(e.field_count, 2);
+    assert_string_equal(e.fields[0].name, "CommandLine");
+    ea_text_clear(&out);
+    ea_evtx_put_value(&out, e.fields[0].type, e.fields[0].data, e.fields[0].len_bytes);
+    assert_string_equal(out.data, "a & <b> \"gr\xc3\xb6\xc3\x9f\x65r\" \n");
+    ea_evtx_event_deinit(&e);
+
+    /* other forms of the same */
+    assert_null(
+        parse(&r, "<?xml version='1.0'?><!-- > --><a b=\"1\" ><![CDATA[<&]]>&#x41;</a >\r\n", utf16, sizeof utf16));
+    ea_text_clear(&out);
+    ea_evtx_put_xml(&out, &r);
+    assert_string_equal(out.data, "<a b='1'>&lt;&amp;A</a>");
+    assert_int_equal(ea_evtx_place_of(&r, &place), 0);
+
+    /* other texts stay texts */
+    static const char *const NO_SIDS[] = {"S-1-",
+                                          "S-1-5-",
+                                          "S-1-5-4294967296",
+                                          "S-1-281474976710656-1",
+                                          "S-1-5-18 ",
+                                          "S-2-5-18",
+                                          "S-1-5-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1",
+                                          "x"};
+    for (size_t i = 0; i < sizeof NO_SIDS / sizeof *NO_SIDS; i++) {
+        char text[200];
+        snprintf(text, sizeof text, "<Event><System><Security UserID='%s'/></System></Event>", NO_SIDS[i]);
+        assert_null(parse(&r, text, utf16, sizeof utf16));
+        ea_evtx_event_init(&e);
+        assert_int_equal(ea_evtx_event_fill(&e, &r, &place), 0);
+        assert_null(e.user);
+        assert_string_equal(e.fields[0].name, "Security_UserID");
+        ea_evtx_event_deinit(&e);
+    }
+
+    static const char *const WRONG[] = {"",
+                                        "a",
+                                        "<",
+                                        "<a",
+                                        "<a>",
+                                        "<a></b>",
+                                        "</a>",
+                                        "<a/><b/>",
+                                        "<a b/>",
+                                        "<a b=1/>",
+                                        "<a b='1/>",
+                                        "<a>&amp</a>",
+                                        "<a>&#;</a>",
+                                        "<a>&#x;</a>",
+                                        "<a>&#65</a>",
+                                        "<a><!-- </a>",
+                                        "<a><![CDATA[ </a>",
+                                        "<a ='1'/>",
+                                        "<a></a",
+                                        "<a/>b",
+                                        "<1 <"};
+    for (size_t i = 0; i < sizeof WRONG / sizeof *WRONG; i++) {
+        if (!parse(&r, WRONG[i], utf16, sizeof utf16))
+            fail_msg("%s is read", WRONG[i]);
+        ea_text_clear(&out);
+        ea_evtx_put_xml(&out, &r); /* whatever was read is ended */
+    }
+    const size_t many = EA_EVTX_RECORD_WORK / 16 / 2 + 1; /* more parts than a record unfolds to */
+    char *xml = malloc(4 * many + 8);
+    uint8_t *wide = malloc(2 * (4 * many + 8));
+    assert_true(xml && wide);
+    memcpy(xml, "<a>", 3);
+    for (size_t i = 0; i < many; i++)
+        memcpy(xml + 3 + 4 * i, "<b/>", 4);
+    memcpy(xml + 3 + 4 * many, "</a>", 5);
+    assert_string_equal(parse(&r, xml, wide, 2 * (4 * many + 8)), "the XML has too many parts");
+    free(xml);
+    free(wide);
+    char deep[400];
+    for (size_t i = 0; i < 100; i++)
+        memcpy(deep + 3 * i, "<a>", 4);
+    assert_non_null(parse(&r, deep, utf16, sizeof utf16));
+    ea_text_deinit(&out);
+    ea_evtx_reader_deinit(&r);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_of_fields_are_bounded),
         cmocka_unit_test(tags_of_arrays_are_bounded),
         cmocka_unit_test(xml_has_characters_of_xml),
+        cmocka_unit_test(rendered_xml_is_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -169,6 +169,56 @@ static void limits(void **state) {
     assert_int_equal(kept, 3);
 }
 
+/* Of one process, class and value one event in ten seconds; of more values than have a place all events are kept. */
+static void repeats(void **state) {
+    enum { KEYS = 70000, PLACES = 65536 };
+
+    world *w = *state;
+    use(w, (ea_filter_config){.classes = CLASSES("Thread/CSwitch"), .repeat = "10s by NewThreadId"});
+    assert_int_equal(switch_to(w, 5 * SECOND, 1, 0, 24), EA_COUNT_events_batched);
+    assert_int_equal(switch_to(w, 6 * SECOND, 2, 0, 24), EA_COUNT_events_batched);
+    assert_int_equal(switch_to(w, 14 * SECOND, 1, 0, 24), EA_COUNT_events_repeated); /* of the period before */
+    assert_int_equal(switch_to(w, 15 * SECOND, 1, 0, 24), EA_COUNT_events_batched);
+    assert_int_equal(switch_to(w, 14 * SECOND, 1, 0, 24), EA_COUNT_events_repeated); /* late */
+    assert_int_equal(switch_to(w, 16 * SECOND, 2, 0, 24), EA_COUNT_events_batched);
+    assert_int_equal(switch_to(w, 500 * SECOND, 1, 0, 24), EA_COUNT_events_batched);
+    assert_int_equal(switch_to(w, 501 * SECOND, 1, 0, 24), EA_COUNT_events_repeated);
+    assert_int_equal(switch_to(w, 100 * SECOND, 1, 0, 24), EA_COUNT_events_batched); /* the clock was set back */
+    assert_int_equal(switch_to(w, 101 * SECOND, 1, 0, 24), EA_COUNT_events_repeated);
+    unsigned kept = 0, again = 0;
+    for (uint32_t tid = 0; tid < KEYS; tid++)
+        kept += switch_to(w, 600 * SECOND, tid, 0, 24) == EA_COUNT_events_batched;
+    for (uint32_t tid = 0; tid < KEYS; tid++)
+        again += switch_to(w, 601 * SECOND, tid, 0, 24) == EA_COUNT_events_batched;
+    assert_int_equal(kept, KEYS);
+    assert_int_equal(again, KEYS - PLACES);
+    use(w, (ea_filter_config){.classes = CLASSES("Thread/CSwitch"), .repeat = "1ms by OldThreadId"});
+    assert_int_equal(switch_to(w, SECOND, 1, 1, 24), EA_COUNT_events_batched);
+    assert_int_equal(switch_to(w, SECOND, 1, 1, 4), EA_COUNT_events_batched); /* it lacks the value */
+    assert_int_equal(switch_to(w, SECOND, 1, 1, 4), EA_COUNT_events_batched);
+    /* it comes before the limit, so that a repeated event takes no place there */
+    use(w, (ea_filter_config){.classes = CLASSES("Thread/CSwitch"), .repeat = "1s by NewThreadId", .limit = "2/s"});
+    assert_int_equal(switch_to(w, SECOND, 1, 1, 24), EA_COUNT_events_batched);
+    assert_int_equal(switch_to(w, SECOND, 1, 1, 24), EA_COUNT_events_repeated);
+    assert_int_equal(switch_to(w, SECOND, 2, 1, 24), EA_COUNT_events_batched);
+    assert_int_equal(switch_to(w, SECOND, 3, 1, 24), EA_COUNT_events_limited);
+    assert_int_equal(switch_to(w, 2 * SECOND - 1, 3, 1, 24), EA_COUNT_events_limited); /* it was not kept */
+
+    static const char *const WRONG[] = {"10 by NewThreadId",
+                                        "10s",
+                                        "10s by",
+                                        "10s by ",
+                                        "0s by NewThreadId",
+                                        "25h by NewThreadId",
+                                        "10s per NewThreadId",
+                                        "10s by NoSuchField"};
+    for (size_t i = 0; i < sizeof WRONG / sizeof *WRONG; i++) {
+        ea_filter_config wrong = {.classes = CLASSES("Thread/CSwitch"), .repeat = WRONG[i]};
+        assert_int_not_equal(create(w, &wrong, 1), 0);
+        assert_string_equal(w->problem.key, "repeat");
+    }
+}
+
 /* ---- state ---- */
 
 static void state_stays(void **state) {
@@ -375,10 +425,19 @@ static void redacted_state(void **state) {
 
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_world, free_world)
-    const struct CMUnitTest tests[] = {TEST(conditions),     TEST(several),          TEST(samples),
-                                       TEST(limits),         TEST(state_stays),      TEST(notes),
-                                       TEST(texts),          TEST(numbers_and_sids), TEST(hashes),
-                                       TEST(redacted_state), TEST(unknown_fields),   TEST(classes_beyond_the_limit),
+    const struct CMUnitTest tests[] = {TEST(conditions),
+                                       TEST(several),
+                                       TEST(samples),
+                                       TEST(repeats),
+                                       TEST(limits),
+                                       TEST(state_stays),
+                                       TEST(notes),
+                                       TEST(texts),
+                                       TEST(numbers_and_sids),
+                                       TEST(hashes),
+                                       TEST(redacted_state),
+                                       TEST(unknown_fields),
+                                       TEST(classes_beyond_the_limit),
                                        TEST(all_places)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

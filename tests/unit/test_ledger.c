@@ -993,6 +993,9 @@ static void sums_follow_their_rows(void **state) {
 
 static const char LESS_OF_FILES[] = "ALTER TABLE modules DROP COLUMN md5; ALTER TABLE modules DROP COLUMN sha1; ALTER"
                                     " TABLE modules DROP COLUMN imphash; ALTER TABLE modules DROP COLUMN description";
+static const char LESS_OF_PROCESSES[] =
+    "ALTER TABLE processes DROP COLUMN mandatory_label; ALTER TABLE processes DROP COLUMN elevation_type; ALTER TABLE"
+    " processes DROP COLUMN elevated; ALTER TABLE processes DROP COLUMN logon_id; DROP TABLE pending_facts";
 
 /* Tables of version 5, which has no sums, and of version 6, which has other names, are completed, not built again. */
 static void older_tables_are_completed(int old_version, const char *more_sql) {
@@ -1008,6 +1011,7 @@ static void older_tables_are_completed(int old_version, const char *more_sql) {
                 " RENAME TO blindness; CREATE VIEW blind AS SELECT * FROM blindness");
     run_sql(db, more_sql);
     run_sql(db, LESS_OF_FILES);
+    run_sql(db, LESS_OF_PROCESSES);
     char sql[48];
     snprintf(sql, sizeof sql, "PRAGMA user_version = %d", old_version);
     run_sql(db, sql);
@@ -1054,6 +1058,7 @@ static void tables_of_before_get_more_columns_of_files(void **state) {
     const int64_t version = ask(&f, "PRAGMA user_version");
     sqlite3 *db = ec_state_db_database(f.tables);
     run_sql(db, LESS_OF_FILES);
+    run_sql(db, LESS_OF_PROCESSES);
     run_sql(db,
             "INSERT INTO modules VALUES(9, 1, 2, 3, 4, 0, 0, 5, 6, 7, 8, 9, 10, 11, 'a.dll', NULL, 0, '', '', 12, 'ab',"
             " '1.2', 'Maker', 'Thing'); PRAGMA user_version = 7");
@@ -1066,6 +1071,40 @@ static void tables_of_before_get_more_columns_of_files(void **state) {
                      1);
     assert_int_equal(ask(&f, "SELECT count(*) FROM gaps"), gaps);
     check_sums(&f);
+    ec_state_db_close(f.tables);
+}
+
+/* Version 8 has not all columns of processes: rows that are there stay, and nothing is known of the new ones. */
+static void tables_of_before_get_more_columns_of_processes(void **state) {
+    (void)state;
+    fixture f;
+    start(&f, 29);
+    finish(&f);
+    must(ec_state_db_open(&f.tables, scratch_path("store"), 1, &err));
+    const int64_t version = ask(&f, "PRAGMA user_version");
+    sqlite3 *db = ec_state_db_database(f.tables);
+    run_sql(db, LESS_OF_PROCESSES);
+    run_sql(db,
+            "INSERT INTO processes VALUES(9, 1, 2, 3, 4, 0, 0, 5, 6, 7, 8, 9, 10, 11, 12, 'a.exe', 'a /b', 'S-1-5-18',"
+            " '', ''); PRAGMA user_version = 8");
+    ec_state_db_close(f.tables);
+    assert_int_equal(ec_state_db_open(&f.tables, scratch_path("store"), 0, &err), EA_EUNSUPPORTED);
+    must(ec_state_db_open(&f.tables, scratch_path("store"), 1, &err));
+    assert_int_equal(ask(&f, "PRAGMA user_version"), version);
+    sqlite3_stmt *s;
+    ea_process p;
+    assert_int_equal(sqlite3_prepare_v2(ec_state_db_database(f.tables),
+                                        "SELECT " EC_PROCESS_COLUMNS " FROM processes WHERE stream = 9", -1, &s, NULL),
+                     SQLITE_OK);
+    assert_int_equal(sqlite3_step(s), SQLITE_ROW);
+    ec_read_process(s, &p);
+    assert_string_equal(p.command_line, "a /b");
+    assert_string_equal(p.mandatory_label, "");
+    assert_int_equal(p.elevation_type, 0);
+    assert_int_equal(p.elevated, 0);
+    assert_int_equal(p.logon_id, 0);
+    sqlite3_finalize(s);
+    assert_int_equal(ask(&f, "SELECT count(*) FROM pending_facts"), 0);
     ec_state_db_close(f.tables);
 }
 
@@ -1163,6 +1202,7 @@ int main(void) {
         T(sums_are_added_to_older_tables),
         T(tables_of_before_get_the_new_names),
         T(tables_of_before_get_more_columns_of_files),
+        T(tables_of_before_get_more_columns_of_processes),
         T(a_view_of_before_is_made_again),
         T(tables_of_another_version_are_called_so),
     };

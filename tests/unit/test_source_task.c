@@ -4,6 +4,7 @@
 
 #include "service/core/config_snapshot.h"
 #include "service/core/source_task.h"
+#include "service/eventlog/channel_api.h"
 
 typedef struct rig {
     ea_source_tasks tasks;
@@ -252,13 +253,23 @@ static void a_reload_keeps_an_unchanged_source(void **state) {
     agent_free(&a);
 }
 
+static void event_logs_need_windows(void **state) {
+    rig g;
+    size_t runnable = ea_channel_api_of_machine() ? 2 : 1;
+    (void)state;
+    rig_open(&g, MS, "\n  - {name: logs, eventlog: [Security, System]}\n  - {name: file, files: [trace.etl]}");
+    assert_int_equal(ea_config_runnable_sources(&g.snapshot->c), runnable);
+    assert_int_equal(ea_config_can_run(g.snapshot->c.sources.items), runnable - 1);
+    rig_close(&g);
+}
+
 int main(void) {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         T(a_source_is_read_to_its_end),         T(a_failing_source_is_tried_again_after_a_pause),
         T(a_request_to_stop_ends_the_pause),    T(a_request_to_stop_ends_the_reading),
         T(labels_of_a_later_snapshot_are_kept), T(only_what_differs_begins_anew),
-        T(a_reload_keeps_an_unchanged_source),
+        T(a_reload_keeps_an_unchanged_source),  T(event_logs_need_windows),
     };
     return cmocka_run_group_tests_name("source_task", tests, NULL, NULL);
 }

@@ -1,7 +1,8 @@
-"""The shipped agent under Wine with the emulator of ETW in the place of advapi32.dll and tdh.dll, and a native collector.
+"""The shipped agent under Wine with the emulator of ETW in the place of advapi32.dll and tdh.dll, an emulator of wevtapi.dll, and a native
+collector.
 
-The agent takes ETW's functions by name from DLLs of System32 (service/etw/etw_api.c). A copy of the .exe in which those
-two names are others, of the same length, takes them from the emulator, and nothing else is different.
+The agent takes their functions by name from DLLs of System32 (service/etw/etw_api.c, service/eventlog/wevt.c). A copy of the .exe in which
+the DLLs' names are others, of the same length, takes them from the emulator, and nothing else is different.
 """
 import collections
 import datetime
@@ -21,7 +22,7 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "e2e")]
 import harness  # noqa: E402
 import traces  # noqa: E402, F401
 
-ETW, TDH = ("advapi32.dll", "etwemul8.dll"), ("tdh.dll", "emu.dll")
+ETW, TDH, WEVT = ("advapi32.dll", "etwemul8.dll"), ("tdh.dll", "emu.dll"), ("wevtapi.dll", "wevtemu.dll")
 NEAR = 256
 EVENT_TRACE = "68fdd900-4a3e-11d1-84f4-0000f80464e3"
 # a record's identity, but for its logger, which is the session's own; names and fields need schemas of other sessions
@@ -45,7 +46,10 @@ def patched(program, to, lacks=()):
     etw = [at for at in places(ETW[0]) if abs(at - tdh[0]) < NEAR]  # the C library has the same name elsewhere
     if len(etw) != 1:
         raise harness.Failure(f"{program} names {ETW[0]} {len(etw)} times near {TDH[0]}")
-    for at, (old, new) in ((tdh[0], TDH), (etw[0], ETW)):
+    wevt = places(WEVT[0])
+    if len(wevt) != 1:
+        raise harness.Failure(f"{program} names {WEVT[0]} {len(wevt)} times")
+    for at, (old, new) in ((tdh[0], TDH), (etw[0], ETW), (wevt[0], WEVT)):
         assert len(old) == len(new)
         data[at:at + 2 * len(new)] = new.encode("utf-16-le")
     for name in lacks:
@@ -70,6 +74,7 @@ class Machine:
         patched(windows_build / "service" / "app" / "etwagent.exe", self.agent, lacks)
         for dll in (ETW[1], TDH[1]):
             shutil.copy(windows_build / "tests" / "windows" / ETW[1], session.drive / "windows" / "system32" / dll)
+        shutil.copy(windows_build / "tests" / "windows" / WEVT[1], session.drive / "windows" / "system32" / WEVT[1])
         (session.drive / "etwemul.table").unlink(missing_ok=True)  # no session runs on a machine that has just begun
         self.script, self.config = session.drive / "etwemul.txt", self.folder / "agent.yaml"
         self.status_file, self.log_file = self.folder / "status.json", self.folder / "agent.log"
@@ -91,8 +96,8 @@ class Machine:
                                  "key": path(certs / f"{self.name}.key"), "ca": path(certs / "ca.crt"),
                                  "spool": path(self.spool), "retry-max": "500ms", **{k.replace("_", "-"): v for k, v in shipping.items()}}}
         lines = [f"{part}:\n" + "".join(f"  {k}: {json.dumps(v)}\n" for k, v in values.items()) for part, values in document.items()]
-        self.config.write_text("".join(lines) + f"batching:\n  {batching}\nsessions: {json.dumps(sessions)}\n" +
-                               (f"sources: {json.dumps(sources)}\n" if sources else ""))
+        self.config.write_text("".join(lines) + f"batching:\n  {batching}\n" +
+                               (f"sessions: {json.dumps(sessions)}\n" if sessions else "") + (f"sources: {json.dumps(sources)}\n" if sources else ""))
 
     def control(self, *words, check=True):
         done = self.session.run([self.emulctl, *words])

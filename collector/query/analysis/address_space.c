@@ -71,7 +71,7 @@ static int add_process(ec_address_space *p, sqlite3_stmt *s) {
     p->process_streams[p->process_count] = stream_of_row(s);
     ea_process *to = &p->processes[p->process_count++];
     ec_read_process(s, to);
-    to->sid = to->package = to->application = "";
+    to->sid = to->package = to->application = to->mandatory_label = "";
     int rc = keep_text(p, &to->image_name);
     return rc ? rc : keep_text(p, &to->command_line);
 }

@@ -7,6 +7,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/map.h"
 #include "proto/base/platform.h"
+#include "proto/event/accounts.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -197,7 +198,8 @@ static int keep_process(ec_processes *list, size_t *capacity, const ea_process *
         return ea_fail(err, EA_ENOMEM, "list the processes");
     ea_process *to = &list->items[list->count];
     *to = *p;
-    const char **texts[] = {&to->image_name, &to->command_line, &to->sid, &to->package, &to->application};
+    const char **texts[] = {&to->image_name, &to->command_line, &to->sid,
+                            &to->package,    &to->application,  &to->mandatory_label};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         *texts[i] = ea_arena_strdup(&list->arena, *texts[i]);
         if (!*texts[i])
@@ -429,6 +431,8 @@ static void add_life(ea_text *t, const ea_interval *life) {
                                                                   : "");
 }
 
+static const char *const ELEVATIONS[] = {NULL, "default", "full", "limited"};
+
 void ec_json_process(ea_text *t, const ea_process *p, const char *account) {
     ea_text_printf(t, "{\"pid\": %" PRIu32 ", \"ppid\": %" PRIu32 ", ", p->pid, p->parent_pid);
     add_life(t, &p->life);
@@ -444,6 +448,17 @@ void ec_json_process(ea_text *t, const ea_process *p, const char *account) {
     query_add_text(t, "account", account);
     query_add_text(t, "package", *p->package ? p->package : NULL);
     query_add_text(t, "application", *p->application ? p->application : NULL);
+    query_add_text(t, "mandatory_label", *p->mandatory_label ? p->mandatory_label : NULL);
+    query_add_text(t, "integrity_level", ea_integrity_level(p->mandatory_label));
+    query_add_text(t, "elevation_type",
+                   p->elevation_type < sizeof ELEVATIONS / sizeof *ELEVATIONS ? ELEVATIONS[p->elevation_type] : NULL);
+    ea_text_str(t, p->elevated == 0   ? ", \"elevated\": null"
+                   : p->elevated == 1 ? ", \"elevated\": false"
+                                      : ", \"elevated\": true");
+    if (p->logon_id)
+        add_address(t, "logon_id", p->logon_id);
+    else
+        ea_text_str(t, ", \"logon_id\": null");
     add_address(t, "unique_key", p->unique_key);
     add_address(t, "directory_table_base", p->directory_table_base);
     ea_text_printf(t, ", \"flags\": %" PRIu32 ", \"exit_status\": ", p->flags);

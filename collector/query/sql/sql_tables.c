@@ -43,6 +43,12 @@ typedef struct spec {
 /* A sum of a column with this bound stays below 2^63: an agent can claim any number (EC_GAP_COUNT_MAX). */
 #define COUNT_MAX   "1099511627775"
 #define END_OF_TIME "9223372036854775807"
+/* As ea_integrity_level (proto/event/accounts.h). */
+#define INTEGRITY_LEVEL                                                                                                \
+    "CASE WHEN t.mandatory_label NOT GLOB 'S-1-16-[0-9]*' OR substr(t.mandatory_label, 8) GLOB '*[^0-9]*' THEN NULL"   \
+    " WHEN CAST(substr(t.mandatory_label, 8) AS INTEGER) < 4096 THEN 'Untrusted' WHEN CAST(substr(t.mandatory_label,"  \
+    " 8) AS INTEGER) < 8192 THEN 'Low' WHEN CAST(substr(t.mandatory_label, 8) AS INTEGER) < 12288 THEN 'Medium' WHEN"  \
+    " CAST(substr(t.mandatory_label, 8) AS INTEGER) < 16384 THEN 'High' ELSE 'System' END"
 #define STREAM_COLUMNS                                                                                                 \
     {"host", EC_KIND_TEXT, "s.host"}, {                                                                                \
         "stream", EC_KIND_TEXT, "lower(hex(s.id))"                                                                     \
@@ -200,6 +206,12 @@ static const spec SPECS[] = {
       {"account", EC_KIND_TEXT, "account_name(t.sid, s.host)"},
       {"package", EC_KIND_TEXT, "t.package"},
       {"application", EC_KIND_TEXT, "t.application"},
+      {"mandatory_label", EC_KIND_TEXT, "nullif(t.mandatory_label, '')"},
+      {"integrity_level", EC_KIND_TEXT, INTEGRITY_LEVEL},
+      {"elevation_type", EC_KIND_TEXT,
+       "CASE t.elevation_type WHEN 1 THEN 'default' WHEN 2 THEN 'full' WHEN 3 THEN 'limited' END"},
+      {"elevated", EC_KIND_INT, "CASE t.elevated WHEN 1 THEN 0 WHEN 2 THEN 1 END"},
+      {"logon_id", EC_KIND_ADDRESS, "nullif(t.logon_id, -9223372036854775807 - 1)"},
       {"exit_status", EC_KIND_HEX, "CASE WHEN t.end_cause = 1 THEN t.exit_status END"},
       {"flags", EC_KIND_HEX, "t.flags"},
       {"unique_key", EC_KIND_ADDRESS, "t.unique_key"},
@@ -606,8 +618,7 @@ static int best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
         ea_err err = {0};
         int column = info->aConstraint[i].iColumn;
         if (column >= 0 && column < COLUMNS_MAX && t->spec->columns[column].name &&
-            ec_sql_check_part(&info->aConstraint[i], t->spec->columns[column].kind, t->spec->columns[column].name,
-                              &err)) {
+            ec_sql_check_part(info, i, t->spec->columns[column].kind, t->spec->columns[column].name, &err)) {
             ea_text_deinit(&plan);
             return ec_sql_fail(base, &err);
         }
@@ -791,6 +802,9 @@ static int tables_filter(sqlite3_vtab_cursor *base, int number, const char *plan
     ea_err err = {0};
     (void)number;
     c->is_row = 0;
+    for (int i = 0; i < argc; i++) /* nothing compares with NULL, such as the key of a process that is not known */
+        if (sqlite3_value_type(argv[i]) == SQLITE_NULL)
+            return SQLITE_OK;
     ea_text_init(&sql);
     write_select(&sql, t, plan, argc, argv, to, &count);
     if (sql.failed) {

@@ -22,18 +22,32 @@ static const ea_field_row bound_fields[] = {
 /* Times are UTC in ns since 1970; BeginCause: enum ea_begin of proto/state/machine.h. */
 #define LIFE {"BeginTime", EA_I64}, {"SeenTime", EA_I64}, {"BeginCause", EA_U8}
 
+/* Version 1 has the mandatory label, elevation and logon session; 0, an empty text: unknown. Elevated: 1 no, 2 yes. */
+#define KEPT_PROCESS                                                                                                   \
+    LIFE,                                                                                                              \
+    {"ProcessId", EA_U32, EA_SEM_PID},                                                                                 \
+    {"ParentId", EA_U32, EA_SEM_PARENT_PID},                                                                           \
+    {"SessionId", EA_U32, EA_SEM_SESSION_ID},                                                                          \
+    {"Flags", EA_HEX32, .map = &ea_process_flags},                                                                     \
+    {"UniqueProcessKey", EA_HEX64, EA_SEM_PROCESS_KEY},                                                                \
+    {"DirectoryTableBase", EA_HEX64, EA_SEM_ADDRESS},                                                                  \
+    {"UserSID", EA_UTF8Z},                                                                                             \
+    {"ImageFileName", EA_UTF8Z},                                                                                       \
+    {"PackageFullName", EA_UTF8Z},                                                                                     \
+    {"ApplicationId", EA_UTF8Z}
+
+static const ea_field_row process_0_fields[] = {
+    KEPT_PROCESS,
+    {"CommandLine", EA_UTF8Z, EA_SEM_COMMAND_LINE},
+    {0},
+};
+
 static const ea_field_row process_fields[] = {
-    LIFE,
-    {"ProcessId", EA_U32, EA_SEM_PID},
-    {"ParentId", EA_U32, EA_SEM_PARENT_PID},
-    {"SessionId", EA_U32, EA_SEM_SESSION_ID},
-    {"Flags", EA_HEX32, .map = &ea_process_flags},
-    {"UniqueProcessKey", EA_HEX64, EA_SEM_PROCESS_KEY},
-    {"DirectoryTableBase", EA_HEX64, EA_SEM_ADDRESS},
-    {"UserSID", EA_UTF8Z},
-    {"ImageFileName", EA_UTF8Z},
-    {"PackageFullName", EA_UTF8Z},
-    {"ApplicationId", EA_UTF8Z},
+    KEPT_PROCESS,
+    {"MandatoryLabel", EA_UTF8Z},
+    {"ElevationType", EA_U32},
+    {"Elevated", EA_U32},
+    {"LogonId", EA_HEX64},
     {"CommandLine", EA_UTF8Z, EA_SEM_COMMAND_LINE},
     {0},
 };
@@ -102,7 +116,8 @@ static const ea_field_row volume_fields[] = {
 
 static const ea_class_row keyframe_rows[] = {
     {"Keyframe/Begin", 1, 0, 0, bound_fields},
-    {"Keyframe/Process", 2, 0, 0, process_fields},
+    {"Keyframe/Process", 2, 0, 0, process_0_fields},
+    {"Keyframe/Process", 2, 1, 1, process_fields},
     {"Keyframe/Thread", 3, 0, 0, thread_fields},
     {"Keyframe/Module", 4, 0, 0, module_0_fields},
     {"Keyframe/Module", 4, 1, 1, module_fields},
