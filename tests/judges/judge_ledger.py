@@ -241,6 +241,11 @@ def judge_printed(world):
             want.append((family, values.get("events_delivered", 0), values.get("events_batched", 0) + values.get("events_synthesised", 0), values.get("events_acknowledged", 0),
                          sum(value for number, value in of.items() if COUNTERS[number][1] == "loss")))
     text = world.command("ledger", code=3 if off else 0)
+    severity = {name: (kind, sentence) for name, kind, _, sentence in COUNTERS.values()}
+    want_lost = [f"  lost: {counted} {severity[cause][1]}{' (events: unknown)' * (severity[cause][0] == 'unknown')}" for host, stream in books
+                 for _, kind, cause, _, counted, *_ in judge_store.losses(world, host)[stream] if kind == "counted"]
+    lost = [line for line in text.splitlines() if any(line.startswith(f"  lost: {n}") for n in range(10))]
+    world.same("ledger losses", "all, as text", [wanted for wanted in want_lost if not any(line.startswith((f"{wanted}, ", f"{wanted} (at the least")) for line in lost)], [])
     got = re.findall(r"^  family (.+): (\d+) delivered, (\d+) in batches, (\d+) acknowledged, (\d+) lost$", text, re.M)
     world.same("ledger counters", "all, families as text", [(name, *map(int, numbers)) for name, *numbers in got], want)
 
