@@ -15,6 +15,7 @@
 #include <openssl/x509.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/stat.h>
 
 typedef struct options {
     const char *store;
@@ -81,6 +82,20 @@ static void add_failure(report *r, const char *check, const ea_err *err) {
 
 /* ---- store and disk ---- */
 
+/* A database's files: free pages and the log take space, too. */
+static double files_mib(const char *store, const char *name) {
+    static const char *const ENDINGS[] = {"", "-wal"};
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < sizeof ENDINGS / sizeof *ENDINGS; i++) {
+        char path[1200];
+        struct stat st;
+        snprintf(path, sizeof path, "%s/%s%s", store, name, ENDINGS[i]);
+        if (stat(path, &st) == 0 && st.st_size > 0)
+            bytes += (uint64_t)st.st_size;
+    }
+    return (double)bytes / 1048576.0;
+}
+
 static void doctor_check_store(report *r, ec_store *s) {
     ea_err err = {0};
     ec_store_size size;
@@ -89,9 +104,12 @@ static void doctor_check_store(report *r, ec_store *s) {
         add_failure(r, "store", &err);
         return;
     }
-    add_finding(r, FINE, "store", "%" PRIu64 " segments of %.1f MiB, index.db %.1f MiB, state.db %.1f MiB",
-                size.segment_count, (double)size.segment_bytes / 1048576.0, (double)size.index_bytes / 1048576.0,
-                (double)size.state_bytes / 1048576.0);
+    add_finding(
+        r, FINE, "store",
+        "%" PRIu64 " segments of %.1f MiB, index.db %.1f MiB (its files: %.1f MiB), state.db %.1f MiB (its files: "
+        "%.1f MiB)",
+        size.segment_count, (double)size.segment_bytes / 1048576.0, (double)size.index_bytes / 1048576.0,
+        files_mib(r->o->store, "index.db"), (double)size.state_bytes / 1048576.0, files_mib(r->o->store, "state.db"));
     if (r->o->verify && ec_store_verify(r->o->store, &read, &err))
         add_failure(r, "verify", &err);
     else if (r->o->verify)

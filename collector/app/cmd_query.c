@@ -3,6 +3,7 @@
 #include "collector/app/collector_commands.h"
 #include "collector/app/symbol_options.h"
 #include "collector/query/scan/cell.h"
+#include "collector/query/scan/data_times.h"
 #include "collector/query/sql/ask.h"
 #include "collector/state/state_db.h"
 #include "proto/base/array.h"
@@ -377,6 +378,23 @@ static int query_report_missing(const options *o, const ec_outcome *outcome) {
     return outcome->damaged ? ea_exit_code(EA_ECORRUPT) : 0;
 }
 
+/* Prints, after an answer without rows, from when to when events are stored. */
+static void report_stored(const options *o) {
+    int64_t begin_utc_ns, end_utc_ns;
+    ea_text t;
+    if (ec_data_time("--from", "start", o->store, o->host, NULL, &begin_utc_ns, NULL) ||
+        ec_data_time("--to", "end", o->store, o->host, NULL, &end_utc_ns, NULL))
+        return;
+    ea_text_init(&t);
+    ea_text_str(&t, "etwcollector: no rows; events are stored from ");
+    ea_text_utc_ns(&t, begin_utc_ns);
+    ea_text_str(&t, " to ");
+    ea_text_utc_ns(&t, end_utc_ns);
+    if (!t.failed)
+        fprintf(stderr, "%s\n", t.data);
+    ea_text_deinit(&t);
+}
+
 static int query_run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ea_err err = {0};
@@ -409,6 +427,8 @@ static int query_run(const void *arg, int operand_count, char **operands) {
     if (!rc)
         rc = query_finish(&p, &outcome);
     int code = rc ? ea_exit_code(rc) : query_report_missing(o, &outcome);
+    if (!rc && !p.rows && p.format == TABLE && ea_is_terminal(stderr))
+        report_stored(o);
     if (o->fail_if_rows && p.rows && (!code || code == EXIT_LIMIT))
         code = EXIT_ROWS;
     if (rc)
@@ -503,6 +523,7 @@ const ea_command ec_cmd_query = {
         "hex_text(n), guid, sid, ip (text or bytes to text), guid_bytes, sid_bytes, ip_bytes, ip_in(ip, "
         "'10.0.0.0/8'),\n"
         "ntstatus(n). With --symbols, --symbol-cache or --lines, function_counters names functions, as profile does.\n"
+        "After a table without rows, a terminal shows from when to when events are stored.\n"
         "Addresses are 64 bits, unsigned: compare columns of them with u64('0x...'). SQL.md in\n"
         "collector/query describes all tables and functions, with examples.\n"
         "\n"

@@ -582,7 +582,7 @@ const ea_command ec_cmd_report = {
         "  waits    what threads waited for, how long they were ready, which threads ended the waits\n"
         "  disk     bytes by process, requests by disk and by file, hard faults\n"
         "  network  bytes by process and by peer\n"
-        "  boot     when the programs of a start began, all processes in the order of their start\n"
+        "  boot     phases of a start, when its programs began, all processes in the order of their start\n"
         "\n"
         "Each section is the sum of a table that `query` has, too (SQL.md in collector/query). Text and HTML show "
         "times\n"

@@ -18,6 +18,7 @@
 #include "collector/state/state_worker.h"
 #include "collector/state/watch.h"
 #include "collector/store/private.h"
+#include "collector/store/sqlite_memory.h"
 #include "collector/web/web.h"
 #include "config/config.h"
 #include "proto/base/pattern.h"
@@ -95,6 +96,10 @@ static void on_stored(void *history) {
     ec_state_worker_wake(history);
 }
 
+static void on_space(void *history) {
+    ec_state_worker_retry(history);
+}
+
 static int wants_keyframe(void *history, const char *agent, const uint8_t *stream) {
     return ec_state_worker_wants_keyframe(history, agent, stream);
 }
@@ -122,6 +127,17 @@ static void on_history_note(void *arg, const char *text) {
 static void on_history_used(void *arg, const char *host, int64_t cpu_ns) {
     const history_uses *uses = arg;
     ec_quota_charge(uses->quota, EC_QUOTA_processor, host, (uint64_t)cpu_ns, ea_monotonic_ns());
+}
+
+/* So does asking the rules about them. */
+static int has_processor(void *arg, const char *host) {
+    const history_uses *uses = arg;
+    return ec_quota_has_room(uses->quota, EC_QUOTA_processor, host, 0, ea_monotonic_ns());
+}
+
+static void on_rules_note(void *arg, const char *text) {
+    const history_uses *uses = arg;
+    ec_log_line(uses->log, "%s", text);
 }
 
 /* ---- the configuration file, read again ---- */
@@ -617,6 +633,7 @@ static int serve_start_ingest(serving *v, ea_err *err) {
                             .quota = v->quota,
                             .log = v->log,
                             .on_stored = on_stored,
+                            .on_space = on_space,
                             .wants_keyframe = wants_keyframe,
                             .on_stored_arg = v->history,
                             .retention = retention_of(o),
@@ -636,11 +653,15 @@ static int serve_start(serving *v, ea_err *err) {
     if (!rc)
         rc = ec_watch_start(&v->watch, o->store, &alarms, err);
     if (!rc && o->rules)
-        rc = ec_detector_start(
-            &v->detector,
-            &(ec_detector_options){
-                .store = o->store, .rules = o->rules, .counters = v->counters, .on_note = on_store_note, .arg = v->log},
-            err);
+        rc = ec_detector_start(&v->detector,
+                               &(ec_detector_options){.store = o->store,
+                                                      .rules = o->rules,
+                                                      .counters = v->counters,
+                                                      .on_used = on_history_used,
+                                                      .has_room = has_processor,
+                                                      .on_note = on_rules_note,
+                                                      .arg = &v->uses},
+                               err);
     if (!rc && o->web)
         rc = start_web(&v->web, o, &v->limits.people, v->counters, v->quota, v->broker, &v->gauges, v->log, err);
     v->enroll.watch = v->watch;
@@ -721,6 +742,8 @@ static int run_command(const void *arg, int operand_count, char **operands) {
     ec_quota_amounts quotas = read_quotas(o);
     if (!rc)
         rc = run_check(o, &err);
+    if (!rc)
+        rc = ec_sqlite_memory_start(&err);
     if (!rc)
         rc = ec_log_create(&log, stderr, 0, &counters, &err);
     ec_libevent_log(log);

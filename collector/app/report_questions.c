@@ -11,6 +11,10 @@
 #define IN_RANGE     "(?1 IS NULL OR time >= ?1) AND (?2 IS NULL OR time < ?2)"
 /* The digits that the sessions of a run of an agent have in common: EA_STREAM_RUN_BYTES. */
 #define RUN_OF_STREAM "substr(stream, 1, 24)"
+/* The first start of a program after something, of each stream of a table t that has the machine's start. */
+#define FIRST_AFTER(t, program, column)                                                                                \
+    "SELECT " t ".*, min(p.begin) AS " column " FROM " t " LEFT JOIN processes AS p ON p.host = " t                    \
+    ".host AND p.stream = " t ".stream AND p.begin_cause = 'start' AND lower(p.image_name) = '" program "'"
 #define PEER                                                                                                           \
     "json_extract(fields, '$.PID') AS pid, json_extract(fields, '$.daddr') AS peer,"                                   \
     " json_extract(fields, '$.dport') AS port, json_extract(fields, '$.size') AS size"
@@ -99,7 +103,22 @@ static const ec_report REPORTS[] = {
        " ON p.process_key = process_at(e.host, e.stream, e.pid, e.time) GROUP BY e.host, e.stream, p.process_key, e.pid, e.peer, e.port"
        " ORDER BY received_bytes + sent_bytes DESC, connections DESC, peer, port"}}},
     {"boot", "The start of a machine", "processes of the kernel logger (PROC_THREAD, LOADER) from the machine's start on",
-     {{"milestones", "First starts of the programs of a start",
+     /* the sub-phases of Microsoft's "Windows On/Off Transition Performance Analysis", as far as starts of processes bound
+      * them; the session manager is System's child, those of later sessions are its own */
+     {{"phases", "Phases of the start, from a start of a process to the next",
+       "WITH m AS MATERIALIZED (SELECT p.host AS host, p.stream AS stream, min(p.begin) AS smss FROM processes AS p WHERE p.begin_cause = 'start'"
+       " AND lower(p.image_name) = 'smss.exe' AND p.parent_pid = 4 AND (?1 IS NULL OR p.begin >= ?1) AND (?2 IS NULL OR p.begin < ?2) GROUP BY 1, 2),"
+       " w AS MATERIALIZED (" FIRST_AFTER("m", "winlogon.exe", "winlogon") " AND p.begin >= m.smss GROUP BY m.host, m.stream),"
+       " e AS MATERIALIZED (" FIRST_AFTER("w", "explorer.exe", "explorer") " AND p.begin >= w.winlogon GROUP BY w.host, w.stream),"
+       " b AS MATERIALIZED (SELECT host, stream, max(CASE WHEN json_extract(fields, '$.BootTime') BETWEEN '1970' AND '2200'"
+       " THEN time_ns(json_extract(fields, '$.BootTime')) END) AS boot FROM events WHERE name = 'EventTrace/Header' GROUP BY 1, 2),"
+       " f(host, stream, number, phase, begin, ended) AS (SELECT e.host, e.stream, 1, 'PreSMSS', CASE WHEN b.boot < e.smss THEN b.boot END, e.smss"
+       " FROM e LEFT JOIN b ON b.host = e.host AND b.stream = e.stream UNION ALL SELECT host, stream, 2, 'SMSSInit', smss, winlogon FROM e"
+       " UNION ALL SELECT host, stream, 3, 'WinLogonInit', winlogon, explorer FROM e UNION ALL SELECT host, stream, 4, 'ExplorerInit', explorer, NULL FROM e)"
+       " SELECT f.host AS host, f.phase AS phase, time_text(f.begin) AS begin, time_text(f.ended) AS ended, f.ended - f.begin AS phase_ns,"
+       " (SELECT count(*) FROM processes AS p WHERE p.host = f.host AND p.stream = f.stream AND p.begin_cause = 'start' AND p.begin >= f.begin"
+       " AND (f.ended IS NULL OR p.begin < f.ended)) AS started FROM f WHERE f.begin IS NOT NULL OR f.ended IS NOT NULL ORDER BY f.host, f.stream, f.number"},
+      {"milestones", "First starts of the programs of a start",
        "SELECT p.host AS host, p.image_name AS image, time_text(min(p.begin)) AS begin, min(p.begin) - s.begin AS after_ns FROM processes AS p" OF_STREAM("p")
        " WHERE p.begin_cause = 'start' AND (?1 IS NULL OR p.begin >= ?1) AND (?2 IS NULL OR p.begin < ?2) AND lower(p.image_name) IN ('smss.exe',"
        " 'csrss.exe', 'wininit.exe', 'winlogon.exe', 'services.exe', 'lsass.exe', 'logonui.exe', 'userinit.exe', 'dwm.exe', 'explorer.exe')"

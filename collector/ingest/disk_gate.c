@@ -21,7 +21,31 @@ static unsigned seconds_left(int64_t until_ns, int64_t now_ns) {
     return until_ns <= now_ns ? 0 : (unsigned)((until_ns - now_ns + SECOND_NS - 1) / SECOND_NS);
 }
 
-unsigned ec_disk_gate_close(ec_disk_gate *g, int64_t now_ns) {
+const char *ec_disk_gate_text(const ec_disk_gate *g) {
+    return atomic_load(&g->is_quota)
+               ? "the disk quota of the collector's user is reached: the agent keeps its batches and "
+                 "sends them later"
+               : "the disk of the store is full: the agent keeps its batches and sends them later";
+}
+
+/* The free space of the disk says nothing about a quota, which may be that of a user or of a folder. */
+static void log_close(const ec_disk_gate *g, uint64_t free_bytes) {
+    if (atomic_load(&g->is_quota))
+        ec_log_line(
+            g->log,
+            "the disk quota of the collector's user is reached (Disk quota exceeded): no more is written to %s; "
+            "uploads are refused until there is room, and agents keep their batches; the disk itself has "
+            "%" PRIu64 " bytes free",
+            g->folder, free_bytes);
+    else
+        ec_log_line(g->log,
+                    "the disk of the store is full (No space left on device): %" PRIu64
+                    " bytes are free for %s; uploads "
+                    "are refused until there is space, and agents keep their batches",
+                    free_bytes, g->folder);
+}
+
+unsigned ec_disk_gate_close(ec_disk_gate *g, const ea_err *err, int64_t now_ns) {
     int64_t until_ns = atomic_load(&g->until_ns);
     unsigned left_s = seconds_left(until_ns, now_ns);
     if (left_s) /* of uploads that were under way at the failure */
@@ -33,23 +57,25 @@ unsigned ec_disk_gate_close(ec_disk_gate *g, int64_t now_ns) {
     atomic_store(&g->free_at_failure_bytes, free_bytes);
     atomic_store(&g->look_ns, now_ns + SECOND_NS);
     atomic_store(&g->until_ns, now_ns + (int64_t)g->pause_s * SECOND_NS);
-    if (!g->is_full)
-        ec_log_line(g->log,
-                    "the disk of the store is full (No space left on device): %" PRIu64
-                    " bytes are free for %s; uploads "
-                    "are refused until there is space, and agents keep their batches",
-                    free_bytes, g->folder);
+    int was_quota = atomic_exchange(&g->is_quota, err->os_error == EDQUOT);
+    if (!g->is_full || was_quota != (err->os_error == EDQUOT))
+        log_close(g, free_bytes);
     g->is_full = 1;
     return g->pause_s;
 }
 
-void ec_disk_gate_open(ec_disk_gate *g) {
+int ec_disk_gate_open(ec_disk_gate *g) {
     if (!g->is_full)
-        return;
+        return 0;
     g->is_full = 0;
     atomic_store(&g->until_ns, 0);
-    ec_log_line(g->log, "the disk of the store has space again: %" PRIu64 " bytes are free for %s; uploads are stored",
-                g->free_bytes(g->folder), g->folder);
+    if (atomic_load(&g->is_quota))
+        ec_log_line(g->log, "the collector's user is below its disk quota again: uploads to %s are stored", g->folder);
+    else
+        ec_log_line(g->log,
+                    "the disk of the store has space again: %" PRIu64 " bytes are free for %s; uploads are stored",
+                    g->free_bytes(g->folder), g->folder);
+    return 1;
 }
 
 unsigned ec_disk_gate_refuses(ec_disk_gate *g, int64_t now_ns) {

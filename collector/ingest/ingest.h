@@ -29,9 +29,10 @@ typedef struct ec_ingest_options {
     ec_quota *quota;                /* borrowed; may be NULL */
     struct ec_log *log;             /* borrowed; may be NULL */
     void (*on_stored)(void *arg);   /* new batches are durable; the writer's thread, must not block */
+    void (*on_space)(void *arg);    /* the disk was full and has space again; likewise, before on_stored; may be NULL */
     /* 1 when the state of this stream has a gap that a keyframe would mend; likewise. Both may be NULL. */
     int (*wants_keyframe)(void *arg, const char *agent, const uint8_t *stream);
-    void *on_stored_arg; /* of both */
+    void *on_stored_arg; /* of these three */
     ec_retention retention;
     int64_t retain_every_ns; /* 0: 1 min */
     uint64_t cpu_percent;    /* see writer.h */

@@ -306,13 +306,14 @@ static void on_handshake(ec_guest *guest) {
         ec_guest_doom(guest, EA_COUNT_net_refused_agents, "too many connections of this agent");
 }
 
-/* The disk of the store is full: answers an upload before the rest of its body comes. */
+/* The disk of the store is full, or a quota is reached: answers an upload before the rest of its body comes. */
 static void refuse_body(const base *b, conn *c, unsigned retry_after_s) {
-    char answer[300];
+    char answer[400];
+    const char *why = ec_writer_refusal(b->in->writer);
     int n = snprintf(answer, sizeof answer,
                      "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nRetry-After: %u\r\n"
                      "Connection: close\r\nContent-Length: %zu\r\n\r\n%s\n",
-                     retry_after_s, sizeof EC_DISK_FULL_TEXT, EC_DISK_FULL_TEXT);
+                     retry_after_s, strlen(why) + 1, why);
     ea_count(b->in->options.counters, EA_COUNT_ingest_refused, 1);
     ea_count(b->in->options.counters, EA_COUNT_ingest_refused_disk_full, 1);
     ec_guest_refuse(&c->guest, answer, n < 0 ? 0 : (size_t)n);
@@ -529,7 +530,7 @@ static void take_upload(base *b, conn *c, struct evhttp_request *http) {
     unsigned disk_pause_s = ec_writer_refuses_s(b->in->writer);
     if (disk_pause_s) {
         ea_count(o->counters, EA_COUNT_ingest_refused_disk_full, 1);
-        reply_text(b, c, http, 503, disk_pause_s, EC_DISK_FULL_TEXT);
+        reply_text(b, c, http, 503, disk_pause_s, ec_writer_refusal(b->in->writer));
         return;
     }
     if (c->agent->requests >= o->max_agent_requests) {
@@ -602,7 +603,7 @@ static void serve(base *b, conn *c, struct evhttp_request *http) {
         else if (atomic_load(&b->in->stopping))
             reply_text(b, c, http, 503, RETRY_STOPPING_S, "stopping");
         else if ((disk_pause_s = ec_writer_refuses_s(b->in->writer)) != 0)
-            reply_text(b, c, http, 503, disk_pause_s, EC_DISK_FULL_TEXT);
+            reply_text(b, c, http, 503, disk_pause_s, ec_writer_refusal(b->in->writer));
         else if (ec_writer_is_failing(b->in->writer))
             reply_text(b, c, http, 503, RETRY_BUSY_S, "the last commit failed");
         else
@@ -852,6 +853,7 @@ int ec_ingest_start(ec_ingest **ret, const ec_ingest_options *options, ea_err *e
                                     .done = on_done,
                                     .done_arg = in,
                                     .on_stored = o->on_stored,
+                                    .on_space = o->on_space,
                                     .wants_keyframe = o->wants_keyframe,
                                     .on_stored_arg = o->on_stored_arg,
                                     .retention = o->retention,

@@ -248,8 +248,8 @@ static void append(ec_writer *w, const appending *a, const uint8_t *batch, size_
         break;
     default:                                   /* ours to mend: memory, disk, database */
         if (ec_disk_gate_is_cause(rc, &err)) { /* the gate logs it once */
-            refuse(w, number, EA_REFUSED_RETRY, EC_DISK_FULL_TEXT);
-            w->disk_pause_s = ec_disk_gate_close(&w->disk, ea_monotonic_ns());
+            w->disk_pause_s = ec_disk_gate_close(&w->disk, &err, ea_monotonic_ns());
+            refuse(w, number, EA_REFUSED_RETRY, ec_disk_gate_text(&w->disk));
             w->group_met_full = 1;
             break;
         }
@@ -409,10 +409,10 @@ static void commit_group(ec_writer *w, ec_upload *list) {
         list->met_full_disk = is_full;
         if (!is_full)
             ec_log_line(w->options.log, "nothing stored: %s", err.message);
-        ec_upload_refuse(list, 503, is_full ? ec_disk_gate_close(&w->disk, ea_monotonic_ns()) : RETRY_STORE_S,
-                         is_full ? EC_DISK_FULL_TEXT : "the store cannot take it now");
-    } else if (w->group_stored && !w->group_met_full) {
-        ec_disk_gate_open(&w->disk);
+        unsigned pause_s = is_full ? ec_disk_gate_close(&w->disk, &err, ea_monotonic_ns()) : RETRY_STORE_S;
+        ec_upload_refuse(list, 503, pause_s, is_full ? ec_disk_gate_text(&w->disk) : "the store cannot take it now");
+    } else if (w->group_stored && !w->group_met_full && ec_disk_gate_open(&w->disk) && w->options.on_space) {
+        w->options.on_space(w->options.on_stored_arg);
     }
     atomic_store_explicit(&w->failing, rc != 0, memory_order_relaxed);
     answer(w, list);
@@ -464,12 +464,20 @@ static ec_upload *take_group(ec_writer *w, int *ret_stop) {
 }
 
 /* What was deleted since the last line, when a round of retention is over. */
-static void log_expired(ec_writer *w) {
+static void log_expired(ec_writer *w, const ec_retention *limits) {
     uint64_t segments = ea_counter_get(w->options.counters, EA_COUNT_store_expired_segments);
     uint64_t bytes = ea_counter_get(w->options.counters, EA_COUNT_store_expired_bytes);
     if (segments != w->expired_segments)
         ec_log_line(w->options.log, "retention deleted %" PRIu64 " segments with %.1f MiB of the oldest batches",
                     segments - w->expired_segments, (double)(bytes - w->expired_bytes) / 1048576.0);
+    ec_store_size size;
+    if (segments != w->expired_segments && limits->bytes && !ec_store_measure(w->options.store, &size, NULL) &&
+        size.index_bytes + size.state_bytes > limits->bytes)
+        ec_log_line(
+            w->options.log,
+            "index.db and state.db alone take %.1f MiB, more than retain-size (%.1f MiB): only the open segment "
+            "is kept, and a larger retain-size keeps more",
+            (double)(size.index_bytes + size.state_bytes) / 1048576.0, (double)limits->bytes / 1048576.0);
     w->expired_segments = segments;
     w->expired_bytes = bytes;
 }
@@ -488,7 +496,7 @@ static void retain(ec_writer *w) {
     if (rc < 0)
         ec_log_line(w->options.log, "old batches could not be deleted: %s", err.message);
     if (rc == 0)
-        log_expired(w);
+        log_expired(w, &limits);
     ea_mutex_lock(w->mutex);
     w->retain_at_ns = now_ns + (rc == 1 ? 0 : rc == EC_RETAIN_BUSY ? RETAIN_BUSY_NS : w->options.retain_every_ns);
     ea_mutex_unlock(w->mutex);
@@ -584,6 +592,10 @@ int ec_writer_is_failing(ec_writer *w) {
 
 unsigned ec_writer_refuses_s(ec_writer *w) {
     return ec_disk_gate_refuses(&w->disk, ea_monotonic_ns());
+}
+
+const char *ec_writer_refusal(const ec_writer *w) {
+    return ec_disk_gate_text(&w->disk);
 }
 
 void ec_writer_stop(ec_writer *w) {

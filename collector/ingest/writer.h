@@ -23,9 +23,10 @@ typedef struct ec_writer_options {
     void (*done)(void *arg, ec_upload *upload); /* called on the writer's thread when the answer is ready */
     void *done_arg;                             /* of both */
     void (*on_stored)(void *arg); /* new batches are durable; writer's thread, must not block; may be NULL */
+    void (*on_space)(void *arg);  /* the disk was full and has space again; likewise, before on_stored */
     /* 1 when the state of this stream has a gap that a keyframe would mend; any thread, must not block; may be NULL */
     int (*wants_keyframe)(void *arg, const char *agent, const uint8_t *stream);
-    void *on_stored_arg; /* of both */
+    void *on_stored_arg; /* of these three */
     ec_retention retention;
     int64_t retain_every_ns; /* how often the store is looked at; 0: 1 min */
     uint64_t cpu_percent;    /* of one processor, for the process: beyond it uploads wait; 0: no bound */
@@ -39,6 +40,8 @@ EA_MUST_CHECK int ec_writer_push(ec_writer *w, ec_upload *upload);
 int ec_writer_is_failing(ec_writer *w);
 /* While the disk of the store is full: the seconds after which an agent may send again; else 0. Any thread. */
 unsigned ec_writer_refuses_s(ec_writer *w);
+/* Why, for the agent. Any thread. */
+const char *ec_writer_refusal(const ec_writer *w);
 /* Limits from now on. Any thread. */
 void ec_writer_set_retention(ec_writer *w, const ec_retention *limits);
 /* Stores and answers what waits, then ends the thread; pushes are refused from then on. */

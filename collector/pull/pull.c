@@ -149,8 +149,11 @@ static int folder_of(const char *path, ea_text *ret) {
 static int confine(const pull *p) {
     ea_text folder;
     ea_text_init(&folder);
-    int rc = folder_of(p->o->output, &folder) ? ea_fail(p->err, EA_ENOMEM, "enter the sandbox")
-                                              : ec_query_confine(p->o->store, UINT64_MAX, folder.data, p->err);
+    int rc = folder_of(p->o->output, &folder) ? ea_fail(p->err, EA_ENOMEM, "enter the sandbox") : 0;
+    if (!rc) {
+        ec_sandbox_path output = {.path = folder.data, .access = EC_SANDBOX_WRITE};
+        rc = ec_query_confine_with(p->o->store, UINT64_MAX, &(ec_sandbox){.paths = &output, .path_count = 1}, p->err);
+    }
     ea_text_deinit(&folder);
     return rc;
 }

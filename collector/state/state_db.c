@@ -364,8 +364,12 @@ static int open_tables(ec_state_db *t, const char *path, const char *lock_path, 
         rc = open_new_database(t, path, err);
     if (rc)
         return rc;
-    /* Another version, or no database at all (SQLITE_NOTADB): made again from the batches. */
-    if (read_version(t, &version, NULL) || (version != 0 && (version < WITHOUT_SUMS || version > SCHEMA_VERSION))) {
+    /* Another version, or no database at all (SQLITE_NOTADB): made again from the batches. What a full disk keeps from
+     * being read is a sound one. */
+    int unread = read_version(t, &version, err);
+    if (unread == EA_EFULL || unread == EA_ENOMEM)
+        return unread;
+    if (unread || (version != 0 && (version < WITHOUT_SUMS || version > SCHEMA_VERSION))) {
         sqlite3_close(t->db);
         t->db = NULL;
         rc = remove_database(path, err);

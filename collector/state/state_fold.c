@@ -543,14 +543,15 @@ static int fold_all_of(ec_state_worker *h, const ec_state_work *w, ea_err *err) 
 }
 
 /* A stream that cannot go on: it is left alone for a while, and said, in a line at most every ALERT_SECONDS. */
-static void set_aside(ec_state_worker *h, const ec_state_work *w, int64_t began_ns, const char *why) {
+static void set_aside(ec_state_worker *h, const ec_state_work *w, int64_t began_ns, int rc, const char *why) {
     int64_t now_ns = ea_monotonic_ns();
+    ea_u64_map *where = rc == EA_EFULL ? &h->lacked_space : &h->failed;
     if (h->options.counters)
         ea_count(h->options.counters, EA_COUNT_state_failures, 1);
-    if (h->failed.count >= EC_STATE_FAILED_MAX)
-        ea_u64_map_clear(&h->failed); /* all of them are tried again */
-    if (ea_u64_map_put(&h->failed, w->stream_id, pause_after(began_ns)))
-        ea_u64_map_clear(&h->failed);
+    if (where->count >= EC_STATE_FAILED_MAX)
+        ea_u64_map_clear(where); /* all of them are tried again */
+    if (ea_u64_map_put(where, w->stream_id, pause_after(began_ns)))
+        ea_u64_map_clear(where);
     if (h->failure_logged_ns && now_ns - h->failure_logged_ns < EC_MS_TO_NS(1000) * ALERT_SECONDS) {
         h->failures_untold++;
         return;
@@ -571,6 +572,7 @@ int ec_state_fold_stream(ec_state_worker *h, const ec_state_work *w, ea_err *err
         h->options.on_used(h->options.arg, w->host, h->used_cpu_ns);
     if (!rc) {
         ea_u64_map_remove(&h->failed, w->stream_id);
+        ea_u64_map_remove(&h->lacked_space, w->stream_id);
         return 0;
     }
     /* The machine is ahead of the tables now: both go back to the last commit. */
@@ -582,6 +584,6 @@ int ec_state_fold_stream(ec_state_worker *h, const ec_state_work *w, ea_err *err
         }
     if (rc == EA_ENOMEM)
         (void)ea_fail(err, rc, "fold a stream");
-    set_aside(h, w, began_ns, err->message);
+    set_aside(h, w, began_ns, rc, err->message);
     return rc;
 }

@@ -32,8 +32,8 @@ struct ec_state_worker_worker {
     ea_cpu_throttle pace; /* the thread's own */
     ea_mutex *mutex;
     ea_cond *cond;
-    int woken; /* under the mutex, as are the next two */
-    gap *gaps; /* GAPS_MAX; the oldest first */
+    int woken, has_space; /* under the mutex, as are the next two */
+    gap *gaps;            /* GAPS_MAX; the oldest first */
     size_t gap_count;
     atomic_int stop;
 };
@@ -114,11 +114,28 @@ static void worker_wait(ec_state_worker_worker *w, int64_t wait_ns) {
     ea_mutex_unlock(w->mutex);
 }
 
-/* The next history leaves the same streams alone. */
-static void swap_failed(ec_state_worker *h, ea_u64_map *other) {
-    ea_u64_map mine = h->failed;
-    h->failed = *other;
-    *other = mine;
+static int take_space(ec_state_worker_worker *w) {
+    ea_mutex_lock(w->mutex);
+    int has_space = w->has_space;
+    w->has_space = 0;
+    ea_mutex_unlock(w->mutex);
+    return has_space;
+}
+
+/* What a history leaves alone, for the next one. */
+typedef struct left_alone {
+    ea_u64_map failed, lacked_space;
+} left_alone;
+
+static void swap_maps(ea_u64_map *a, ea_u64_map *b) {
+    ea_u64_map mine = *a;
+    *a = *b;
+    *b = mine;
+}
+
+static void swap_failed(ec_state_worker *h, left_alone *other) {
+    swap_maps(&h->failed, &other->failed);
+    swap_maps(&h->lacked_space, &other->lacked_space);
 }
 
 static void work_until_stopped(void *arg) {
@@ -133,20 +150,25 @@ static void work_until_stopped(void *arg) {
     if (!options.turn_ns)
         options.turn_ns = EC_MS_TO_NS(TURN_MS);
     int is_reported = 0, failed;
-    ea_u64_map left_alone; /* what the history before it remembered of failures */
-    ea_u64_map_init(&left_alone, EC_STATE_FAILED_MAX);
+    left_alone before; /* what the history before it remembered of failures */
+    ea_u64_map_init(&before.failed, EC_STATE_FAILED_MAX);
+    ea_u64_map_init(&before.lacked_space, EC_STATE_FAILED_MAX);
     while (worker_goes_on(w)) {
         ea_err err = {0};
         int opens = !h, rc = h ? 0 : ec_state_worker_open(&h, w->dir, &options, &err);
         if (!rc && opens)
-            swap_failed(h, &left_alone);
+            swap_failed(h, &before);
+        if (!rc && take_space(w))
+            ec_state_worker_has_space(h);
         if (!rc)
             rc = ec_state_fold_round(h, NULL, &failed, &err);
         if (rc && rc != EA_EBUSY && !is_reported) /* a query that folds releases the lock soon */
             worker_note(w, err.message);
         is_reported = rc && rc != EA_EBUSY;
-        if (rc && h) { /* begin anew, in a while */
-            swap_failed(h, &left_alone);
+        /* Begin anew, in a while. On a full disk the tables stay open: to open them, for readers too, takes space where
+         * the file of the WAL's index is gone. */
+        if (rc && rc != EA_EFULL && h) {
+            swap_failed(h, &before);
             ec_state_worker_close(h);
             h = NULL;
         }
@@ -157,7 +179,8 @@ static void work_until_stopped(void *arg) {
             ea_sleep_ns(EC_MS_TO_NS(WORKER_PAUSE_MS));
     }
     ec_state_worker_close(h);
-    ea_u64_map_deinit(&left_alone);
+    ea_u64_map_deinit(&before.failed);
+    ea_u64_map_deinit(&before.lacked_space);
 }
 
 static void worker_destroy(ec_state_worker_worker *w) {
@@ -194,6 +217,13 @@ int ec_state_worker_start(ec_state_worker_worker **ret, const char *dir, const e
 void ec_state_worker_wake(ec_state_worker_worker *w) {
     ea_mutex_lock(w->mutex);
     w->woken = 1;
+    ea_cond_signal(w->cond);
+    ea_mutex_unlock(w->mutex);
+}
+
+void ec_state_worker_retry(ec_state_worker_worker *w) {
+    ea_mutex_lock(w->mutex);
+    w->woken = w->has_space = 1;
     ea_cond_signal(w->cond);
     ea_mutex_unlock(w->mutex);
 }

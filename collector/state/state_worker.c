@@ -110,6 +110,15 @@ static int fold_in_turn(ec_state_worker *h, const ec_state_work *w, ea_err *err)
     return rc;
 }
 
+static int is_left_alone(const ea_u64_map *failed, const ec_state_work *w) {
+    const uint64_t *not_before = ea_u64_map_get(failed, w->stream_id);
+    return not_before && (uint64_t)ea_monotonic_ns() < *not_before;
+}
+
+void ec_state_worker_has_space(ec_state_worker *h) {
+    ea_u64_map_clear(&h->lacked_space);
+}
+
 /* All streams but those that failed a while ago, beginning with the one at which the round before left off. One that
  * fails holds up no other: *ret_failed is the first such failure, and err says it. Any other failure is returned. */
 static int fold_streams(ec_state_worker *h, int *ret_failed, ea_err *err) {
@@ -123,8 +132,7 @@ static int fold_streams(ec_state_worker *h, int *ret_failed, ea_err *err) {
     h->first_stream_id = 0;
     for (size_t k = 0; k < h->work_count && !h->stopping; k++) {
         const ec_state_work *w = &h->works[(first + k) % h->work_count];
-        const uint64_t *not_before = ea_u64_map_get(&h->failed, w->stream_id);
-        if (not_before && (uint64_t)ea_monotonic_ns() < *not_before)
+        if (is_left_alone(&h->failed, w) || is_left_alone(&h->lacked_space, w))
             continue;
         ea_err why = {0};
         int rc = fold_in_turn(h, w, &why);
@@ -201,6 +209,7 @@ int ec_state_worker_open(ec_state_worker **ret, const char *dir, const ec_state_
     ea_u64_map_init(&h->done, 0);
     ea_u64_map_init(&h->again, 0);
     ea_u64_map_init(&h->failed, EC_STATE_FAILED_MAX);
+    ea_u64_map_init(&h->lacked_space, EC_STATE_FAILED_MAX);
     ea_u64_map_init(&h->turns, 0);
     h->lives = calloc(h->options.live_streams, sizeof(ec_state_live *));
     int rc = h->lives ? ec_store_open(&h->store, dir, &(ec_store_options){0}, err)
@@ -229,6 +238,7 @@ void ec_state_worker_close(ec_state_worker *h) {
     ea_u64_map_deinit(&h->done);
     ea_u64_map_deinit(&h->again);
     ea_u64_map_deinit(&h->failed);
+    ea_u64_map_deinit(&h->lacked_space);
     ea_u64_map_deinit(&h->turns);
     ec_state_db_close(h->tables);
     ec_store_close(h->store);

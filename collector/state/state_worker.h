@@ -52,8 +52,11 @@ void ec_state_worker_close(ec_state_worker *h); /* NULL is allowed */
 
 /* Folds all that is stored now. *ret_batches (may be NULL) is how many batches were folded. A stream that fails is left
  * alone for ten seconds at least and holds up no other: its failure is returned when the others are done. When eight
- * fail in a row it is not theirs, and the fold ends. */
+ * fail in a row it is not theirs, and the fold ends. A stream that failed for lack of space waits as long, or until
+ * ec_state_worker_has_space. */
 EA_MUST_CHECK int ec_state_worker_fold(ec_state_worker *h, uint64_t *ret_batches, ea_err *err);
+/* The disk that was full has space again: the next fold tries what it lacked space for. */
+void ec_state_worker_has_space(ec_state_worker *h);
 
 /* How long ec_state_worker_catch_up waits, at most for its wait_ns. */
 enum ec_state_wait {
@@ -74,6 +77,8 @@ EA_MUST_CHECK int ec_state_worker_start(ec_state_worker_worker **ret, const char
                                         const ec_state_worker_options *options, ea_err *err);
 /* Something was stored: fold soon. Any thread; cheap. */
 void ec_state_worker_wake(ec_state_worker_worker *w);
+/* The disk that was full has space again: what failed for that is tried now. Any thread; cheap. */
+void ec_state_worker_retry(ec_state_worker_worker *w);
 /* 1 when a keyframe should be asked for: this stream's state has had a gap since its last whole keyframe, or its
  * beginning was not seen; at most once in ten seconds. Of more than 1,024 such streams the first are forgotten, until
  * they have another gap. Any thread; cheap. */

@@ -57,6 +57,7 @@ struct ec_state_worker {
     ea_u64_map again; /* the store's stream id -> monotonic time before which it is not folded from its start again */
     ea_u64_map
         failed; /* the store's stream id -> monotonic time before which it is not tried again; EC_STATE_FAILED_MAX */
+    ea_u64_map lacked_space; /* likewise, of failures of a full disk */
     ec_state_work *works;
     size_t work_count, work_capacity;
     ec_store_place begin;     /* the end of the store when this worker was opened */
@@ -88,5 +89,12 @@ void ec_state_drop_live(ec_state_worker *h, const ec_state_live *l);
 EA_MUST_CHECK int ec_state_fold_stream(ec_state_worker *h, const ec_state_work *w, ea_err *err);
 /* The streams of host; NULL: all. *ret_failed: the first failure of a stream, and err says it. */
 EA_MUST_CHECK int ec_state_fold_round(ec_state_worker *h, const char *host, int *ret_failed, ea_err *err);
+
+/* Folds what is stored of host (NULL: of all) for ec_state_worker_catch_up: 0 with *ret_rc, the end of the fold, whose
+ * failure is in err; or why it cannot be done here (as ec_state_worker_open), in why. */
+typedef int (*ec_state_folder)(const char *dir, const char *host, int *ret_rc, ea_err *why, ea_err *err);
+EA_MUST_CHECK int ec_state_fold_here(const char *dir, const char *host, int *ret_rc, ea_err *why, ea_err *err);
+/* What does it from now on. */
+void ec_state_fold_with(ec_state_folder folder);
 
 #endif

@@ -87,8 +87,8 @@ static const char *const SQL[EC_STATEMENT_COUNT] = {
 
 static int db_fail(ec_store *s, ea_err *err, const char *what) {
     int is_busy = (sqlite3_errcode(s->db) & 0xff) == SQLITE_BUSY;
-    return ea_fail(err, is_busy ? EA_EBUSY : ec_sqlite_error(s->db), "%s in %s/index.db: %s", what, s->dir,
-                   ec_sqlite_text(s->db));
+    return ea_fail_os(err, is_busy ? EA_EBUSY : ec_sqlite_error(s->db), ec_sqlite_os_error(s->db),
+                      "%s in %s/index.db: %s", what, s->dir, ec_sqlite_text(s->db));
 }
 
 sqlite3_stmt *ec_db_statement(ec_store *s, enum ec_statement which) {

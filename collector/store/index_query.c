@@ -24,7 +24,8 @@ struct ec_find {
 
 static int index_query_fail(ec_store *store, ea_err *err, const char *what) {
     sqlite3 *db = ec_store_database(store);
-    return ea_fail(err, ec_sqlite_error(db), "%s in %s/index.db: %s", what, ec_store_folder(store), ec_sqlite_text(db));
+    return ea_fail_os(err, ec_sqlite_error(db), ec_sqlite_os_error(db), "%s in %s/index.db: %s", what,
+                      ec_store_folder(store), ec_sqlite_text(db));
 }
 
 static int index_query_prepare(ec_store *store, const char *sql, sqlite3_stmt **ret, ea_err *err) {

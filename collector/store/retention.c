@@ -28,7 +28,8 @@ static const int64_t HOUR_NS = 3600 * INT64_C(1000000000);
 
 static int retention_fail(ec_store *s, ea_err *err, const char *what) {
     sqlite3 *db = ec_store_database(s);
-    return ea_fail(err, ec_sqlite_error(db), "%s in %s/index.db: %s", what, ec_store_folder(s), ec_sqlite_text(db));
+    return ea_fail_os(err, ec_sqlite_error(db), ec_sqlite_os_error(db), "%s in %s/index.db: %s", what,
+                      ec_store_folder(s), ec_sqlite_text(db));
 }
 
 /* Runs SQL with up to three numbers bound; the first column of its last row goes to *ret (may be NULL): 1, or 0 without

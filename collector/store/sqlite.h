@@ -14,6 +14,8 @@ int ec_sqlite_lacks_memory(int code);
 /* The database's last error as a code: EA_EDATABASE, or EA_ENOMEM, EA_EFULL, EA_EIO. db NULL: it could not be
  * opened for lack of memory. */
 int ec_sqlite_error(sqlite3 *db);
+/* EDQUOT when a quota of the disk was the cause, which the code of a full disk alone does not say; 0: it was not. */
+int ec_sqlite_os_error(sqlite3 *db);
 /* The database's last error in words; a full disk has the system's words. Valid until the database is used again. */
 const char *ec_sqlite_text(sqlite3 *db);
 /* Fills err from the database's last error. Returns ec_sqlite_error's code. */

@@ -70,7 +70,7 @@ static int sql(ec_call *c, ea_err *err) {
         q.form = EC_FORM_JSONL;
     else if (format && strcmp(format, "json") != 0)
         rc = ea_fail(err, EA_EUSAGE, "\"format\": json, csv or jsonl");
-    q.limit_rows = rows;
+    q.limit_rows = limit || q.form == EC_FORM_ARRAY ? rows : 0; /* an export without a number has all */
     if (statement && !(c->statement = strdup(statement)) && !rc)
         rc = ea_fail(err, EA_ENOMEM, "answer");
     if (!rc)

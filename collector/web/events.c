@@ -6,6 +6,7 @@
 #include "collector/web/result.h"
 #include "proto/base/clock.h"
 #include "proto/base/platform.h"
+#include "proto/event/class_names.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -14,7 +15,6 @@
 enum {
     LIMIT = 100,
     LIMIT_MAX = 10000,
-    EXPORT_MAX = 1000000,
     COLUMNS_MAX = 64,
     WHERE_MAX = 16,
     PARAMS_MAX = 2 * WHERE_MAX + 8,
@@ -29,6 +29,7 @@ enum {
     TAIL_TRIES_QUIET = 15,   /* looks without anything until a sign of life */
 };
 
+static const uint64_t EXPORT_MAX = INT64_MAX - 1; /* so that one more is a number, too */
 static const int64_t SECOND_NS = INT64_C(1000000000), STEP_BACK_NS = INT64_C(5000000000);
 
 /* What is searched for, as parts of a statement. */
@@ -37,10 +38,11 @@ typedef struct search {
     int64_t from_ns, to_ns;
     uint64_t limit, skip; /* skip: events with time to_ns that were given already */
     enum ec_form form;
-    int is_oldest_first;
-    uint64_t first_times;   /* FIRST_TIMES... */
-    ea_text columns, where; /* where: " AND ..." */
-    ea_text table;          /* quoted */
+    int is_oldest_first, is_newest_first; /* as the question says; newest is what a page has, too */
+    int is_whole;                         /* an export without a limit */
+    uint64_t first_times;                 /* FIRST_TIMES... */
+    ea_text columns, where;               /* where: " AND ..." */
+    ea_text table;                        /* quoted */
     ea_text texts[WHERE_MAX + 1];
     size_t text_count;
     ec_value params[PARAMS_MAX]; /* the first are from, to, and one more: of the statement at hand */
@@ -85,6 +87,17 @@ static int events_add_like(search *s, const char *what, const char *part, ea_err
         return ea_fail(err, EA_ENOMEM, "search for events");
     ea_text_printf(&s->where, " AND %s LIKE ?%zu ESCAPE '\\'", what, s->param_count + 1);
     return add_param(s, (ec_value){.type = EC_TEXT, .data = t->data, .len_bytes = t->len_bytes}, err);
+}
+
+/* A text of a statement, not a parameter: what no value of the column equals is refused when it is prepared. */
+static void add_literal(ea_text *sql, const char *value) {
+    ea_text_char(sql, '\'');
+    for (; *value; value++) {
+        if (*value == '\'')
+            ea_text_char(sql, '\'');
+        ea_text_char(sql, *value);
+    }
+    ea_text_char(sql, '\'');
 }
 
 /* "FIELD=VALUE", with = != < <= > >= or ~ (contains). */
@@ -133,13 +146,13 @@ static int add_condition(search *s, const char *text, ea_err *err) {
         }
     } else {
         int64_t ns;
-        ea_text_printf(&s->where, " AND %s %.*s ?%zu", column.data, (int)length, op, s->param_count + 1);
-        if (is_number)
-            rc = add_param(s, (ec_value){.type = EC_INT, .i = number}, err);
-        else if (strlen(value) > 18 && value[10] == 'T' && ea_utc_ns_parse(value, &ns) == 0)
-            rc = add_param(s, (ec_value){.type = EC_INT, .i = ns}, err);
-        else
-            rc = add_param(s, text_value(value), err);
+        ea_text_printf(&s->where, " AND %s %.*s ", column.data, (int)length, op);
+        if (is_number || (strlen(value) > 18 && value[10] == 'T' && ea_utc_ns_parse(value, &ns) == 0)) {
+            ea_text_printf(&s->where, "?%zu", s->param_count + 1);
+            rc = add_param(s, (ec_value){.type = EC_INT, .i = is_number ? number : ns}, err);
+        } else {
+            add_literal(&s->where, value);
+        }
     }
     ea_text_deinit(&column);
     return rc;
@@ -180,7 +193,8 @@ static int read_cursor(search *s, const char *cursor, ea_err *err) {
 }
 
 static int read_search(const ec_call *c, search *s, ea_err *err) {
-    const char *class = ec_call_param(c, "class"), *order = ec_call_param(c, "order"), *q = ec_call_param(c, "q");
+    const char *class = ec_call_param(c, "class"), *order = ec_call_param(c, "order"), *q = ec_call_param(c, "q"),
+               *limit = ec_call_param(c, "limit");
 
     static const struct {
         const char *name;
@@ -196,11 +210,14 @@ static int read_search(const ec_call *c, search *s, ea_err *err) {
     if (!rc)
         rc = ec_param_time(c, "to", INT64_MAX - 1, &s->to_ns, err);
     if (!rc)
-        rc = ec_param_number(c, "limit", is_export ? EXPORT_MAX : LIMIT, is_export ? EXPORT_MAX : LIMIT_MAX, &s->limit,
-                             err);
+        rc = ec_param_number(c, "limit", LIMIT, is_export ? EXPORT_MAX : LIMIT_MAX, &s->limit, err);
+    s->is_whole = is_export && (!limit || !*limit);
+    if (!rc)
+        rc = ec_param_check_range(s->from_ns, s->to_ns, err);
     if (!rc && order && strcmp(order, "oldest") != 0 && strcmp(order, "newest") != 0)
         rc = ea_fail(err, EA_EUSAGE, "order: newest or oldest");
     s->is_oldest_first = order && strcmp(order, "oldest") == 0;
+    s->is_newest_first = order && strcmp(order, "newest") == 0;
     if (!rc && s->is_oldest_first && ec_call_param(c, "cursor"))
         rc = ec_param_number(c, "cursor", 0, INT64_MAX, &s->skip, err);
     else if (!rc)
@@ -376,7 +393,7 @@ static int find_page(ec_call *c, search *s, page *p, int64_t *ret_next_ns, ec_ou
             c, &q, &(ec_listener){.on_columns = events_on_columns, .on_row = on_event, .arg = p, .on_first = on_step},
             outcome, err);
         damaged = outcome->damaged > damaged ? outcome->damaged : damaged;
-        if (ec_result_is_no_table(rc, err)) { /* nothing of the class was ever stored */
+        if (rc == EA_ENOTFOUND && ec_result_is_no_table(rc, err)) { /* a class of which nothing was ever stored */
             rc = 0;
             break;
         }
@@ -397,6 +414,49 @@ static int find_page(ec_call *c, search *s, page *p, int64_t *ret_next_ns, ec_ou
     return rc;
 }
 
+static int on_nothing(void *arg, size_t count, const char *const *names, const char *const *types) {
+    (void)arg, (void)count, (void)names, (void)types;
+    return 0;
+}
+
+/* The provider that a search names, among those of which something is stored. */
+typedef struct provider_search {
+    const char *asked;
+    int is_known;
+    ea_near near;
+} provider_search;
+
+static int on_provider(void *arg, size_t count, const ec_value *cells) {
+    provider_search *p = arg;
+    char name[EA_NEAR_BYTES * 4], guid[40] = "";
+    ea_guid provider;
+    if (count != 2 || cells[0].type != EC_TEXT || cells[0].len_bytes >= sizeof name)
+        return 0;
+    memcpy(name, cells[0].data, cells[0].len_bytes);
+    name[cells[0].len_bytes] = 0;
+    if (cells[1].type == EC_TEXT && cells[1].len_bytes < sizeof guid)
+        memcpy(guid, cells[1].data, cells[1].len_bytes);
+    if (ea_guid_parse(guid, &provider))
+        memset(&provider, 0, sizeof provider);
+    p->is_known |= ea_provider_is_named(p->asked, strlen(p->asked), name, &provider);
+    ea_near_note(&p->near, p->asked, name);
+    ea_near_note(&p->near, p->asked, ea_provider_short_name(name));
+    return 0;
+}
+
+/* A search by a provider found nothing: EA_EUSAGE when nothing of it is stored at all. */
+static int check_provider(ec_call *c, search *s, const char *asked, ea_err *err) {
+    provider_search p = {.asked = asked};
+    ec_outcome outcome;
+    ec_question q = question_of(c, s, "SELECT DISTINCT provider_name, provider FROM classes", 0, 0);
+    int rc =
+        ec_call_ask(c, &q, &(ec_listener){.on_columns = on_nothing, .on_row = on_provider, .arg = &p}, &outcome, err);
+    if (rc || p.is_known || outcome.ending != EC_ENDED_WHOLE)
+        return rc;
+    return ea_fail(err, EA_EUSAGE, "provider_name: nothing is stored of a provider '%.80s'%s%s%s", asked,
+                   *p.near.name ? "; did you mean '" : "", p.near.name, *p.near.name ? "'?" : "");
+}
+
 static int answer_newest(ec_call *c, search *s, ea_err *err) {
     page p = {.call = c, .s = s, .last_ns = s->to_ns, .last_same = s->skip};
     ec_outcome outcome = {.ending = EC_ENDED_WHOLE};
@@ -408,6 +468,9 @@ static int answer_newest(ec_call *c, search *s, ea_err *err) {
         rc = ea_fail(err, EA_ENOMEM, "search for events");
     if (!rc && outcome.ending == EC_ENDED_CANCELED)
         rc = ea_fail(err, EA_ECANCELED, "stopped on request");
+    const char *provider = ec_call_param(c, "provider_name");
+    if (!rc && !p.rows && next == INT64_MIN && outcome.ending == EC_ENDED_WHOLE && provider && *provider)
+        rc = check_provider(c, s, provider, err);
     ea_text_str(&c->out, "],\"next\":");
     if (p.has_more)
         ea_text_printf(&c->out, "\"%" PRId64 ".%" PRIu64 "\"", p.last_ns, p.last_same);
@@ -422,23 +485,27 @@ static int answer_newest(ec_call *c, search *s, ea_err *err) {
     return rc;
 }
 
-/* ---- in the order in which they are stored, for exports; or oldest first ---- */
+/* ---- in the order in which they are stored, for exports; or by time ---- */
 
 static int answer_in_order(ec_call *c, search *s, ea_err *err) {
     ea_text sql;
     ec_result q = {.host = s->host,
                    .params = s->params,
                    .form = s->form,
-                   .limit_rows = s->limit,
+                   .limit_rows = s->is_whole ? 0 : s->limit,
                    .offset = s->skip,
                    .is_empty_without_table = 1,
+                   .names_class = 1,
                    .has_pages = s->form == EC_FORM_ITEMS};
     set_times(s, s->from_ns, s->to_ns, s->skip);
     q.param_count = s->param_count;
     ea_text_init(&sql);
-    ea_text_printf(&sql, "SELECT %s FROM %s e WHERE e.time BETWEEN ?1 AND ?2%s%s LIMIT %" PRIu64 " OFFSET ?3",
+    ea_text_printf(&sql, "SELECT %s FROM %s e WHERE e.time BETWEEN ?1 AND ?2%s%s LIMIT %" PRId64 " OFFSET ?3",
                    s->columns.data, s->table.data, s->where.len_bytes ? s->where.data : "",
-                   s->is_oldest_first ? " ORDER BY e.time, e.host, e.stream, e.batch, e.position" : "", s->limit + 1);
+                   s->is_oldest_first   ? " ORDER BY e.time, e.host, e.stream, e.batch, e.position"
+                   : s->is_newest_first ? " ORDER BY e.time DESC, e.host, e.stream, e.batch, e.position"
+                                        : "",
+                   s->is_whole ? (int64_t)-1 : (int64_t)(s->limit + 1));
     int rc = sql.failed ? ea_fail(err, EA_ENOMEM, "search for events") : 0;
     q.sql = sql.data;
     if (!rc && s->form != EC_FORM_ITEMS)
@@ -480,11 +547,6 @@ static int on_span(void *arg, size_t count, const ec_value *cells) {
     span *s = arg;
     if (count == 2 && cells[0].type == EC_INT && cells[1].type == EC_INT)
         *s = (span){cells[0].i, cells[1].i};
-    return 0;
-}
-
-static int on_nothing(void *arg, size_t count, const char *const *names, const char *const *types) {
-    (void)arg, (void)count, (void)names, (void)types;
     return 0;
 }
 

@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LIMIT = 100, LIMIT_MAX = 10000, EXPORT_MAX = 1000000, NAME_MAX_BYTES = 64 };
+enum { LIMIT = 100, LIMIT_MAX = 10000, NAME_MAX_BYTES = 64 };
+
+static const uint64_t EXPORT_MAX = INT64_MAX - 1; /* so that one more is a number, too */
 
 enum { PARAMS_MAX = 8 };
 
@@ -331,7 +333,7 @@ static const fixed LISTS[] = {
      " p.instance, c.pid, p.image_name, c.local, c.local_port, c.remote, c.remote_port, c.connection FROM c LEFT JOIN"
      " processes p ON p.process_key = process_at(c.host, c.stream, c.pid, c.time) WHERE (?4 = '' OR c.remote = ?4) AND"
      " (?5 < 0 OR c.pid = ?5)",
-     "time",
+     "time DESC",
      {ANY_HOST, RANGE, {"remote", PARAM_TEXT, ""}, {"pid", PARAM_NUMBER, "-1"}},
      FIXED_LIST},
     {"/api/v1/classes",
@@ -576,6 +578,10 @@ int ec_param_number(const ec_call *c, const char *name, uint64_t fallback, uint6
     return 0;
 }
 
+int ec_param_check_range(int64_t from_ns, int64_t to_ns, ea_err *err) {
+    return from_ns <= to_ns ? 0 : ea_fail(err, EA_EUSAGE, "from: the range begins after its end (to)");
+}
+
 int ec_param_form(const ec_call *c, enum ec_form fallback, enum ec_form *ret, ea_err *err) {
     const char *text = ec_call_param(c, "format");
     if (!text || strcmp(text, "json") == 0)
@@ -703,7 +709,7 @@ static int write_statement(const ec_call *c, const fixed *f, const ec_result *q,
     else
         ea_text_printf(sql, "SELECT * FROM (%s)", f->sql);
     write_order(c, f, sql);
-    ea_text_printf(sql, " LIMIT %llu OFFSET %llu", (unsigned long long)q->limit_rows + 1,
+    ea_text_printf(sql, " LIMIT %lld OFFSET %llu", q->has_pages ? (long long)q->limit_rows + 1 : -1LL,
                    (unsigned long long)q->offset);
     if (f->kind == FIXED_HOSTS) {
         ea_text_char(sql, ')');
@@ -758,8 +764,12 @@ static int answer_fixed(ec_call *c, const fixed *f, ea_err *err) {
         rc = ec_param_form(c, is_one(f) ? EC_FORM_ONE : EC_FORM_ITEMS, &q.form, err);
     int is_export = q.form == EC_FORM_CSV || q.form == EC_FORM_JSONL;
     if (!rc)
-        rc = ec_param_number(c, "limit", is_export ? EXPORT_MAX : LIMIT, is_export ? EXPORT_MAX : LIMIT_MAX,
-                             &q.limit_rows, err);
+        rc = ec_param_number(c, "limit", LIMIT, is_export ? EXPORT_MAX : LIMIT_MAX, &q.limit_rows, err);
+    const char *limit = ec_call_param(c, "limit");
+    if (is_export && (!limit || !*limit)) {
+        q.limit_rows = 0; /* all */
+        q.has_pages = 0;
+    }
     if (!rc)
         rc = ec_param_number(c, "cursor", 0, INT64_MAX, &q.offset, err);
     ea_text_init(&sql);
@@ -768,6 +778,8 @@ static int answer_fixed(ec_call *c, const fixed *f, ea_err *err) {
     for (size_t i = 0; !rc && i < PARAMS_MAX && f->params[i].name; i++) {
         rc = read_param(c, &f->params[i], &likes[i], &q, &params[i], err);
         q.param_count = i + 1;
+        if (!rc && i && strcmp(f->params[i].name, "to") == 0 && strcmp(f->params[i - 1].name, "from") == 0)
+            rc = ec_param_check_range(params[i - 1].i, params[i].i, err);
     }
     if (!rc)
         rc = write_statement(c, f, &q, &sql, err);

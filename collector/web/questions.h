@@ -16,6 +16,8 @@ EA_MUST_CHECK int ec_written_time(ec_call *c, ea_err *err);
 
 /* Parameters that several handlers read. EA_EUSAGE. */
 EA_MUST_CHECK int ec_param_time(const ec_call *c, const char *name, int64_t fallback, int64_t *ret, ea_err *err);
+/* EA_EUSAGE when a range begins after its end: it has no events. */
+EA_MUST_CHECK int ec_param_check_range(int64_t from_ns, int64_t to_ns, ea_err *err);
 EA_MUST_CHECK int ec_param_number(const ec_call *c, const char *name, uint64_t fallback, uint64_t max, uint64_t *ret,
                                   ea_err *err);
 EA_MUST_CHECK int ec_param_form(const ec_call *c, enum ec_form fallback, enum ec_form *ret, ea_err *err);

@@ -246,7 +246,7 @@ int ec_result_answer(ec_call *c, const ec_result *q, ea_err *err) {
         err);
     if (rc == EA_EUSAGE && strncmp(err->message, "no state tables yet", 19) == 0)
         rc = ea_fail(err, EA_ETIMEOUT, "the history of machines is being made: ask again");
-    if (q->is_empty_without_table && ec_result_is_no_table(rc, err))
+    if (q->is_empty_without_table && ec_result_is_no_table(rc, err) && !(q->names_class && rc == EA_EUSAGE))
         rc = q->subject ? find_subject(&p, &question, &outcome) : 0;
     if (!rc)
         rc = p.rc;

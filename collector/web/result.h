@@ -27,6 +27,7 @@ typedef struct ec_result {
     const char *subject; /* a statement whose row is the params again, without which the answer is 404; NULL: none */
     const char *missing; /* the sentence of a 404; NULL: "there is no such thing" */
     int is_empty_without_table; /* a class that was never stored has no table: no rows then */
+    int names_class;            /* ... which the caller names: one that is unknown is an error */
 } ec_result;
 
 /* Asks, and fills the call's answer (or sends it in pieces). */

@@ -56,6 +56,8 @@ enum {
     ID_MATCH = 18,
     IDS_MAX = 4, /* of a module's records */
     THINGS_LEAST = 4096,
+    DECIDED = 1,
+    NAMED = 2, /* its last record may follow */
 };
 
 #define LIMIT_BYTES ((size_t)1 << 30)
@@ -96,7 +98,7 @@ struct ea_cut {
     size_t drop_at;     /* so many things, and those that are over go */
     ea_u64_map index;   /* hash of (kind, pid, address): its place in things + 1; 0: it is over */
     ea_u64_map ended;   /* pid: threads and modules before this place ended with the process */
-    ea_u64_map decided; /* hashes of things about which a record after the cut spoke already */
+    ea_u64_map decided; /* hashes of things about which a record after the cut spoke already: DECIDED or NAMED */
     held_list before, methods_before, after, methods_after, stacks_after;
     held_list ids;     /* of modules whose records come next, with the same time */
     size_t *id_before; /* of ids: 1 + the place of the one before it that is of the same module; 0: none */
@@ -453,20 +455,27 @@ static int fold(ea_cut *cut, const ea_record *r, const subject *s, ea_err *err) 
     return open_thing(cut, r, s, hash, 0, err);
 }
 
-/* A record after the cut says what was open at its end. */
-static int fold_after(ea_cut *cut, const ea_record *r, const subject *s, ea_err *err) {
+/* A record after the cut says what was open at its end: the first one of a thing. A module's unload, or its rundown at
+ * the trace's end, may come after that; of these two some have the image's time stamp, others lack it. */
+static int fold_after(ea_cut *cut, const ea_record *r, const ea_class *c, const subject *s, ea_err *err) {
     uint64_t hash = hash_of(s);
-    if (s->verb == VERB_ADDS || ea_u64_map_get(&cut->decided, hash))
+    const uint64_t *said = ea_u64_map_get(&cut->decided, hash);
+    int is_first = !said, is_module = s->kind == KIND_MODULE;
+    int is_last = r->opcode == OP_DC_END || (is_module && s->verb == VERB_CLOSES);
+    if (s->verb == VERB_ADDS || (said && (*said == DECIDED || (s->verb != VERB_OPENS && !is_last))))
         return 0;
-    if (ea_u64_map_put(&cut->decided, hash, 1))
+    if (ea_u64_map_put(&cut->decided, hash, is_module && s->verb == VERB_NAMES && !is_last ? NAMED : DECIDED))
         return ea_fail(err, EA_ENOMEM, "cut a trace");
     thing *t = find_thing(cut, hash);
     if (s->verb == VERB_OPENS || (s->kind == KIND_FILE && r->opcode == OP_CLOSE) ||
         (s->kind == KIND_KEY && s->verb == VERB_CLOSES))
         return 0;
     if (!t)
-        return open_thing(cut, r, s, hash, 1, err);
-    if (s->kind > KIND_MODULE || r->opcode != OP_DC_END)
+        return is_first ? open_thing(cut, r, s, hash, 1, err) : 0;
+    uint64_t timestamp = 1;
+    if (is_module)
+        (void)ea_event_u64(c, r, "TimeDateStamp", &timestamp);
+    if (s->kind > KIND_MODULE || !is_last || !timestamp)
         return 0;
     release(cut, &t->event); /* the trace's own rundown knows no less */
     return hold(cut, r, &t->event, err);
@@ -719,7 +728,7 @@ static int take_after(ea_cut *cut, const ea_record *r, const ea_class *c, ea_err
     if (is_thing && s.kind == KIND_STACK_KEY) /* a late stack may use what came before it */
         return list_add(cut, &cut->stacks_after, r, err);
     if (is_thing)
-        return fold_after(cut, r, &s, err);
+        return fold_after(cut, r, c, &s, err);
     if (is_definition(r))
         return list_add(cut, &cut->after, r, err);
     if (is_late_stack(cut, r)) {

@@ -11,6 +11,7 @@ extern const ea_command ea_cmd_enroll;
 extern const ea_command ea_cmd_dictionary_train;
 extern const ea_command ea_cmd_dump;
 extern const ea_command ea_cmd_import;
+extern const ea_command ea_cmd_open;
 extern const ea_command ea_cmd_plugin_probe;
 extern const ea_command ea_cmd_schema;
 extern const ea_command ea_cmd_schema_check;

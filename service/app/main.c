@@ -7,6 +7,16 @@
 #endif
 
 #include <stdio.h>
+#include <string.h>
+
+/* A command of the collector's that reads traces, which a person with a trace may try here. */
+static int is_of_collector(const char *word) {
+    static const char *const WORDS[] = {"export", "modules", "profile", "ps", "query", "report", "where"};
+    for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++)
+        if (strcmp(word, WORDS[i]) == 0)
+            return 1;
+    return 0;
+}
 
 static int main_run(int argc, char **argv) {
     static const ea_command *const COMMANDS[] = {
@@ -14,6 +24,7 @@ static int main_run(int argc, char **argv) {
         &ea_cmd_configure,
         &ea_cmd_enroll,
         &ea_cmd_import,
+        &ea_cmd_open,
         &ea_cmd_stats,
         &ea_cmd_stacks,
         &ea_cmd_dump,
@@ -59,6 +70,13 @@ static int main_run(int argc, char **argv) {
         NULL,
     };
     ea_stdio_init();
+    if (argc > 1 && is_of_collector(argv[1])) {
+        fprintf(stderr,
+                "etwagent: '%s' is a command of etwcollector, which is built for Linux and reads trace files there: "
+                "\"etwcollector %s --help\"; etwagent has open, stats, dump, stacks, watch and relog for traces\n",
+                argv[1], argv[1]);
+        return ea_exit_code(EA_EUSAGE);
+    }
     return ea_cli_main("etwagent", EA_VERSION, "etwagent reads, decodes and ships Event Tracing for Windows.", COMMANDS,
                        argc, argv);
 }

@@ -57,10 +57,10 @@ typedef struct ea_agent_options {
     "counters: events_delivered,\nevents_synthesised, events_acknowledged, events_pending, events_compressing, "       \
     "events_spooled, events_unanswered,\nevents_evicted_size, events_evicted_age, events_evicted_damage, "             \
     "events_evicted_refused, events_dropped_oversize,\nevents_filtered, events_sampled_out, events_limited, "          \
-    "events_repeated, events_aggregated, events_redacted, watch_skipped, watch_others, watch_dropped, "                \
-    "source_held_seconds,\nsource_paced_seconds; of channels of the event log also channels, "                         \
-    "source_records_missing, source_bad_records,\nsource_parts_refused; of an ETW session "                            \
-    "also session {name, runs, logger, buffer_bytes, min_buffers,\nmax_buffers, buffers, free_buffers, mode, "         \
+    "events_repeated, events_aggregated, events_redacted, watch_skipped, watch_others, watch_dropped,\n"               \
+    "source_held_seconds, source_paced_seconds; of channels of the event log also channels,\n"                         \
+    "source_records_missing, source_bad_records, source_parts_refused; of an ETW session also session {name, runs,\n"  \
+    "logger, buffer_bytes, min_buffers,\nmax_buffers, buffers, free_buffers, mode, "                                   \
     "flush_seconds, clock, file_mib, starts, ended_by_others, grown, rundowns,\nrundown_events, events, "              \
     "written_buffers, lost_events, lost_buffers, dropped_events, refused_counters, refused_parts,\nring_used_bytes, "  \
     "decode_asked, decode_unanswered, images_asked, images_told, images_read, images_cached, images_absent,\n"         \

@@ -172,6 +172,29 @@ def full_for_a_while(case, checks):
     checks.that(there < case.truth.lines, f"{case.name}: the disk was never full: {there} events are stored")
 
 
+def quota_of_store(case, checks):
+    """The quota of the collector's user is reached: log, answer and agent name it. When there is room again, the history is folded soon
+    (unit.state_worker: at once, also when it met the quota itself)."""
+    faults = disk.Faults(case.env.build, case.collector.store, "write:EDQUOT@40-;create:EDQUOT@1-", begin=False)
+    case.collector_up(faults)
+    faults.begin()
+    case.agent_up()
+    reached = "the disk quota of the collector's user is reached"
+    receiver.sleep_until(lambda: f"{reached} (Disk quota exceeded)" in case.collector.log(), 20)
+    faults.end()
+    again = "is below its disk quota again"
+    receiver.sleep_until(lambda: again in case.collector.log(), 20)
+    since = time.monotonic()
+    case.env.run([case.env.collector, "ledger", "--store", case.collector.store, "--wait", "30s"], check=False)
+    took = time.monotonic() - since
+    checks.that(took < 5, f"{case.name}: the history was folded {took:.1f} s after there was room again")
+    log = case.collector.log()
+    checks.equal([log.count(line) for line in (f"{reached} (", again, "is full")], [1, 1, 0], f"{case.name}: lines of the log about the quota: {log}")
+    checks.that(reached in case.run.messages(), f"{case.name}: the agent names the quota: {case.run.messages()[-600:]}")
+    case.close(checks, case.name)
+    return faults.happened()
+
+
 def full_spool(case, checks, mounts):
     """The agent's disk is full, first in the middle of a replay, and has space again."""
     case.collector_up()
@@ -357,7 +380,7 @@ def test(env, checks, arguments):
     for kind in ([True, False] if mounts else [False]):
         name = "mounted" if kind else "preload"
         tasks |= {f"full-store-{name}": (full_store, kind), f"full-spool-{name}": (full_spool, kind)}
-    tasks |= {"evicting-spool": (evicting_spool,), "killed-while-owing": (killed_while_owing,)}
+    tasks |= {"quota-store": (quota_of_store,), "evicting-spool": (evicting_spool,), "killed-while-owing": (killed_while_owing,)}
     for n, rules in enumerate(RULES):
         for seed in range(20 if soak else 1):
             tasks[f"failing-store-{n}-{seed}"] = (failing_store, rules, seed)
@@ -388,7 +411,7 @@ def test(env, checks, arguments):
                 happened.update(done.result() or {})
             except (harness.Failure, OSError) as failure:
                 checks.that(False, f"{running[done]}: {failure}")
-    for kind in ("sync EIO", "write short", "write ENOSPC", "write kill", "sync kill", "write undone"):
+    for kind in ("sync EIO", "write short", "write ENOSPC", "write EDQUOT", "write kill", "sync kill", "write undone"):
         checks.that(happened[kind], f"{kind} never happened")
     print(f"{len(tasks)} replays on bad disks ({'with' if mounts else 'without'} small file systems): {dict(happened)}")
 

@@ -4,8 +4,10 @@ found, with what became of each; a check here has the number of its row.
 import json
 import os
 import pathlib
+import re
 import shutil
 import socket
+import subprocess
 
 import harness
 
@@ -47,6 +49,12 @@ def check_texts_of_times(w):  # 1
     w.says(1, w.collector("query", "SELECT count(*) FROM processes WHERE begin > 'someday'"), 2, "cannot be compared with 'someday'", "ago('24h')")
     w.says(1, w.collector("query", "SELECT count(*) FROM hosts WHERE received_last > '2020-11-22T00:00:00Z'"), 2, "write time_ns('2020-11-22T00:00:00Z')")
     w.says(1, w.collector("query", "SELECT count(*) FROM modules WHERE base = '0x7ffa555e0000'"), 2, "write u64('0x7ffa555e0000')")
+    for sql in ("SELECT count(*) FROM processes WHERE pid = 'abc'", "SELECT count(*) FROM events WHERE pid > 'x'", "SELECT count(*) FROM \"DiskIo/Read\" WHERE TransferSize = '4 KiB'",
+                "SELECT count(*) FROM processes p JOIN threads t ON t.pid = p.pid WHERE t.tid <> '0x10'"):
+        w.says(1, w.collector("query", sql), 2, "a number is compared with the text")
+    for sql, same in (("SELECT count(*) FROM processes WHERE pid = ' 4'", "SELECT count(*) FROM processes WHERE pid = 4"),
+                      ("SELECT count(*) FROM events WHERE pid >= '1e2'", "SELECT count(*) FROM events WHERE pid >= 100")):
+        w.checks.equal(w.value(sql), w.value(same), f"(1) {sql}")
     w.checks.that(int(w.value("SELECT count(*) FROM \"Image/DCStart\" WHERE ImageBase >= '0x10'")) > 0, "(1) an address of a class compares with its text")
 
 
@@ -76,6 +84,8 @@ def check_open(w):  # 9
     for command in (["open", FILE], ["profile", FILE], ["ps", FILE], ["query", FILE, "SELECT count(*) FROM processes"]):
         w.says(9, w.collector(*command, store=False), 0)
     w.says(9, w.agent("import", FILE), 2, "etwcollector open FILE")
+    w.says(9, w.agent("open", FILE), 0, "@samples count", "etwcollector open --web")
+    w.says(9, w.agent("profile", FILE), 2, "'profile' is a command of etwcollector, which is built for Linux")
 
 
 def check_typing_errors(w):  # 12
@@ -91,6 +101,17 @@ def check_typing_errors(w):  # 12
         w.says(12, w.collector(command[0], "--host", "nosuch", *command[1:]), 1, "nosuch")
     w.says(12, w.collector("query", 'SELECT * FROM "Process/Strat"'), 2, 'did you mean "Process/Start"?')
     w.says(18, w.collector("query", 'SELECT * FROM "Process/Defunct"'), 1, "no event of this class is stored")
+
+
+def check_nothing_found(w):  # 12: an empty table on a terminal says from when to when events are stored; a script's standard error stays empty
+    command = ["query", "SELECT pid FROM processes WHERE begin > '2030-01-01'"]
+    screen, other = os.openpty()
+    done = subprocess.run([w.env.collector, command[0], "--store", w.store, command[1]], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=other, text=True, check=False)
+    os.close(other)
+    shown = os.read(screen, 4096).decode()
+    os.close(screen)
+    w.checks.that(done.returncode == 0 and shown.startswith("etwcollector: no rows; events are stored from 2024-05-03T10:00:00.0000000Z to 2024-05-03T10:00:0"), f"(12) an empty answer: {shown!r}")
+    w.checks.equal(w.collector(*command).stderr, "", "(12) the same without a terminal")
 
 
 def check_reasons(w):  # 18
@@ -221,6 +242,10 @@ def check_second_replay(w):  # 25
 def check_small(w):  # 30
     w.says(30, w.env.run(["python3", ROOT / "installer" / "windows" / "build_msi.py", "--exe", "nosuch.exe", "--version", "1.2.3", "--output", w.env.folder / "x.msi"], check=False), 1,
            "nosuch.exe is missing")
+    done = w.collector("doctor")
+    shown = re.search(r"state.db [0-9.]+ MiB \(its files: ([0-9.]+) MiB\)", done.stdout)
+    there = sum(path.stat().st_size for path in (w.store / "state.db", w.store / "state.db-wal") if path.exists()) / 2**20
+    w.checks.that(shown and abs(float(shown[1]) - there) < 0.1, f"(30) doctor has what the files of state.db take, {there:.1f} MiB: {done.stdout[:300]}")
     w.checks.equal(w.collector("query", "--format", "csv", "SELECT 1 AS a").stdout, "a\n1\n", "(30) lines of CSV of a query")
 
 
@@ -240,7 +265,7 @@ def test(env, checks, arguments):
     env.run([env.build / "tests" / "tracegen" / "tracegen", "make", "--preset", "office", "--seed", "32", "--duration-ms", "4000", "--out", env.folder / FILE])
     w = World(env, checks)
     w.says(9, w.collector("ingest", FILE), 0)
-    for check in (check_texts_of_times, check_owner, check_names, check_open, check_typing_errors, check_configuration, check_stats, check_reasons, check_times, check_empty_profile,
+    for check in (check_texts_of_times, check_owner, check_names, check_open, check_typing_errors, check_configuration, check_stats, check_nothing_found, check_reasons, check_times, check_empty_profile,
                   check_reports, check_parents, check_profile, check_found, check_event_names, check_second_replay, check_small, check_package, check_table):
         check(w)
 

@@ -5,17 +5,20 @@ the same of the file as of the store. What a command made for itself is gone whe
 files are read by a process in a sandbox and never end a command by a signal. The dashboard of --web answers the one who opened the
 printed address, which is good once and for a limited time.
 """
+import collections
 import http.client
 import json
 import os
 import random
 import re
+import shlex
 import signal
 import subprocess
 import time
 import urllib.parse
 
 import harness
+import test_report
 import traces
 
 SPEED_EVENTS, SPEED_S = 200_000, 3.0
@@ -245,6 +248,55 @@ def check_hostile(env, checks, path):
     checks.that("damaged at" in done.stderr and "bad" in done.stderr and "\x1b" not in done.stderr + done.stdout, f"a file's name: {done.stderr!r} {done.stdout!r}")
 
 
+def check_agent(env, checks, path):
+    """The agent's command, which Windows has, too: its numbers are those of the other commands; what is the collector's is refused by name."""
+    (env.folder / "temporary").mkdir(exist_ok=True)
+    agent = lambda *command, **options: env.run([env.agent, *command], cwd=env.folder, **options)  # noqa: E731
+    head, *rows = [json.loads(line) for line in agent("open", "--json", FILE).stdout.splitlines()]
+    stats = json.loads(agent("stats", "--json", FILE).stdout)
+    checks.equal([head[k] for k in ("events", "unknown", "lost_events", "begin", "end")], [stats[k] for k in ("events", "unknown", "events_lost", "first_event", "last_event")],
+                 "the agent's open counts as stats does")
+    tables = collections.defaultdict(dict)
+    for row in rows:
+        tables[row["aggregation"].lstrip("@")][tuple(row["keys"])] = next(v for k, v in row.items() if k not in ("aggregation", "time", "keys", "others"))
+    events = [json.loads(line) for line in agent("dump", "--format", "jsonl", FILE).stdout.splitlines()]
+    started = collections.Counter(e["fields"]["ImageFileName"] for e in events if e["name"] == "Process/Start")
+    mine = collections.Counter()
+    for (name, _), count in tables["started"].items():
+        mine[name] += count
+    checks.that(mine and mine == started, f"starts of processes: {mine}, expected {started}")
+    disk = collections.Counter()
+    for e in events:
+        if e["name"] in ("DiskIo/Read", "DiskIo/Write"):
+            name = e["fields"]["FileObject"]
+            disk[name["name"] if isinstance(name, dict) and "name" in name else str(name), e["name"]] += e["fields"]["TransferSize"]
+    checks.equal(sorted(tables["disk_bytes"].values()), sorted(n for _, n in disk.most_common(10)), "bytes by file")
+    checks.that(set(tables) >= {"samples", "running_us", "disk_bytes", "sent_bytes", "started", "collections"}, f"tables: {sorted(tables)}")
+    text = agent("open", FILE).stdout
+    checks.that(text.startswith(f"{stats['events']} events, ") and f"\n  etwcollector open --web {FILE}\n" in text and "\n@samples count\n" in text, f"as text: {text[:300]} ... {text[-400:]}")
+    commands = re.findall(r"^  (etwagent .*?)    ", text, re.MULTILINE)
+    checks.equal(len(commands), 4, f"further commands: {commands}")
+    for command in commands:
+        checks.that(agent(*shlex.split(command)[1:]).stdout, f"{command} prints nothing")
+    env.run([env.build / "tests" / "tracegen" / "tracegen", "make", "--preset", scenario(env), "--duration-ms", "200", "--out", env.folder / "none.etl"])
+    none = agent("open", "--json", env.folder / "none.etl")
+    checks.that("no samples, context switches" in agent("open", env.folder / "none.etl").stdout and len(none.stdout.splitlines()) == 1, f"a trace without such events: {none.stdout}")
+    web = agent("open", "--web", FILE, check=False)
+    checks.that(web.returncode == 2 and "etwcollector, which is built for Linux alone" in web.stderr and not web.stdout, f"--web: {web.returncode} {web.stderr}")
+    for word in ("profile", "query", "report", "ps", "modules", "where", "export"):
+        done = agent(word, FILE, check=False)
+        checks.that(done.returncode == 2 and f"'{word}' is a command of etwcollector, which is built for Linux" in done.stderr and not done.stdout, f"{word}: {done.returncode} {done.stderr}")
+        checks.that(own(env, [word, "--help"]).stdout.startswith(f"usage: etwcollector {word}"), f"{word} is a command of the collector's")
+    wrong = agent("open", "missing.etl", check=False)
+    checks.that(wrong.returncode == 1 and "missing.etl" in wrong.stderr, f"a missing file: {wrong.returncode} {wrong.stderr}")
+
+
+def scenario(env):
+    path = env.folder / "registry.yaml"
+    path.write_text("summary: a machine of which registry keys are recorded\nbase: office\nsession: {events: [registry]}\n")
+    return path
+
+
 def check_speed(env, checks):
     path = make(env, "speed.etl", "--seed", "3", "--duration-ms", "5800")
     said = json.loads(own(env, ["open", "--json", path]).stdout)
@@ -252,9 +304,10 @@ def check_speed(env, checks):
     best = {}
     for command in (["open", path], ["profile", path], ["query", path, "SELECT count(*) FROM processes"]):
         for _ in range(3):
-            begin = time.monotonic()
+            begin, used = time.monotonic(), test_report.processor_seconds()
             own(env, command)
-            best[command[0]] = min(best.get(command[0], 1e9), (time.monotonic() - begin) * SPEED_EVENTS / said["events"])
+            took = min(time.monotonic() - begin, test_report.processor_seconds() - used)  # other tests run beside this one
+            best[command[0]] = min(best.get(command[0], 1e9), took * SPEED_EVENTS / said["events"])
     print(f"{said['events']} events; for {SPEED_EVENTS}: " + ", ".join(f"{name} {seconds:.2f} s" for name, seconds in best.items()), flush=True)
     if "sanitize" not in str(env.build) and "san" not in env.build.name:
         checks.that(max(best.values()) < SPEED_S, f"seconds for {SPEED_EVENTS} events: {best}")
@@ -267,6 +320,7 @@ def test(env, checks, arguments):
     check_summary(env, checks)
     check_same_as_replay(env, checks)
     check_commands(env, checks)
+    check_agent(env, checks, small)
     check_web(env, checks, [])
     check_web(env, checks, [], signal.SIGQUIT)
     check_web(env, checks, ["--store", env.folder / "kept-store", "--listen", "127.0.0.1:0", "--symbols", env.folder, "--symbol-cache", env.folder / "cache"])

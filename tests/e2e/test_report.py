@@ -24,6 +24,7 @@ import kernel_records
 import test_dotnet_events
 import test_ledger
 import test_single_records as single
+import test_truth
 import traces
 import uploads
 
@@ -40,6 +41,12 @@ START = """summary: programs of a start
 base: web-server
 duration_ms: 3500
 session: {events: [process, thread, image, sample, disk]}
+"""
+BOOT = """summary: a machine that starts
+base: office
+duration_ms: 3000
+machine: {boots: yes}
+session: {events: [process]}
 """
 RUNTIME = "e13c0d23-ccbc-4e12-931b-d9cc2eee27e4"
 PID = 4  # of test_dotnet_events.record
@@ -176,8 +183,32 @@ def check_others(env, checks, known):
     checks.equal(+mine, +peers, "network: peers")
 
 
+def check_phases(env, checks, known):
+    """A machine that starts: phases between starts of processes, and the time of the kernel's start in the header. explorer.exe's own has no end."""
+    def first(name, after=None):
+        return min((r for r in known.records if r["name"] == "Process/Start" and r["fields"]["ImageFileName"].lower() == name and
+                    (r["clock"] >= after["clock"] if after else r["fields"]["ParentId"] == 4)), key=lambda r: r["clock"])
+
+    header = next(r for r in known.records if r["name"] == "EventTrace/Header")
+    smss = first("smss.exe")
+    winlogon = first("winlogon.exe", smss)
+    explorer = first("explorer.exe", winlogon)
+    boot, times = test_truth.to_ns(header["fields"]["BootTime"]), [known.ns(r["clock"]) for r in (smss, winlogon, explorer)]
+    starts = [known.ns(r["clock"]) for r in known.records if r["name"] == "Process/Start"]
+    bounds = [boot, *times, None]
+    want = [(name, end - begin if end else None, sum(begin <= at and (end is None or at < end) for at in starts))
+            for name, begin, end in zip(("PreSMSS", "SMSSInit", "WinLogonInit", "ExplorerInit"), bounds, bounds[1:])]
+    got = rows(env, known.store, "boot")["phases"]
+    checks.equal([(r["phase"], r["phase_ns"], r["started"]) for r in got], want, "boot: phases")
+    checks.equal((got[0]["begin"], got[3]["ended"]), (header["fields"]["BootTime"], None), "boot: the kernel's start, and the end that no event has")
+    checks.that(min(w[1] for w in want[:3]) > 0 and want[2][2] > 10, f"boot: the trace has something of each phase: {want}")
+    later = rows(env, known.store, "boot", "--from", world.naive_state.format_time(times[0] // 100 + 1))
+    checks.equal(later["phases"], [], "boot: phases of a range after the session manager's start")
+
+
 def check_boot(env, checks, known):
     got = rows(env, known.store, "boot")
+    checks.equal(got["phases"], [], "boot: a trace without the start of the session manager has no phases")
     begin, started = known.ns(min(record["clock"] for record in known.records)), [r for r in known.records if r["name"] == "Process/Start"]
     same(checks, "boot: processes", [(r["pid"], r["parent_pid"], r["after_ns"]) for r in got["processes"]],
          [(r["fields"]["ProcessId"], r["fields"]["ParentId"], known.ns(r["clock"]) - begin) for r in started])
@@ -337,12 +368,14 @@ def check_limited(env, checks, known):
 
 
 def check_sessions(env, checks):
-    """A run of an agent with sessions: processes are in one, collections in another, samples in a third. Two processes have one number in turn."""
+    """A run of an agent with sessions: processes are in one and in a later one, collections in another, samples in a fourth. Two processes have one number
+    in turn; the session that began last by an event's time has the event's process."""
     RESTARTED = 3
     parts = {
         "kernel": [kernel_records.process(PID, "first.exe", 500), kernel_records.image(PID, 0x10000000, 0x4000, "first.dll", 600),
-                   kernel_records.image(0, kernel_records.DRIVER, 0x4000, "driver.sys", 700), kernel_records.process(PID, "first.exe", 1200, ends=True),
-                   kernel_records.process(PID, "second.exe", 1300), kernel_records.thread(PID, 8, 1310), kernel_records.image(PID, 0x10000000, 0x4000, "second.dll", 1320)],
+                   kernel_records.image(0, kernel_records.DRIVER, 0x4000, "driver.sys", 700), kernel_records.process(PID, "first.exe", 1200, ends=True)],
+        "later kernel": [kernel_records.image(0, kernel_records.DRIVER, 0x4000, "driver.sys", 1290),
+                         kernel_records.process(PID, "second.exe", 1300), kernel_records.thread(PID, 8, 1310), kernel_records.image(PID, 0x10000000, 0x4000, "second.dll", 1320)],
         "samples": [*kernel_records.sample(PID, 8, [kernel_records.DRIVER + 16, 0x10000020, 0x7FF900000004], 1600),
                     single.system_record(15, 47, 2, struct.pack("<QIHH", 0x10000040, 8, 2, 0), 1610)],  # a sample of a hardware counter
         "runtime": [suspend(1000), start(1010, 5, 0, 0), stop(1020, 5, 0), simple(RESTARTED, 1030), start(1100, 6, 1, 0),  # and the process is ended
@@ -351,7 +384,7 @@ def check_sessions(env, checks):
     collector = env.new_collector("sessions").start()
     for number, (name, records) in enumerate(parts.items(), 1):
         path, stream = env.folder / f"{name}.etl", b"run of agent" + struct.pack("<I", number)
-        path.write_bytes(single.trace(records))
+        path.write_bytes(single.trace(records, begin=1280 if name == "later kernel" else 1))
         batches = test_ledger.captured_paths(env, [path], len(records), "sessions")
         (env.folder / "spool-sessions").rename(env.folder / f"spool-{name}")
         test_ledger.upload(env, collector, "sessions", [uploads.rewritten(batch, lambda field, value: {2: stream}.get(field, value), uploads.BATCH_FIXED) for batch in batches])  # noqa: B023
@@ -424,6 +457,9 @@ def test(env, checks, arguments):
     env.run([env.build / "tests" / "tracegen" / "tracegen", "make", "--preset", env.folder / "start.yaml", "--out", env.folder / "start.etl"])
     begun = Known(env, "start", [env.folder / "start.etl"])
     check_boot(env, checks, begun)
+    (env.folder / "boot.yaml").write_text(BOOT)
+    env.run([env.build / "tests" / "tracegen" / "tracegen", "make", "--preset", env.folder / "boot.yaml", "--out", env.folder / "boot.etl"])
+    check_phases(env, checks, Known(env, "boot", [env.folder / "boot.etl"]))
     hostile = Known(env, "written", [written(env.folder)])
     check_written(env, checks, hostile)
     check_peers(env, checks)

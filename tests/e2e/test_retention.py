@@ -96,6 +96,7 @@ def by_size(env, checks, paths):
     open_rows, = db.execute("SELECT count(*) FROM processes WHERE end_utc_ns = 9223372036854775807").fetchone()
     db.close()
     checks.that(open_rows > 10, f"{open_rows} open processes are left, from {begin} on")
+    checks.that("alone take" not in collector.log(), f"a limit above the databases: {collector.log()[-500:]}")
     print(f"by size: {gone} of {ever} events deleted, {used(collector.store)} of {LIMIT} bytes in use")
 
     # a lost index is built again, with the definitions of deleted segments; so is the state
@@ -119,6 +120,16 @@ def by_age(env, checks, paths):
     collector.stop()
     check_whole(checks, collector, "by age")
     checks.equal(len(list((collector.store / "segments").glob("*.seg"))), 1, "segments that are left")
+
+
+def too_small(env, checks, paths):
+    """A limit that the databases alone exceed: the log has a line on it beside what was deleted."""
+    collector = env.new_collector("small", ["--segment-size", "64KiB", "--retain-size", "100KiB", "--retain-interval", "50ms"]).start()
+    feed(env, collector, "five", paths, "spool-5")
+    said = "index.db and state.db alone take "
+    harness.wait_until(lambda: said in collector.log(), "a line of the log on the databases", 60, collector.log)
+    collector.stop()
+    check_whole(checks, collector, "a limit below the databases")
 
 
 def reload(env, checks, paths):
@@ -170,9 +181,10 @@ def kills(env, checks, paths, rounds):
 def test(env, checks, arguments):
     paths = traces.paths(TRACE, env.build)
     rounds = 48 if arguments.soak else 3
-    env.make_certificates(agents=["one", "two", "three", *(f"killed-{n}" for n in range(rounds))])
+    env.make_certificates(agents=["one", "two", "three", "five", *(f"killed-{n}" for n in range(rounds))])
     by_size(env, checks, paths)
     by_age(env, checks, paths)
+    too_small(env, checks, paths)
     reload(env, checks, paths)
     kills(env, checks, paths, rounds)
 

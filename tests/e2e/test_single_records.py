@@ -96,10 +96,11 @@ def tracelogging_record(metadata, payload, clock):
     return struct.pack("<H", 2 + len(body)) + body
 
 
-def trace(records, size=65536):
-    """An .etl file with these records, in as many buffers as they fill, after a header of its own."""
+def trace(records, size=65536, begin=1):
+    """An .etl file with these records, in as many buffers as they fill, after a header of its own. begin: its clock then; equal clocks of two files are equal
+    times."""
     header = struct.pack("<IIIIQIIIIIIII", size, 0x0501000a, 19041, 1, 0, 156250, 0, 1, 2, 1, 8, 0, 3000) + bytes(16) + bytes(172) + \
-        bytes(4) + struct.pack("<qqqII", 132000000000000000, 10000000, 132000000000000000, 1, 0) + "x\0y\0".encode("utf-16le")
+        bytes(4) + struct.pack("<qqqII", 132000000000000000, 10000000, 132000000000000000 + begin - 1, 1, 0) + "x\0y\0".encode("utf-16le")
     parts, room = [[]], size - 0x48
     for record in records:
         room -= len(record) + -len(record) % 8
@@ -107,7 +108,7 @@ def trace(records, size=65536):
             parts.append([])
             room = size - 0x48 - len(record) - -len(record) % 8
         parts[-1].append(record)
-    return buffer([system_record(0, 0, 2, header, 1)], size, 0, True) + b"".join(buffer(p, size, i, False) for i, p in enumerate(parts, 1))
+    return buffer([system_record(0, 0, 2, header, begin)], size, 0, True) + b"".join(buffer(p, size, i, False) for i, p in enumerate(parts, 1))
 
 
 def headers_trace(records):

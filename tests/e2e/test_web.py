@@ -15,6 +15,7 @@ import select
 import socket
 import sqlite3
 import time
+import urllib.parse
 
 import harness
 import receiver
@@ -392,7 +393,17 @@ def check_pages(checks, web):
     checks.that(all(list(e) == ["time", "TThreadId"] for e in some), f"columns: {some}")
     contained = web.get("events", class_="FileIo/Create", where="OpenPath~Windows", host=MACHINE)["items"]
     checks.that(contained and all("Windows" in e["OpenPath"] for e in contained), "a field that contains a text")
-    checks.equal(web.get("events", class_="No/Such")["items"], [], "events of a class that was never stored")
+    checks.equal(web.get("events", class_="Process/Defunct")["items"], [], "events of a class that was never stored")
+    for given, text in (("class=No/Such", "no such table"), ("class=Process/Strat", 'did you mean "Process/Start"?'), ("class=Process/Strat&format=csv", 'did you mean "Process/Start"?'),
+                        ("class=Process/Strat&order=oldest", 'did you mean "Process/Start"?'), ("class=DiskIo/Read&where=TransferSize%3Dabc", "a number is compared with the text 'abc'"),
+                        ("class=DiskIo/Read&where=TransferSize%3Ea%27b", "a number is compared with the text 'a'b'"), ("class=DiskIo/Read&where=Nope%3D3", "no such column"),
+                        ("provider_name=Windows%20Kernl%20Trace", "did you mean 'Windows Kernel Trace'?"), ("provider_name=Nothing-At-All-1", "nothing is stored of a provider 'Nothing-At-All-1'"),
+                        ("from=2025-01-01&to=2024-01-01", "the range begins after its end"), ("from=2025-01-01&to=2024-01-01&format=jsonl", "the range begins after its end")):
+        status, _, answer = web.ask("/api/v1/events?" + given)
+        checks.that(status == 400 and text in json.loads(answer)["detail"], f"events?{given}: {status} {answer[:300]}")
+    checks.equal(web.get("events", provider_name="Windows Kernel Trace", from_="2030-01-01")["items"], [], "events of a known provider in a range without any")
+    status, _, answer = web.ask(f"/api/v1/connections?host={MACHINE}&from=2025-01-01&to=2024-01-01")
+    checks.that(status == 400 and "the range begins after its end" in answer, f"connections of such a range: {status} {answer[:300]}")
 
 
 def check_hostile(checks, web):
@@ -651,6 +662,22 @@ def check_export(checks, web):
     checks.that(all(json.loads(r)["host"] == MACHINE for r in rows[:: max(1, len(rows) // 50)]), "exported rows")
 
 
+def check_newest(checks, web):
+    """An export has all rows, unless a limit is asked for; with order=newest a limit leaves the oldest out."""
+    times = lambda **more: [json.loads(line) for line in web.ask("/api/v1/events?" + urllib.parse.urlencode({"host": MACHINE, "columns": "time", "format": "jsonl", **more}))[2].splitlines()]  # noqa: E731
+    every = sorted(row["time"] for row in times())
+    part = times(order="newest", limit=50)
+    checks.equal(([row["time"] for row in part[:-1]], part[-1]["ending"]), (every[::-1][:50], "rows"), "the newest 50 events of an export")
+    checks.equal([row["time"] for row in times(order="oldest", limit=50)[:-1]], every[:50], "the oldest 50 events")
+    many = 10_001  # more than an answer in JSON has without a number of rows
+    for form in ("csv", "jsonl"):
+        text = web.ask("/api/v1/sql", "POST", json.dumps({"sql": f"WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT {many}) SELECT x FROM n", "format": form}),
+                       {"Content-Type": "application/json"})[2]
+        checks.equal((len(text.splitlines()), "ending" in text), (many + (form == "csv"), False), f"SQL as {form}: all rows, since no number was asked for")
+    newest = [row["time"] for row in web.get("connections", host=MACHINE, limit=1000)["items"]]
+    checks.that(len(newest) > 1 and newest == sorted(newest, reverse=True), f"connections, the newest first: {newest[:3]}")
+
+
 def check_far_numbers(env, checks, target, web):
     """An agent whose numbers no machine has, beyond 64 bits in all: everybody else's pages, metrics and state go on (check_incidents)."""
     before = web.get("fleet")["missing_batches"]
@@ -763,6 +790,7 @@ def test(env, checks, _):
     check_size(checks, web)
     check_strangers(checks, web, target.log())
     check_export(checks, web)
+    check_newest(checks, web)
     check_tail(env, checks, web, env.folder / "office.etl")
     check_load(env, checks, web, env.folder / "office.etl")
     check_ceilings(checks, web)

@@ -3,6 +3,7 @@ of each process, searched one by one."""
 import collections
 import functools
 import json
+import re
 
 import naive_activity
 import naive_stacks
@@ -268,6 +269,10 @@ def judge_counted(world):
         compare(world, host, "module_counters", "", known, ["module", "source"], ["samples", "events"], of_module)
         compare(world, host, "code_counters", "", known, ["module", "offset", "method", "source"], ["samples", "events"], of_code)
         compare(world, host, "function_counters", "", known, ["module", "function", "source"], ["samples", "events"], of_function)
+        sources = {row[3] for row in counted(host)}
+        if sources:  # of a counter that no sample is of, the profile says which ones there are
+            note = world.web.get("profile", host=host.name, weight="pmc:NoSuchCounter")["notes"]
+            world.same("route /api/v1/profile", f"{host.name}, other counters", sorted(map(int, re.findall(r"\d+", note.partition(" of the sources ")[2]))), sorted(sources))
     columns = {"ipc-by-machine": ("host", "source"), "ipc-by-program": ("host", "image", "source"), "ipc-by-function": ("module", "function")}
     for query, sums in rates(world).items():
         got = [(*(row[name] if query != "ipc-by-function" else row[name] and row[name].lower() for name in columns[query]), row["instructions"], row["cycles"], row["ipc"])

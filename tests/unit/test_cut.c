@@ -2,6 +2,7 @@
  * modules in linear time. */
 #include "proto/relog/cut.h"
 #include "tests/unit/etl_samples.h"
+#include "tests/unit/machine_records.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -116,7 +117,7 @@ static void things_that_are_over_go(void **state) {
 static const ea_guid IMAGE = EA_GUID(0x2cb15d1d, 0x5fc1, 0x11d2, 0xab, 0xe1, 0x00, 0xa0, 0xc9, 0x11, 0xf5, 0x18);
 static const ea_guid IMAGE_ID = EA_GUID(0xb3e675d7, 0x2554, 0x4f18, 0x83, 0x0b, 0x27, 0x62, 0x73, 0x25, 0x60, 0xde);
 
-enum { MODULES = 80000, IDS_OF_FIRST = 9, IDS_KEPT = 4, OP_LOAD = 10, OP_RSDS = 36 };
+enum { MODULES = 80000, IDS_OF_FIRST = 9, IDS_KEPT = 4, OP_RSDS = 36 };
 
 static int take_image(job *j, const ea_guid *provider, unsigned opcode, uint64_t base, int64_t time_raw) {
     uint8_t payload[64] = {0}; /* Image_Load: base, size, process, checksum, time, reserved, base, reserved, name */
@@ -171,10 +172,57 @@ static void ids_are_found_in_linear_time(void **state) {
     ea_registry_destroy(j.registry);
 }
 
+/* ---- what an unload says of a module ---- */
+
+enum { TIMESTAMP_AT = 24, TIMESTAMP = 77 };
+
+static int on_rundown(void *arg, const ea_relog_event *event) {
+    uint32_t *timestamps = arg;
+    assert_true(event->opcode == OP_DC_START || event->opcode == OP_DC_END);
+    timestamps[event->opcode] += ea_load32(event->payload + TIMESTAMP_AT);
+    return 0;
+}
+
+static void an_unload_completes_a_rundown(void **state) {
+    (void)state;
+    uint32_t timestamps[5] = {0};
+    const ea_cut_options options = {.from_raw = 100, .to_raw = 200, .emit = on_rundown, .emit_arg = timestamps};
+    ea_cut *cut;
+    ea_registry *registry;
+    made_record made;
+    ea_err err;
+    assert_int_equal(ea_registry_create(&registry, 0, &err), 0);
+    assert_int_equal(ea_cut_create(&cut, &options, &err), 0);
+
+    /* one is there before the cut; of two the first record comes after it, and of the last one that has the time stamp
+     */
+    static const struct {
+        int64_t time;
+        uint64_t base;
+        uint8_t opcode;
+        uint32_t timestamp;
+    } RECORDS[] = {{50, 0x400000, OP_DC_START, 0},          {290, 0x800000, OP_DC_START, 0},
+                   {291, 0xc00000, OP_DC_START, TIMESTAMP}, {300, 0x800000, OP_DC_END, TIMESTAMP},
+                   {310, 0x400000, OP_END, TIMESTAMP},      {311, 0xc00000, OP_END, 0}};
+
+    for (size_t i = 0; i < sizeof RECORDS / sizeof *RECORDS; i++) {
+        const ea_record *r =
+            image_record(&made, RECORDS[i].opcode, RECORDS[i].time, 4712, RECORDS[i].base, 0x1000, "\\a.dll");
+        ea_store32(made.payload + TIMESTAMP_AT, RECORDS[i].timestamp);
+        assert_int_equal(ea_cut_take(cut, r, ea_registry_find(registry, r), 1, &err), EA_RELOG_DROP);
+    }
+    assert_int_equal(ea_cut_finish(cut), 0);
+    assert_int_equal(timestamps[OP_DC_START], 0);
+    assert_int_equal(timestamps[OP_DC_END], 3 * TIMESTAMP);
+    ea_cut_destroy(cut);
+    ea_registry_destroy(registry);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(things_that_are_over_go, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(ids_are_found_in_linear_time, scratch_make, scratch_clear),
+        cmocka_unit_test(an_unload_completes_a_rundown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

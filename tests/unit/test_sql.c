@@ -409,6 +409,7 @@ static void test_refused(void **state) {
 static void test_texts_of_times(void **state) {
 #define TIME    "'2024-05-17T14:03:07Z'"
 #define REFUSED "! a number is compared with the text '2024-05-17T14:03:07Z'"
+#define NUMBER  "! a number is compared with the text 'abc'"
     static const expectation LIST[] = {
         {"count(*) FROM batches WHERE begin > " TIME, "0"},
         {"count(*) FROM batches WHERE " TIME " >= begin", "0"},
@@ -433,6 +434,16 @@ static void test_texts_of_times(void **state) {
         {"count(*) FROM batches HAVING max(begin) > " TIME, REFUSED},
         {"host FROM batches GROUP BY host HAVING min(begin) > " TIME, REFUSED},
         {"count(*) FROM (SELECT begin FROM batches LIMIT 5) WHERE begin > " TIME, REFUSED},
+        {"count(*) FROM events WHERE pid = ' 4'", "0"},
+        {"count(*) FROM events WHERE pid < '-1e3'", "0"},
+        {"count(*) FROM events WHERE name = 'abc'", "0"},
+        {"count(*) FROM batches WHERE host = 'abc' AND events = '5'", "0"},
+        {"count(*) FROM events WHERE pid > 'abc'", NUMBER},
+        {"count(*) FROM events WHERE 'abc' = pid", NUMBER},
+        {"count(*) FROM batches WHERE events <> 'abc'", NUMBER},
+        {"count(*) FROM batches WHERE NOT events = 'abc'", NUMBER},
+        {"sum(events = 'abc') FROM batches", NUMBER},
+        {"count(*) FROM hosts WHERE CASE WHEN batches = 'abc' THEN 1 END", NUMBER},
     };
     /* at run time, as only then the value is known */
     static const char *const WRONG[] = {"begin > 'someday'", "begin > '2024-05-32'", "begin > '24h'",
@@ -444,10 +455,12 @@ static void test_texts_of_times(void **state) {
         ea_err err = {0};
         assert_non_null(statement);
         if (*LIST[i].expected == '!' && LIST[i].expected[2] == 'a') {
-            assert_int_equal(ec_sql_prepare(sql, statement, &s, NULL, &err), SQLITE_IOERR);
+            int code = ec_sql_prepare(sql, statement, &s, NULL, &err); /* ours, or that of a table, which SQLite has */
+            const char *said = code == SQLITE_IOERR ? err.message : sqlite3_errmsg(ec_sql_database(sql));
+            assert_int_not_equal(code, SQLITE_OK);
             assert_null(s);
-            assert_int_equal(err.code, EA_EUSAGE);
-            assert_int_equal(strncmp(err.message, LIST[i].expected + 2, strlen(LIST[i].expected + 2)), 0);
+            assert_true(code != SQLITE_IOERR || err.code == EA_EUSAGE);
+            assert_int_equal(strncmp(said, LIST[i].expected + 2, strlen(LIST[i].expected + 2)), 0);
         } else {
             check(&LIST[i], 1);
         }

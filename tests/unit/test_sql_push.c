@@ -260,7 +260,7 @@ static void test_pushed(void **state) {
         "SELECT tid, count(*) FROM events WHERE name = 'DiskIo/Read' AND host = 'alpha' AND pid <> 5 - 5 GROUP BY 1",
         "SELECT tid, count(*) FROM events WHERE host = 5 GROUP BY 1",
         "SELECT tid, count(*) FROM events WHERE pid = ?1 AND tid = ?2 GROUP BY 1 LIMIT ?3",
-        "SELECT tid, count(*) FROM events WHERE pid = '4' AND tid < 'x' AND cpu > 0.5 GROUP BY tid",
+        "SELECT tid, count(*) FROM events WHERE pid = '4' AND tid < '99999' AND cpu > 0.5 GROUP BY tid",
         "SELECT count(*) FROM \"Image/Load\" WHERE ImageBase >= u64('0xfffff80000000000') GROUP BY FileName",
         "SELECT tid FROM events GROUP BY tid HAVING count(*) > 10 OR tid = 8 ORDER BY count(*), tid",
         "SELECT tid, sum(pid) AS s FROM events GROUP BY tid HAVING s > 5 AND tid IN (4, 8) ORDER BY -s",

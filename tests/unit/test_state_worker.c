@@ -8,10 +8,12 @@
 #include "tests/unit/batches.h"
 #include "tests/unit/machine_records.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -766,6 +768,57 @@ static void test_failure_of_some_streams(void **state) {
     free(expected);
 }
 
+/* ---- a disk that takes no more ---- */
+
+static int refused_errno; /* why writes of SQLite fail */
+
+static ssize_t refuse_write(int fd, const void *data, size_t len_bytes, off_t offset) {
+    (void)fd, (void)data, (void)len_bytes, (void)offset;
+    errno = refused_errno;
+    return -1;
+}
+
+/* From now on writes of SQLite's files fail with this errno; 0: they succeed again. */
+static void let_writes_fail(int os_error) {
+    static const char *const CALLS[] = {"write", "pwrite", "pwrite64"};
+    sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
+    refused_errno = os_error;
+    for (size_t i = 0; i < sizeof CALLS / sizeof *CALLS; i++)
+        (void)vfs->xSetSystemCall(vfs, CALLS[i], os_error ? (sqlite3_syscall_ptr)refuse_write : NULL);
+}
+
+/* What failed for lack of space is left alone like other failures, and tried as soon as there is space. */
+static void test_full_disk(void **state) {
+    static const int CAUSES[] = {ENOSPC, EDQUOT};
+    fixture *f = *state;
+    char *expected = reference(f);
+    append(f->store, "alpha", &f->batches[0]);
+    assert_int_equal(fold(f->dir, &(ec_state_worker_options){0}), 1); /* the tables are there */
+    for (size_t i = 0; i < 2; i++) {
+        const char *host = i ? "quota" : "full";
+        ec_state_worker *h;
+        uint64_t n = 0;
+        ea_err err = {0};
+        append_all(f->store, host, f->batches);
+        check(ec_state_worker_open(&h, f->dir, &(ec_state_worker_options){0}, &err), &err);
+        let_writes_fail(CAUSES[i]);
+        int rc = ec_state_worker_fold(h, &n, &err);
+        let_writes_fail(0);
+        if (rc != EA_EFULL)
+            fail_msg("%s: %s", ea_code_name(rc), err.message);
+        assert_int_equal(err.os_error == EDQUOT, CAUSES[i] == EDQUOT);
+        assert_non_null(strstr(err.message, i ? "Disk quota exceeded" : "No space left on device"));
+        check(ec_state_worker_fold(h, &n, &err), &err);
+        assert_int_equal(n, 0); /* it is left alone */
+        ec_state_worker_has_space(h);
+        check(ec_state_worker_fold(h, &n, &err), &err);
+        assert_int_equal(n, BATCHES);
+        check_same(f->dir, host, expected);
+        ec_state_worker_close(h);
+    }
+    free(expected);
+}
+
 static int has_all(const char *dir, const char *host, const char *expected) {
     char *got = contents(dir, host);
     int same = got && strcmp(got, expected) == 0; /* NULL: nothing is folded yet */
@@ -784,6 +837,40 @@ static void test_worker_beside_failures(void **state) {
         ea_sleep_ns(100000000);
     ec_state_worker_stop(w);
     check_same(f->dir, "zulu", expected);
+    free(expected);
+}
+
+static void note_failure(void *arg, const char *text) {
+    if (strstr(text, "No space left on device"))
+        atomic_fetch_add((atomic_int *)arg, 1);
+}
+
+/* The daemon's thread, which would wait for ten seconds. */
+static void test_worker_after_a_full_disk(void **state) {
+    fixture *f = *state;
+    char *expected = reference(f);
+    atomic_int failures = 0;
+    ec_state_worker_worker *w;
+    ea_err err = {0};
+    append(f->store, "alpha", &f->batches[0]);
+    assert_int_equal(fold(f->dir, &(ec_state_worker_options){0}), 1);
+    append_all(f->store, "zulu", f->batches);
+    let_writes_fail(ENOSPC);
+    check(
+        ec_state_worker_start(&w, f->dir, &(ec_state_worker_options){.on_note = note_failure, .arg = &failures}, &err),
+        &err);
+    for (int i = 0; i < 200 && !atomic_load(&failures); i++)
+        ea_sleep_ns(50000000);
+    assert_true(atomic_load(&failures));
+    let_writes_fail(0);
+    int64_t began_ns = ea_monotonic_ns();
+    ec_state_worker_retry(w);
+    for (int i = 0; i < 300 && !has_all(f->dir, "zulu", expected); i++)
+        ea_sleep_ns(50000000);
+    int64_t took_ns = ea_monotonic_ns() - began_ns;
+    ec_state_worker_stop(w);
+    check_same(f->dir, "zulu", expected);
+    assert_in_range(took_ns, 0, INT64_C(7000000000));
     free(expected);
 }
 
@@ -1015,6 +1102,8 @@ int main(void) {
         TEST(test_gaps_are_bounded),
         TEST(test_failure_of_some_streams),
         TEST(test_worker_beside_failures),
+        TEST(test_full_disk),
+        TEST(test_worker_after_a_full_disk),
         TEST(test_questions),
         cmocka_unit_test(test_addresses_keep_their_order),
     };

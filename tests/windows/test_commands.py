@@ -175,8 +175,22 @@ def detached(env, checks, session, machine):
     checks.that(code == 1 and not said and "this machine shows no performance counters" in trouble, f"a machine without counters: {code} {said}{trouble}")
 
 
+def opened(env, checks, session, machine):
+    """A trace file: open, stats, dump and watch say under Wine what the native program says."""
+    trace = env.folder / "opened.etl"
+    env.run([env.build / "tests" / "tracegen" / "tracegen", "make", "--preset", "office", "--seed", 4, "--duration-ms", 500, "--out", trace])
+    of_windows = wine.windows_path(trace)
+    for command in (["open", "--json"], ["open"], ["dump", "--class", "Process/*"], ["watch", "--json", "-e", "sched:::on-cpu { @[execname] = count(); }"]):
+        done, native = session.run([machine.agent, *command, of_windows]), env.run([env.agent, *command, trace])
+        said = done.stdout.replace(of_windows, str(trace))
+        checks.that(done.returncode == 0 and len(said.splitlines()) > 10 and said == native.stdout, f"{command}: {done.returncode} {done.stderr} {said[:1500]}\nexpected {native.stdout[:1500]}")
+    for command, text in ((["open", "--web", of_windows], "etwcollector, which is built for Linux alone"), (["report", of_windows], "'report' is a command of etwcollector")):
+        done = session.run([machine.agent, *command])
+        checks.that(done.returncode == 2 and text in done.stderr and not done.stdout, f"{command}: {done.returncode} {done.stderr}")
+
+
 def test(env, checks, session, windows, arguments):
-    for part in emulated.parts(checks, arguments, (words, providers, record, detached), real=(providers, record)):
+    for part in emulated.parts(checks, arguments, (words, providers, record, detached, opened), real=(providers, record)):
         with emulated.Machine(env, session, windows, part.__name__) as machine:
             machine.plays([])
             part(env, checks, session, machine)

@@ -67,8 +67,7 @@ static int events_best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
         ea_err err = {0};
         int column = info->aConstraint[i].iColumn;
         if (column >= 0 && (size_t)column < t->shape.count &&
-            ec_sql_check_part(&info->aConstraint[i], t->shape.columns[column].kind, t->shape.columns[column].name,
-                              &err)) {
+            ec_sql_check_part(info, i, t->shape.columns[column].kind, t->shape.columns[column].name, &err)) {
             ea_text_deinit(&plan);
             return ec_sql_fail(base, &err);
         }

@@ -79,9 +79,17 @@ EA_MUST_CHECK int ec_sql_check_times(ec_sql *s, const char *sql, const char *tai
 /* EA_EUSAGE when a statement that was prepared compares a class's or a provider's column with another name of one where
  * SQLite compares the texts alone: sql_names.c. As ec_sql_check_times. */
 EA_MUST_CHECK int ec_sql_check_names(ec_sql *s, const char *sql, const char *tail, ea_err *err);
-/* EA_EUSAGE with a sentence when a condition looks for a part of a time column's text (LIKE, GLOB ...). */
-EA_MUST_CHECK int ec_sql_check_part(const struct sqlite3_index_constraint *condition, enum ec_kind kind,
-                                    const char *column, ea_err *err);
+/* 1 for what SQLite turns into a number where it is compared with one. */
+int ec_sql_is_number(const char *text);
+/* What a statement is refused with that compares a number's column with a written text that is none. */
+#define EC_SQL_NO_NUMBER                                                                                               \
+    "a number is compared with the text '%.40s' here, which no number equals: write a number, or compare the "         \
+    "column's "                                                                                                        \
+    "name for it (COLUMN_name)"
+/* EA_EUSAGE with a sentence when condition i looks for a part of a time column's text (LIKE, GLOB ...), or compares a
+ * number's column with a written text that is no number. */
+EA_MUST_CHECK int ec_sql_check_part(sqlite3_index_info *info, int i, enum ec_kind kind, const char *column,
+                                    ea_err *err);
 void ec_sql_result(sqlite3_context *context, const ec_value *v);
 /* An operator of sqlite3_index_info as ours: 1, 0 when there is none. */
 int ec_sql_op(int op, enum ec_op *ret);

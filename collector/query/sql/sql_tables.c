@@ -618,8 +618,7 @@ static int best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
         ea_err err = {0};
         int column = info->aConstraint[i].iColumn;
         if (column >= 0 && column < COLUMNS_MAX && t->spec->columns[column].name &&
-            ec_sql_check_part(&info->aConstraint[i], t->spec->columns[column].kind, t->spec->columns[column].name,
-                              &err)) {
+            ec_sql_check_part(info, i, t->spec->columns[column].kind, t->spec->columns[column].name, &err)) {
             ea_text_deinit(&plan);
             return ec_sql_fail(base, &err);
         }
@@ -803,6 +802,9 @@ static int tables_filter(sqlite3_vtab_cursor *base, int number, const char *plan
     ea_err err = {0};
     (void)number;
     c->is_row = 0;
+    for (int i = 0; i < argc; i++) /* nothing compares with NULL, such as the key of a process that is not known */
+        if (sqlite3_value_type(argv[i]) == SQLITE_NULL)
+            return SQLITE_OK;
     ea_text_init(&sql);
     write_select(&sql, t, plan, argc, argv, to, &count);
     if (sql.failed) {

@@ -1,7 +1,7 @@
-/* Times that a statement writes as texts. A time column holds a number of ns since 1970. Where a table compares its own
- * column with an RFC 3339 text, the text is turned into that number (ec_sql_value). Elsewhere SQLite itself would
- * compare a number with a text, and every number is less than every text: such a statement is refused here, since its
- * answer would be wrong without a word.
+/* Times and numbers that a statement writes as texts. A time column holds a number of ns since 1970. Where a table
+ * compares its own column with an RFC 3339 text, the text is turned into that number (ec_sql_value). Elsewhere SQLite
+ * itself would compare a number with a text, and every number is less than every text: such a statement is refused
+ * here, since its answer would be wrong without a word. Likewise a number's column against a text that is no number.
  *
  * The check reads the program that SQLite has compiled (EXPLAIN): a comparison names its two registers and the affinity
  * of its operands, and constants are in registers of their own, which the end of the program fills.
@@ -16,13 +16,16 @@
 #include <string.h>
 
 /* Of EXPLAIN's rows. */
-enum { EXPLAIN_OPCODE = 1, EXPLAIN_P1, EXPLAIN_P2, EXPLAIN_P3, EXPLAIN_P4, EXPLAIN_P5 };
+enum { EXPLAIN_ADDRESS, EXPLAIN_OPCODE, EXPLAIN_P1, EXPLAIN_P2, EXPLAIN_P3, EXPLAIN_P4, EXPLAIN_P5 };
 
-enum { AFFINITY_MASK = 0x47, AFFINITY_NUMERIC = 0x43, REGISTERS_MAX = 1 << 20 };
+/* INTEGER and REAL are the types of numbers alone; those of other numbers, as COUNT, may have texts, and are NUMERIC.
+ */
+enum { AFFINITY_MASK = 0x47, AFFINITY_NUMERIC = 0x43, AFFINITY_INTEGER = 0x44, REGISTERS_MAX = 1 << 20 };
 
 typedef struct comparison {
     int left, right; /* registers */
     int is_numeric;  /* at least one side is a number's column */
+    int is_number;   /* ... whose type has no texts */
 } comparison;
 
 /* What is known of the program so far. */
@@ -31,6 +34,7 @@ typedef struct program {
     size_t count, capacity;
     uint8_t *registers; /* REGISTER_... bits */
     size_t register_capacity;
+    int constants; /* the address of the program's end, which fills the constants */
 } program;
 
 enum { REGISTER_COLUMN = 1, REGISTER_EXTREME = 2 }; /* a column as it is; the min() or max() of one */
@@ -47,6 +51,16 @@ static int is_like_a_time(const char *text) {
 static int is_like_an_address(const char *text) {
     size_t n = text[0] == '0' && (text[1] == 'x' || text[1] == 'X') ? strlen(text + 2) : 0;
     return n && strspn(text + 2, "0123456789abcdefABCDEF") == n;
+}
+
+int ec_sql_is_number(const char *text) {
+    static const char BLANKS[] = " \t\n\v\f\r";
+    char *end = NULL;
+    text += strspn(text, BLANKS);
+    if (strpbrk(text, "xXnN")) /* strtod reads 0x10, inf and nan; SQLite does not */
+        return 0;
+    (void)strtod(text, &end);
+    return end != text && !end[strspn(end, BLANKS)];
 }
 
 int ec_sql_time(const char *text, int64_t *ret, ea_err *err) {
@@ -107,14 +121,15 @@ static int note(program *p, const char *opcode, const int *operands, const char 
     return 0;
 }
 
-/* Whether a constant in a register is compared with a number, as far as the program shows it. */
-static int is_wrong(program *p, int constant) {
+/* Whether a constant in a register is compared with a number, as far as the program shows it. any: of whichever type,
+ * or the extreme of a column. */
+static int is_wrong(program *p, int constant, int any) {
     for (size_t i = 0; i < p->count; i++) {
         const comparison *c = &p->compared[i];
         if (c->left != constant && c->right != constant)
             continue;
         const uint8_t *other = at(p, c->left == constant ? c->right : c->left);
-        if (c->is_numeric || (other && *other & REGISTER_EXTREME))
+        if (c->is_number || (any && (c->is_numeric || (other && *other & REGISTER_EXTREME))))
             return 1;
     }
     return 0;
@@ -134,17 +149,24 @@ static int check_program(sqlite3_stmt *st, ea_err *err) {
             if (EA_GROW(p.compared, p.capacity, p.count + 1, REGISTERS_MAX))
                 rc = EA_ENOMEM;
             else
-                p.compared[p.count++] = (comparison){operands[0], operands[2], affinity >= AFFINITY_NUMERIC};
+                p.compared[p.count++] =
+                    (comparison){operands[0], operands[2], affinity >= AFFINITY_NUMERIC, affinity >= AFFINITY_INTEGER};
         } else if (opcode && strcmp(opcode, "String8") == 0 && text && is_like_an_address(text)) {
-            if (is_wrong(&p, operands[1]))
+            if (is_wrong(&p, operands[1], 1))
                 rc = ea_fail(err, EA_EUSAGE, "a number is compared with the text '%.40s' here: write u64('%.40s')",
                              text, text);
         } else if (opcode && strcmp(opcode, "String8") == 0 && text && is_like_a_time(text)) {
-            if (is_wrong(&p, operands[1]))
+            if (is_wrong(&p, operands[1], 1))
                 rc = ea_fail(err, EA_EUSAGE,
                              "a number is compared with the text '%.40s' here: write time_ns('%.40s'), or compare"
                              " the text of time_text(column)",
                              text, text);
+        } else if (opcode && strcmp(opcode, "Init") == 0) {
+            p.constants = operands[1];
+        } else if (opcode && strcmp(opcode, "String8") == 0 && text && !ec_sql_is_number(text)) {
+            /* elsewhere its register may have held another value when that was compared */
+            if (sqlite3_column_int(st, EXPLAIN_ADDRESS) >= p.constants && is_wrong(&p, operands[1], 0))
+                rc = ea_fail(err, EA_EUSAGE, EC_SQL_NO_NUMBER, text);
         } else if (opcode) {
             rc = note(&p, opcode, operands, text);
         }

@@ -156,9 +156,9 @@ int ec_sql_value(sqlite3_value *from, enum ec_kind kind, ea_arena *arena, ec_val
     return ret->data ? 0 : ea_fail(err, EA_ENOMEM, "compare a column");
 }
 
-int ec_sql_check_part(const struct sqlite3_index_constraint *condition, enum ec_kind kind, const char *column,
-                      ea_err *err) {
-    switch (condition->op) {
+int ec_sql_check_part(sqlite3_index_info *info, int i, enum ec_kind kind, const char *column, ea_err *err) {
+    sqlite3_value *written = NULL;
+    switch (info->aConstraint[i].op) {
     case SQLITE_INDEX_CONSTRAINT_LIKE:
     case SQLITE_INDEX_CONSTRAINT_GLOB:
     case SQLITE_INDEX_CONSTRAINT_REGEXP:
@@ -167,6 +167,17 @@ int ec_sql_check_part(const struct sqlite3_index_constraint *condition, enum ec_
                    ? 0
                    : ea_fail(err, EA_EUSAGE, "%.60s is a number of ns since 1970: look for parts of time_text(%.60s)",
                              column, column);
+    case SQLITE_INDEX_CONSTRAINT_EQ:
+    case SQLITE_INDEX_CONSTRAINT_NE:
+    case SQLITE_INDEX_CONSTRAINT_LT:
+    case SQLITE_INDEX_CONSTRAINT_LE:
+    case SQLITE_INDEX_CONSTRAINT_GT:
+    case SQLITE_INDEX_CONSTRAINT_GE:
+        if ((kind != EC_KIND_INT && kind != EC_KIND_HEX && kind != EC_KIND_REAL) ||
+            sqlite3_vtab_rhs_value(info, i, &written) != SQLITE_OK || sqlite3_value_type(written) != SQLITE_TEXT ||
+            ec_sql_is_number((const char *)sqlite3_value_text(written)))
+            return 0;
+        return ea_fail(err, EA_EUSAGE, EC_SQL_NO_NUMBER, (const char *)sqlite3_value_text(written));
     default:
         return 0;
     }

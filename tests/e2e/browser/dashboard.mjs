@@ -179,6 +179,11 @@ async function byMouse() {
   await page.waitForFunction((h) => location.search.includes('host=' + h), world.machine);
   await page.waitForFunction((h) => { const found = [...document.querySelectorAll('[aria-label="Events"] tbody tr')]; return found.length && found.every((r) => r.innerText.startsWith(h)); }, world.machine);
   check((await page.getByLabel('Machine', { exact: true }).inputValue()) === world.machine, "a machine's name is typed letter by letter");
+  await page.goto(link({ page: 'events', from: '2030-01-01T00:00:00Z' }));
+  await page.getByText(/^events are stored from 20\d\d-\d\d-\d\d .* to 20\d\d-/).waitFor();
+  await page.goto(link({ page: 'events', host: world.holed, from: '2030-01-01T00:00:00Z' }));
+  await page.getByText(/^events are stored from 2024-05-03 10:00:0.* to 2024-05-03 /).waitFor();
+  check(await has(page, 'no event fits'), 'a search that finds nothing says from when to when events are stored');
   await page.goto(link({ page: 'events', live: '1' }));
   await page.getByText('events as they are stored').waitFor();
   check(true, 'the live tail opens');
@@ -241,7 +246,25 @@ async function byMouse() {
   await page.getByRole('button', { name: 'Ask' }).click();
   await rows(page, 'Answer').first().waitFor();
   check((await rows(page, 'Answer').first().innerText()).includes('<i>x</i>'), 'SQL is answered, as text');
+  const field = page.getByRole('textbox', { name: /One SELECT/ });
+  check((await field.boundingBox()).width > 900, `the field of SQL is as wide as the page: ${(await field.boundingBox()).width}`);
+  await page.getByText('Tables and columns').click();
+  await page.getByRole('button', { name: 'processes', exact: true }).waitFor();
+  check(/parent_image_name/.test(await page.locator('.tables dl').innerText()), 'the tables of SQL with their columns');
   await accessible(page, 'Queries');
+  await page.getByRole('button', { name: 'processes', exact: true }).click();
+  check((await field.inputValue()) === 'SELECT * FROM processes LIMIT 100', 'a table that is chosen');
+  await field.fill('SELECT pid FROM processes JOIN (SELECT 1 FROM processes LIMIT 30)');
+  await page.getByRole('button', { name: 'Ask' }).click();
+  await page.getByText('the first 1000 rows; a file has all').waitFor();
+  const all = await page.evaluate(async (u) => (await (await fetch(u, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify({ sql: 'SELECT 30 * count(*) FROM processes' }) })).json()).rows[0][0], world.url + 'api/v1/sql');
+  for (const [form, name] of [['csv', 'CSV'], ['jsonl', 'JSON lines']]) {
+    const coming = page.waitForEvent('download');
+    await page.locator('form.sql').getByRole('button', { name, exact: true }).click();
+    const file = await coming, lines = readFileSync(await file.path(), 'utf8').trim().split('\n');
+    check(file.suggestedFilename() === 'answer.' + form && lines.length === all + (form === 'csv' ? 1 : 0), `an answer as ${form}: ${lines.length} lines, ${all} rows`);
+  }
+  await narrow(page);
   await times(page);
   await page.goto(link({ page: 'ledger', host: world.holed }));
   await settled(page);
@@ -249,6 +272,18 @@ async function byMouse() {
   await picture(page, 'ledger');
   await accessible(page, 'Ledger');
   await page.context().close();
+}
+
+// ---- as wide as a telephone ----
+async function narrow(page) {
+  await page.setViewportSize({ width: 400, height: 800 });
+  for (const state of [{ page: 'host', host: world.holed }, { page: 'queries' }, { page: 'fleet' }]) {
+    await page.goto(link(state));
+    await settled(page);
+    const head = (await page.locator('header').boundingBox()).height, wide = await page.evaluate(() => document.documentElement.scrollWidth);
+    check(head <= 150 && wide <= 400, `${state.page} on 400 pixels: a header of ${head}, as wide as ${wide}`);
+  }
+  await page.setViewportSize({ width: 1280, height: 800 });
 }
 
 // ---- what rules matched ----
@@ -416,7 +451,7 @@ async function byKeys() {
   await settled(page);
   const to = await rows(page, 'Connections').first().locator('a').last().innerText();
   await tabTo(to);
-  await page.waitForFunction((r) => location.search.includes('remote=' + r), to.split(' ')[0]);
+  await page.waitForFunction((r) => location.search.includes('remote=' + encodeURIComponent(r)), to.split(' ')[0]);
   await page.waitForFunction((r) => [...document.querySelectorAll('[aria-label="Connections"] tbody tr')].every((t) => t.innerText.includes(r)), to.split(' ')[0]);
   const who = await rows(page, 'Connections').first().locator('a').nth(1).innerText();
   await tabTo(who);

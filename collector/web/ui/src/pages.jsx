@@ -218,7 +218,7 @@ export function Profile({ view, dark }) {
   return <>
     <h1>Profile</h1>
     <div class="tools">
-      <Search name="host" label="Machine (none: all)" view={view} hotkey="/" />
+      <Search name="host" label="Machine (none: all)" view={view} placeholder="the whole name" hotkey="/" />
       <Search name="pid" label="Process id (none: all)" view={view} />
       <label class="field"><span>What counts</span><select value={params.weight} onChange={(e) => change({ weight: e.target.value })}>
         {weights.map(([v, t]) => <option value={v}>{t}</option>)}</select></label>
@@ -289,7 +289,7 @@ function Tabs({ view, page, heading, tabs }) {
     <h1>{heading}</h1>
     <nav class="tabs" aria-label="Questions">{Object.entries(tabs).map(([k, [t]]) =>
       <Link to={{ page, tab: k, host: view.host, range: view.range, from: view.from, to: view.to }} aria-current={k === tab ? 'page' : undefined}>{t}</Link>)}</nav>
-    <div class="tools"><Search name="host" label="Machine (none: all)" view={view} />
+    <div class="tools"><Search name="host" label="Machine (none: all)" view={view} placeholder="the whole name" />
       {fields.map((f, i) => <Search name={f} label={LABELS[f]} view={view} hotkey={i ? undefined : '/'} />)}
       <Export path={path} params={{ host: view.host, ...rangeOf(view), ...Object.fromEntries(fields.map((f) => [f, view[f]])) }} /></div>
     <Saved view={view} />
@@ -321,6 +321,14 @@ function Saved({ view }) {
 }
 
 // ---- Events ----
+
+/** From when to when events are stored, of a machine or of all, when a search found none. */
+function StoredRange({ host }) {
+  const one = useApi(host ? url(`hosts/${enc(host)}`) : null);
+  const first = useApi(host ? null : url('hosts', { sort: 'begin', limit: 1 })), last = useApi(host ? null : url('hosts', { sort: 'end', descending: 1, limit: 1 }));
+  const from = one.data?.begin ?? first.data?.items?.[0]?.begin, to = one.data?.end ?? last.data?.items?.[0]?.end;
+  return from && to ? <p class="notice">events are stored from {shortTime(from)} to {shortTime(to)}</p> : null;
+}
 
 const FIRST = ['host', 'time', 'cpu', 'pid', 'tid', 'provider_name', 'name'], LAST = ['stream', 'batch', 'position'];
 const TAIL_MAX = 500;
@@ -358,7 +366,7 @@ export function Events({ view }) {
       <Search name="q" label="Any field contains" view={view} hotkey="/" />
       <Search name="class" label="Class" view={view} list="classes" placeholder="Process/Start" />
       <datalist id="classes">{(classes.data?.items ?? []).map((c) => <option value={c.name}>{c.provider_name}</option>)}</datalist>
-      <Search name="host" label="Machine" view={view} /><Search name="pid" label="Process id" view={view} />
+      <Search name="host" label="Machine" view={view} placeholder="the whole name" /><Search name="pid" label="Process id" view={view} />
       <label class="field wide"><span>Fields (with a class)</span><input value={conditions} placeholder="dport=443 and daddr~10.9." onInput={(e) => setConditions(e.target.value)} spellcheck={false}
         onKeyDown={(e) => e.key === 'Enter' && change({ where: conditions, cursor: '' })} onBlur={() => change({ where: conditions, cursor: '' })} /></label>
       <Search name="columns" label="Columns" view={view} placeholder="all" />
@@ -367,12 +375,34 @@ export function Events({ view }) {
     </div>
     <Saved view={view} />
     {live ? <p class="notice" role="status">{rows.length} events as they are stored, the latest first{lost ? '; more came than can be shown' : ''}</p> : <Notice state={s} empty="no event fits" />}
+    {!live && s.data?.items?.length === 0 && !s.data.next && s.data.ending === 'whole' && <StoredRange host={view.host} />}
     {rows.length ? <Table label="Events" columns={columns} rows={rows} view={view} of={live ? 'live' : s.address} /> : null}
     {!live && <Pages view={view} data={s.data} />}
   </>;
 }
 
 // ---- Queries and SQL ----
+
+// The modules of SQLite itself are no tables of ours, and some cannot be described.
+const TABLES_SQL = `WITH t AS MATERIALIZED (SELECT name FROM pragma_module_list WHERE name NOT GLOB 'fts*' AND name NOT GLOB 'json*' AND name NOT GLOB 'rtree*'
+  AND name NOT GLOB 'pragma*' AND name NOT IN ('dbstat', 'bytecode', 'tables_used', 'geopoly', 'sqlite_stmt') UNION SELECT name FROM pragma_table_list WHERE type = 'view')
+  SELECT t.name, group_concat(x.name, ', ') FROM t JOIN pragma_table_xinfo(t.name) AS x WHERE x.hidden = 0 GROUP BY 1 ORDER BY 1`;
+const askSql = (body) => ({ method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) });
+
+/** The tables of SQL, which are asked for when the list is opened. */
+function SqlTables({ choose }) {
+  const [list, set] = useState({});
+  const open = (e) => {
+    if (!e.target.open || list.data || list.loading) return;
+    set({ loading: true });
+    ask(url('sql'), askSql({ sql: TABLES_SQL, rows: 1000 })).then((data) => set({ data }), (error) => set({ error: error.message }));
+  };
+  return <details class="tables" onToggle={open}><summary>Tables and columns</summary>
+    <Notice state={list} />
+    <p class="note">A class of events is a table, too, with its fields as columns: "Process/Start". Columns that a SELECT * leaves out, and functions, are in SQL.md.</p>
+    <dl>{(list.data?.rows ?? []).map(([name, columns]) => <div><dt><button type="button" onClick={() => choose(name)}>{name}</button></dt><dd class="mono">{columns}</dd></div>)}</dl>
+  </details>;
+}
 
 export function Queries({ view }) {
   const list = useApi(url('queries'));
@@ -386,11 +416,20 @@ export function Queries({ view }) {
     change({ sql }, true);
     setAnswer({ loading: true });
     try {
-      const data = await ask(url('sql'), { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify({ sql, rows: 1000 }) });
-      setAnswer({ data });
+      setAnswer({ data: await ask(url('sql'), askSql({ sql, rows: 1000 })) });
     } catch (error) {
       setAnswer({ error: error.message });
     }
+  };
+  const save = async (format) => { // all rows, as a file
+    const r = await fetch(url('sql'), askSql({ sql, format }));
+    if (!r.ok) {
+      setAnswer({ error: (await r.json().catch(() => ({}))).detail ?? `the collector answered ${r.status}` });
+      return;
+    }
+    const file = Object.assign(document.createElement('a'), { href: URL.createObjectURL(await r.blob()), download: 'answer.' + format });
+    file.click();
+    URL.revokeObjectURL(file.href);
   };
   return <>
     <h1>Queries</h1>
@@ -403,10 +442,12 @@ export function Queries({ view }) {
         show: (r) => (n === 'host' ? <HostLink host={r.host} view={view} /> : n === 'image_name' ? <ProcessLink row={r} view={view} /> : r[n]) }))} /> : null}
       <Pages view={view} data={named.data} /></section>}
     <section><h2>SQL</h2>
-      <form onSubmit={run}><label class="field wide"><span>One SELECT; Ctrl-Enter runs it</span>
-        <textarea rows="5" value={sql} spellcheck={false} onInput={(e) => setSql(e.target.value)} onKeyDown={(e) => e.key === 'Enter' && (e.ctrlKey || e.metaKey) && run(e)} /></label>
-        <button>Ask</button></form>
+      <form class="sql" onSubmit={run}><label class="field"><span>One SELECT; Ctrl-Enter runs it</span>
+        <textarea rows="8" value={sql} spellcheck={false} onInput={(e) => setSql(e.target.value)} onKeyDown={(e) => e.key === 'Enter' && (e.ctrlKey || e.metaKey) && run(e)} /></label>
+        <div class="tools"><button>Ask</button><span>All rows as a file:</span><button type="button" onClick={() => save('csv')}>CSV</button><button type="button" onClick={() => save('jsonl')}>JSON lines</button></div></form>
+      <SqlTables choose={(name) => setSql(`SELECT * FROM ${name} LIMIT 100`)} />
       <Notice state={answer} />
+      {answer.data?.ending === 'rows' && <p class="notice">the first {answer.data.rows.length} rows; a file has all</p>}
       {answer.data && <Table label="Answer" rows={answer.data.rows} columns={answer.data.columns.map((c, i) => ({ title: c.name, right: c.type === 'INTEGER', show: (r) => (r[i] === null ? '' : String(r[i])) }))} />}
     </section>
   </>;

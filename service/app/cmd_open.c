@@ -1,0 +1,254 @@
+/* etwagent open: what is in traces, on the machine at hand and without a store: times, losses, and the tables of a
+ * built-in program of the query language. The collector's command of this name has the dashboard and SQL besides.
+ * Called by: main.c. Calls: proto/lang, service/decode, proto/state. Thread: the main one. */
+#include "service/app/agent_commands.h"
+#include "service/app/input.h"
+#include "service/app/programs.h"
+#include "service/decode/decoder.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+typedef struct options {
+    ea_schema_options schemas;
+    int json, is_web;
+} options;
+
+/* A table is printed only where the trace has its events. */
+static const char PROGRAM[] =
+    "profile:::profile-997 /tid != 0/ { @samples[execname] = count(); }\n"
+    "sched:::on-cpu /tid != 0/ { self.began = timestamp; }\n"
+    "sched:::off-cpu /self.began/ { @running_us[execname] = sum((timestamp - self.began) / 1us); self.began = 0; }\n"
+    "DiskIo/Read, DiskIo/Write { @disk_bytes[FileObject_name, probe] = sum(TransferSize); }\n"
+    "tcpip:::send { @sent_bytes[execname, daddr, dport] = sum(size); }\n"
+    "tcpip:::receive { @received_bytes[execname, daddr, dport] = sum(size); }\n"
+    "proc:::start { @started[ImageFileName, execname] = count(); }\n"
+    "dnet:::gc-start { @collections[execname, Depth] = count(); delta(\"gc\", pid, Count); }\n"
+    "dnet:::gc-stop { @collection_us[execname] = sum(delta(\"gc\", pid, Count) / 1us); }\n"
+    "end { print(@samples, 10); print(@running_us, 10); print(@disk_bytes, 10); print(@sent_bytes, 10);\n"
+    "      print(@received_bytes, 10); print(@started, 10); print(@collections, 10); print(@collection_us, 10); }\n";
+
+typedef struct opening {
+    const options *o;
+    char **paths;
+    int path_count;
+    ea_input in;
+    ea_decoder *decoder;
+    ea_machine *machine;
+    ea_lang_run *run;
+    uint64_t events, decoded, unknown;
+    int64_t first_utc_ns, last_utc_ns;
+    int has_tables;
+} opening;
+
+static int take_tables(void *arg, ea_text *out) {
+    opening *x = arg;
+    size_t n = out->len_bytes;
+    int is_broken = n && fwrite(out->data, 1, n, stdout) != n;
+    x->has_tables |= n != 0;
+    ea_text_clear(out);
+    return is_broken ? EA_EIO : 0;
+}
+
+/* Records come in the order of time. */
+static int take_record(opening *x, const ea_record *r, ea_err *err) {
+    enum ea_counter outcome;
+    ea_lang_event event = {.clock = &ea_etl_file_info(x->in.set, r->source)->clock};
+    event.c = ea_decoder_find(x->decoder, &r, &outcome);
+    event.record = r;
+    event.utc_ns = ea_clock_to_utc_ns(event.clock, r->time_raw);
+    if (!x->events++)
+        x->first_utc_ns = event.utc_ns;
+    x->last_utc_ns = event.utc_ns;
+    x->decoded += outcome == EA_COUNT_decode_whole || outcome == EA_COUNT_decode_partial;
+    x->unknown += outcome != EA_COUNT_decode_whole && outcome != EA_COUNT_decode_partial;
+    int rc = ea_machine_apply(x->machine, r, event.c, event.utc_ns, err);
+    if (rc)
+        return rc;
+    rc = ea_lang_run_event(x->run, &event);
+    return rc < 0 ? ea_fail(err, rc, "run the program") : 0;
+}
+
+static void add_path(ea_text *t, const char *path) {
+    int has_blank = strpbrk(path, " \t&'()") != NULL;
+    ea_text_str(t, has_blank ? " \"" : " ");
+    ea_text_safe(t, path, strlen(path));
+    ea_text_str(t, has_blank ? "\"" : "");
+}
+
+static void add_times(ea_text *t, const opening *x, const char *before, const char *between, const char *after) {
+    if (!x->events)
+        return;
+    ea_text_str(t, before);
+    ea_text_utc_ns(t, x->first_utc_ns);
+    ea_text_str(t, between);
+    ea_text_utc_ns(t, x->last_utc_ns);
+    ea_text_str(t, after);
+}
+
+static void add_summary(ea_text *t, const opening *x) {
+    uint64_t lost_events = 0, lost_buffers = 0;
+    for (size_t i = 0; i < ea_etl_file_count(x->in.set); i++) {
+        lost_events += ea_etl_file_info(x->in.set, i)->events_lost;
+        lost_buffers += ea_etl_file_info(x->in.set, i)->buffers_lost;
+    }
+    if (x->o->json) {
+        ea_text_printf(t,
+                       "{\"events\":%" PRIu64 ",\"decoded\":%" PRIu64 ",\"unknown\":%" PRIu64
+                       ",\"lost_events\":%" PRIu64 ",\"lost_buffers\":%" PRIu64 ",\"damaged_places\":%" PRIu64,
+                       x->events, x->decoded, x->unknown, lost_events, lost_buffers, x->in.damage.map.places);
+        add_times(t, x, ",\"begin\":\"", "\",\"end\":\"", "\"");
+        ea_text_str(t, "}\n");
+        return;
+    }
+    ea_text_printf(t,
+                   "%" PRIu64 " events, %" PRIu64 " of unknown classes; lost by Windows: %" PRIu64 " events, %" PRIu64
+                   " buffers\n",
+                   x->events, x->unknown, lost_events, lost_buffers);
+    add_times(t, x, "from ", " to ", "\n");
+    ea_text_char(t, '\n');
+}
+
+static void add_next(ea_text *t, const opening *x) {
+    static const struct {
+        const char *command, *what;
+    } NEXT[] = {
+        {"etwagent stats", "each class of events, damage"},
+        {"etwagent dump --class Process/Start", "events of a class"},
+        {"etwagent stacks", "whether call stacks join"},
+        {"etwagent watch -e 'sched:::on-cpu { @[execname] = count(); }'", "a question of one's own"},
+    };
+
+    if (!x->has_tables)
+        ea_text_str(t,
+                    "no samples, context switches, disk requests, connections, starts of processes or collections\n\n");
+    ea_text_str(t, "next:\n");
+    for (size_t i = 0; i < sizeof NEXT / sizeof *NEXT; i++) {
+        ea_text_printf(t, "  %s", NEXT[i].command);
+        for (int k = 0; k < x->path_count; k++)
+            add_path(t, x->paths[k]);
+        ea_text_printf(t, "    %s\n", NEXT[i].what);
+    }
+    ea_text_str(t, "on Linux, the dashboard, profiles by function, reports and SQL:\n  etwcollector open --web");
+    for (int k = 0; k < x->path_count; k++)
+        add_path(t, x->paths[k]);
+    ea_text_char(t, '\n');
+}
+
+static int print(ea_text *t, ea_err *err) {
+    int rc = t->failed ? ea_fail(err, EA_ENOMEM, "print what is in a trace") : 0;
+    if (!rc && t->len_bytes && fwrite(t->data, 1, t->len_bytes, stdout) != t->len_bytes)
+        rc = ea_fail(err, EA_EIO, "write to standard output");
+    ea_text_clear(t);
+    return rc;
+}
+
+static int read_all(opening *x, ea_err *err) {
+    const ea_record *r;
+    ea_text t;
+    int rc = ea_lang_run_begin(x->run);
+    while (rc == 0 && (rc = ea_input_next(&x->in, &r, err)) > 0)
+        rc = take_record(x, r, err);
+    if (rc < 0)
+        return err->code ? rc : ea_fail(err, rc, "run the program");
+    ea_text_init(&t);
+    add_summary(&t, x);
+    rc = print(&t, err);
+    if (!rc && ea_lang_run_end(x->run))
+        rc = ea_fail(err, EA_ENOMEM, "run the program");
+    if (!rc && take_tables(x, ea_lang_run_output(x->run)))
+        rc = ea_fail(err, EA_EIO, "write to standard output");
+    if (!rc && !x->o->json) {
+        add_next(&t, x);
+        rc = print(&t, err);
+    }
+    if (!rc && fflush(stdout))
+        rc = ea_fail(err, EA_EIO, "write to standard output");
+    ea_text_deinit(&t);
+    return rc;
+}
+
+static int open_run(const void *arg, int operand_count, char **operands) {
+    const options *o = arg;
+    opening x = {.o = o, .paths = operands, .path_count = operand_count};
+    ea_lang_program *program = NULL;
+    ea_object_names *names = NULL;
+    ea_registry *registry = NULL;
+    ea_schemas *schemas = NULL;
+    ea_resolver resolver;
+    ea_lang_run_options how = {
+        .form = o->json ? EA_LANG_JSON : EA_LANG_TEXT, .flush = take_tables, .flush_arg = &x, .resolver = &resolver};
+    ea_err err = {0};
+    int rc = 0;
+    if (o->is_web)
+        rc = ea_fail(&err, EA_EUSAGE,
+                     "--web: the dashboard is a part of etwcollector, which is built for Linux alone, as its processes "
+                     "confine themselves with that kernel's means; copy the files there, and run \"etwcollector open "
+                     "--web\"");
+    if (!rc)
+        rc = ea_program_compile(&program, "open", PROGRAM, sizeof PROGRAM - 1, NULL,
+                                &(ea_program_classes){operands, operand_count, &o->schemas}, &err);
+    if (!rc)
+        rc = ea_schema_options_read(&schemas, &o->schemas, &err);
+    if (!rc)
+        rc = ea_decoder_create(&x.decoder, schemas, NULL, &err);
+    if (!rc)
+        rc = ea_registry_create(&registry, 0, &err);
+    if (!rc)
+        rc = ea_machine_create(&x.machine, &(ea_machine_options){0}, &err);
+    if (!rc)
+        rc = ea_input_names(&names, operands, operand_count, registry, &err);
+    if (!rc) {
+        resolver = ea_object_names_resolver(names);
+        how.machine = x.machine;
+        rc = ea_lang_run_create(&x.run, program, &how, &err);
+    }
+    int exit_code = ea_exit_code(rc);
+    if (rc)
+        ea_err_print(stderr, "etwagent", &err);
+    else if ((exit_code = ea_input_open(&x.in, operands, operand_count, 0, 0)) == 0)
+        exit_code = ea_input_close(&x.in, read_all(&x, &err), &err);
+    ea_lang_run_destroy(x.run);
+    ea_lang_program_destroy(program);
+    ea_machine_destroy(x.machine);
+    ea_object_names_destroy(names);
+    ea_registry_destroy(registry);
+    ea_decoder_destroy(x.decoder);
+    ea_schemas_destroy(schemas);
+    return exit_code;
+}
+
+static const ea_option OPTIONS[] = {
+    {.name = "json",
+     .type = EA_OPT_FLAG,
+     .offset = offsetof(options, json),
+     .help = "print an object with the counts, then one for each row of a table"},
+    {.name = "web",
+     .type = EA_OPT_FLAG,
+     .offset = offsetof(options, is_web),
+     .help = "is refused here: \"etwcollector open --web\" has the dashboard, on Linux"},
+    EA_SCHEMA_OPTIONS(offsetof(options, schemas)),
+    {.name = NULL},
+};
+
+const ea_command ea_cmd_open = {
+    .name = "open",
+    .operands = "TRACE...",
+    .summary = "Look at trace files: times, losses, and what used processor, disk and network",
+    .details =
+        "Several files are read as one trace, merged by time. The command prints how many events there are, of when,\n"
+        "and what Windows lost; then the ten first rows of each table of which the files have events: samples and\n"
+        "running time by program, disk bytes by file, bytes by peer, starts of processes, collections of .NET.\n"
+        "The dashboard, profiles by function, reports and SQL are of \"etwcollector open\", which is built for Linux\n"
+        "alone.\n"
+        "JSON keys of the first object: events, decoded, unknown, lost_events, lost_buffers, damaged_places, begin,\n"
+        "end; of the others: as of \"etwagent watch --json\".\n"
+        "Exit codes: 0 read, 1 failed, 2 usage, 3 not a trace.\n"
+        "\n"
+        "  etwagent open trace.etl",
+    .options = OPTIONS,
+    .options_size = sizeof(options),
+    .run = open_run,
+    .min_operands = 1,
+    .max_operands = -1,
+};
