@@ -44,7 +44,7 @@ enum ea_counter_part {
     S(events_aggregated, 5, EA_INFO, EA_OF_LEDGER,                                                                     \
       "events that do not travel because a program in the configuration aggregated them")                              \
     S(events_limited, 192, EA_NOTICE, EA_OF_LEDGER, "events dropped because a filter's limit of a second was reached") \
-    S(events_repeated, 195, EA_INFO, EA_OF_LEDGER, "events dropped because a filter's repeat had kept an equal one")   \
+    S(events_repeated, 198, EA_INFO, EA_OF_LEDGER, "events dropped because a filter's repeat had kept an equal one")   \
     S(events_redacted, 193, EA_INFO, EA_OF_LEDGER, "events of which a filter replaced fields")                         \
     G(events_pending, 9, EA_INFO, EA_OF_LEDGER, "events parked or in the open batch")                                  \
     X(events_synthesised, 10, EA_INFO, EA_OF_LEDGER, "events made by the agent itself: keyframes")                     \
@@ -107,7 +107,7 @@ enum ea_counter_part {
       "sessions of that name that were there at a start, stopped or adopted")                                          \
     S(source_stale_bytes, 122, EA_UNKNOWN, EA_OF_LEDGER,                                                               \
       "bytes that no program had read of sessions of that name that were stopped at a start")                          \
-    S(source_records_missing, 196, EA_LOSS, EA_OF_LEDGER,                                                              \
+    S(source_records_missing, 199, EA_LOSS, EA_OF_LEDGER,                                                              \
       "records that a channel of the event log no longer had when it was read, by their numbers")                      \
     /* decoding */                                                                                                     \
     S(decode_whole, 50, EA_INFO, EA_OF_STREAM, "events of a known class, every field whole")                           \
