@@ -15,7 +15,7 @@
 static const char *const STATES[] = {"open", "acknowledged", "closed", NULL};
 static const char *const STATES_OR_ALL[] = {"open", "acknowledged", "closed", "all", NULL};
 
-enum { ANY_STATE = 3 };
+enum { ANY_STATE = 3, SUPPRESSED_MAX = 1000 };
 
 typedef struct detections_options {
     const char *store, *host;
@@ -182,6 +182,43 @@ static int count_left_out(const detections_options *o, sqlite3 *db, int64_t *ret
     return rc < 0 ? rc : 0;
 }
 
+/* What filters suppressed, of a host or of all: the most of it first. */
+static int print_suppressed(ea_text *t, const detections_options *o, sqlite3 *db, ea_err *err) {
+    sqlite3_stmt *st = NULL;
+    int code, rc = 0, count = 0;
+    if (o->json)
+        ea_text_str(t, "\"suppressed\": [");
+    if (sqlite3_prepare_v2(db,
+                           "SELECT rule, filter, total(count) FROM detections_suppressed WHERE ?1 IS NULL OR host = ?1"
+                           " GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2 LIMIT ?2",
+                           -1, &st, NULL) == SQLITE_OK) { /* else a collector of before, or none with rules */
+        if (o->host)
+            sqlite3_bind_text(st, 1, o->host, -1, SQLITE_STATIC);
+        sqlite3_bind_int(st, 2, SUPPRESSED_MAX);
+        for (; (code = sqlite3_step(st)) == SQLITE_ROW; count++) {
+            const char *rule = (const char *)sqlite3_column_text(st, 0), *by = (const char *)sqlite3_column_text(st, 1);
+            if (o->json) {
+                ea_text_str(t, count ? ",\n  {\"rule\": " : "\n  {\"rule\": ");
+                ea_text_json_str(t, rule);
+                ea_text_str(t, ", \"filter\": ");
+                ea_text_json_str(t, by);
+                ea_text_printf(t, ", \"count\": %lld}", (long long)sqlite3_column_int64(st, 2));
+            } else if (rule && by) {
+                ea_text_printf(t, "%lld matches of ", (long long)sqlite3_column_int64(st, 2));
+                ea_text_safe(t, rule, strlen(rule));
+                ea_text_str(t, " were suppressed by the filter ");
+                ea_text_safe(t, by, strlen(by));
+                ea_text_char(t, '\n');
+            }
+        }
+        rc = ec_sqlite_end(st, code, 0, "read the detections", err);
+        sqlite3_finalize(st);
+    }
+    if (o->json)
+        ea_text_str(t, "]");
+    return rc;
+}
+
 static int detections_list_run(const void *arg, int operand_count, char **operands) {
     const detections_options *o = arg;
     ec_incidents *file = NULL;
@@ -203,9 +240,13 @@ static int detections_list_run(const void *arg, int operand_count, char **operan
     if (!rc && o->number && !count)
         rc = ea_fail(&err, EA_ENOTFOUND, "there is no detection %" PRIu64, o->number);
     if (!rc && o->json)
-        ea_text_printf(&t, "\n], \"left_out\": %" PRId64 "}\n", left_out);
+        ea_text_printf(&t, "\n], \"left_out\": %" PRId64 ", ", left_out);
     else if (!rc && left_out)
         ea_text_printf(&t, "%" PRId64 " further matches were not kept: their rule has too many in an hour\n", left_out);
+    if (!rc && (o->json || !o->number))
+        rc = print_suppressed(&t, o, ec_incidents_database(file), &err);
+    if (!rc && o->json)
+        ea_text_str(&t, "}\n");
     if (!rc)
         rc = ec_answer_write(&t, &err);
     if (rc)
@@ -251,7 +292,8 @@ const ea_command ec_cmd_detections_list = {
         "one\ndetection, however often the event comes. Of one rule and host 100 are kept for each hour of the events' "
         "time;\nfurther matches are counted. The collector may be running meanwhile.\n"
         "--json: {detections: [{number, time, host, level, title, rule, source, state, who, comment, state_time, pid, "
-        "process,\nstream, batch, position, found, tags, fields}], left_out}; with --number also rule_text. SQL has "
+        "process,\nstream, batch, position, found, tags, fields}], left_out, suppressed: [{rule, filter, count}]}; "
+        "with --number also rule_text. SQL has "
         "them as table "
         "detections.",
     .options = LIST_OPTIONS,

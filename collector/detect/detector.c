@@ -45,9 +45,10 @@ typedef struct detector_match {
     const char *process, *fields; /* in the arena */
 } detector_match;
 
+/* Matches of a rule in a batch that are not kept. */
 typedef struct detector_left_out {
     uint64_t batch, count;
-    uint32_t rule;
+    uint32_t rule, filter; /* that excepts them; UINT32_MAX: beyond the bound */
 } detector_left_out;
 
 struct ec_detector {
@@ -103,8 +104,9 @@ static void note_rules(const ec_detector *d, const ec_rules_files *f) {
         detector_note(d, line);
         at += len + (at[len] != 0);
     }
-    snprintf(line, sizeof line, "%zu Sigma rules of %.500s, %" PRIu64 " are not used%s", ea_rules_count(f->rules),
-             d->folder, all, all > EC_DETECTOR_PROBLEMS_MAX ? "; etwcollector rules check lists all" : "");
+    snprintf(line, sizeof line, "%zu Sigma rules and %zu filters of %.500s, %" PRIu64 " are not used%s",
+             ea_rules_count(f->rules), ea_rules_filter_count(f->rules), d->folder, all,
+             all > EC_DETECTOR_PROBLEMS_MAX ? "; etwcollector rules check lists all" : "");
     detector_note(d, line);
 }
 
@@ -181,20 +183,20 @@ static const char *match_fields(ec_detector *d, const ec_rules_statement *s) {
     return d->json.failed || d->cut.failed ? NULL : ea_arena_strdup(&d->arena, d->json.data);
 }
 
-static int leave_out(ec_detector *d, uint32_t rule, uint64_t batch, ea_err *err) {
+static int leave_out(ec_detector *d, uint32_t rule, uint32_t filter, uint64_t batch, ea_err *err) {
     for (size_t i = d->left_out_count; i-- > 0;)
-        if (d->left_out[i].rule == rule && d->left_out[i].batch == batch) {
+        if (d->left_out[i].rule == rule && d->left_out[i].filter == filter && d->left_out[i].batch == batch) {
             d->left_out[i].count++;
             return 0;
         }
     if (EA_GROW(d->left_out, d->left_out_capacity, d->left_out_count + 1, SIZE_MAX))
         return ea_fail(err, EA_ENOMEM, "run the rules");
-    d->left_out[d->left_out_count++] = (detector_left_out){.rule = rule, .batch = batch, .count = 1};
+    d->left_out[d->left_out_count++] = (detector_left_out){.rule = rule, .filter = filter, .batch = batch, .count = 1};
     return 0;
 }
 
-static int take_matches(ec_detector *d, sqlite3_stmt *st, const detector_class *c, const uint32_t *rules, size_t count,
-                        ea_err *err) {
+static int take_matches(ec_detector *d, sqlite3_stmt *st, const detector_class *c, const char *host,
+                        const uint32_t *rules, size_t count, ea_err *err) {
     detector_match m = {.batch = (uint64_t)sqlite3_column_int64(st, EC_RULES_BATCH),
                         .position = (uint64_t)sqlite3_column_int64(st, EC_RULES_POSITION),
                         .utc_ns = sqlite3_column_int64(st, EC_RULES_TIME),
@@ -203,6 +205,13 @@ static int take_matches(ec_detector *d, sqlite3_stmt *st, const detector_class *
     int is_kept = 0;
     for (size_t i = 0; i < count; i++) {
         m.rule = rules[i];
+        uint32_t filter = ea_rules_run_excepted(d->run, m.rule, host, m.utc_ns);
+        int rc = 0;
+        if (filter != UINT32_MAX) {
+            if ((rc = leave_out(d, m.rule, filter, m.batch, err)))
+                return rc;
+            continue;
+        }
         if (d->counts[m.rule] < EC_DETECTIONS_AN_HOUR && !is_kept) {
             m.fields = match_fields(d, &c->statement);
             m.process =
@@ -211,9 +220,8 @@ static int take_matches(ec_detector *d, sqlite3_stmt *st, const detector_class *
                     : ea_arena_strdup(&d->arena, detector_cut(d, &d->cells[EC_RULES_PROCESS], PROCESS_MAX_BYTES));
             is_kept = 1;
         }
-        int rc = 0;
         if (d->counts[m.rule] >= EC_DETECTIONS_AN_HOUR || !m.fields)
-            rc = leave_out(d, m.rule, m.batch, err);
+            rc = leave_out(d, m.rule, UINT32_MAX, m.batch, err);
         else if (EA_GROW(d->matches, d->match_capacity, d->match_count + 1, SIZE_MAX))
             rc = ea_fail(err, EA_ENOMEM, "run the rules");
         else
@@ -225,7 +233,7 @@ static int take_matches(ec_detector *d, sqlite3_stmt *st, const detector_class *
     return 0;
 }
 
-static int judge_row(ec_detector *d, sqlite3_stmt *st, const detector_class *c, ea_err *err) {
+static int judge_row(ec_detector *d, sqlite3_stmt *st, const detector_class *c, const char *host, ea_err *err) {
     ea_rules_value values[EC_RULES_COLUMNS_MAX];
     size_t value_count = 0, columns = EC_RULES_HEAD_COLUMNS + c->statement.field_count, found_count = 0;
     const uint32_t *found = NULL;
@@ -255,7 +263,7 @@ static int judge_row(ec_detector *d, sqlite3_stmt *st, const detector_class *c, 
     int rc = ea_rules_run_event(d->run, c->group, values, value_count, &found, &found_count);
     if (rc)
         return ea_fail(err, rc, "run the rules");
-    return found_count ? take_matches(d, st, c, found, found_count, err) : 0;
+    return found_count ? take_matches(d, st, c, host, found, found_count, err) : 0;
 }
 
 /* Asks the rules of one class. EA_ECANCELED: the time is over. */
@@ -267,7 +275,7 @@ static int judge_class(ec_detector *d, detector_class *c, const ec_detections_st
     sqlite3_bind_int64(st, 3, (sqlite3_int64)s->next);
     sqlite3_bind_int64(st, 4, (sqlite3_int64)last);
     while ((code = sqlite3_step(st)) == SQLITE_ROW && !rc) {
-        rc = judge_row(d, st, c, err);
+        rc = judge_row(d, st, c, s->host, err);
         if (!rc && ea_monotonic_ns() > d->deadline_ns)
             rc = EA_ECANCELED;
     }
@@ -293,7 +301,7 @@ static int write_tags(ec_detector *d, const ea_rule_info *info, ea_err *err) {
 
 /* What was found in the batches up to last, and that they are judged, in one transaction. */
 static int keep_range(ec_detector *d, const ec_detections_stream *s, uint64_t last, int is_all, ea_err *err) {
-    uint64_t new_count = 0, left_out = 0;
+    uint64_t new_count = 0, left_out = 0, suppressed = 0;
     char source[1200];
     int rc = ec_detections_begin(d->kept, err);
     for (size_t i = 0; !rc && i < d->match_count; i++) {
@@ -319,14 +327,23 @@ static int keep_range(ec_detector *d, const ec_detections_stream *s, uint64_t la
         rc = ec_detections_add(d->kept, s, &row, ea_utc_ns(), &kept, err);
         new_count += kept == 1;
         if (!rc && kept == 2)
-            rc = leave_out(d, m->rule, m->batch, err);
+            rc = leave_out(d, m->rule, UINT32_MAX, m->batch, err);
     }
     for (size_t i = 0; !rc && i < d->left_out_count; i++) {
         const detector_left_out *l = &d->left_out[i];
         const ea_rule_info *info = ea_rules_info(d->files.rules, l->rule);
+        char filter[1200];
         snprintf(source, sizeof source, "%s:%" PRIu32, info->file, info->line);
-        left_out += l->count;
-        rc = ec_detections_leave_out(d->kept, s, l->batch, ec_rules_key(info, source), l->count, err);
+        const char *rule = ec_rules_key(info, source);
+        if (l->filter == UINT32_MAX) {
+            left_out += l->count;
+            rc = ec_detections_leave_out(d->kept, s, l->batch, rule, l->count, err);
+        } else {
+            suppressed += l->count;
+            rc = ec_detections_suppress(
+                d->kept, s, l->batch, rule,
+                ec_rules_filter_key(ea_rules_filter(d->files.rules, l->filter), filter, sizeof filter), l->count, err);
+        }
     }
     if (!rc)
         rc = ec_detections_judged(d->kept, s, last + 1, is_all, err);
@@ -337,6 +354,7 @@ static int keep_range(ec_detector *d, const ec_detections_stream *s, uint64_t la
     ea_count(d->options.counters, EA_COUNT_rules_events, d->event_count);
     ea_count(d->options.counters, EA_COUNT_rules_matched, new_count);
     ea_count(d->options.counters, EA_COUNT_rules_left_out, left_out);
+    ea_count(d->options.counters, EA_COUNT_rules_suppressed, suppressed);
     return 0;
 }
 

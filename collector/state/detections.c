@@ -23,6 +23,7 @@ enum detections_statement {
     COUNT_HOUR,
     IS_KNOWN,
     LEAVE_OUT,
+    SUPPRESS,
     JUDGED,
     OVER,
     HOST_OF,
@@ -52,6 +53,7 @@ static const char *const SQL[STATEMENTS] = {
     [ADD] = ADD_SQL,
     [HOST_OF] = "SELECT host FROM detections WHERE detection_id = ?1",
     [LEAVE_OUT] = "INSERT OR REPLACE INTO detections_left_out VALUES(?1, ?2, ?3, ?4, ?5)",
+    [SUPPRESS] = "INSERT OR REPLACE INTO detections_suppressed VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
     [JUDGED] = "UPDATE detections_next SET number = ?3, is_pending = ?4, is_late = 0 WHERE host = ?1 AND stream = ?2",
     [OVER] = "DELETE FROM detections_next WHERE host = ?1 AND stream = ?2",
     [SET] = "UPDATE detections SET state = ?2, who = ?3, comment = ?4, state_utc_ns = ?5 WHERE detection_id = ?1",
@@ -307,20 +309,40 @@ int ec_detections_leave_out(ec_detections *d, const ec_detections_stream *s, uin
     return ec_sqlite_run(st, DOING, err);
 }
 
+int ec_detections_suppress(ec_detections *d, const ec_detections_stream *s, uint64_t batch, const char *rule,
+                           const char *filter, uint64_t count, ea_err *err) {
+    sqlite3_stmt *st = NULL;
+    int rc = detections_prepare(d, SUPPRESS, &st, err);
+    if (rc)
+        return rc;
+    bind_stream(st, s);
+    sqlite3_bind_int64(st, 3, (sqlite3_int64)batch);
+    detections_bind_text(st, 4, rule);
+    detections_bind_text(st, 5, filter);
+    sqlite3_bind_int64(st, 6, (sqlite3_int64)count);
+    d->has_more = 1;
+    return ec_sqlite_run(st, DOING, err);
+}
+
 /* Deletes what is too much, of the host that has most: closed detections first, then the oldest. An agent can be given
  * as many as it likes, by events of many hours, and would else delete those of all others. */
 static int bound_rows(ec_detections *d, ea_err *err) {
-    char sql[1200];
-    snprintf(sql, sizeof sql,
-             "DELETE FROM detections WHERE detection_id IN (SELECT detection_id FROM detections WHERE host ="
-             " (SELECT host FROM detections GROUP BY host ORDER BY count(*) DESC LIMIT 1) ORDER BY state = 'closed'"
-             " DESC, detection_id LIMIT max(0, (SELECT count(*) FROM detections) - %d));"
-             "DELETE FROM detections_left_out WHERE (host, stream, batch, rule) IN (SELECT host, stream, batch, rule"
-             " FROM detections_left_out WHERE host = (SELECT host FROM detections_left_out GROUP BY host ORDER BY"
-             " count(*) DESC LIMIT 1) ORDER BY batch LIMIT max(0, (SELECT count(*) FROM detections_left_out) - %d));"
-             "DELETE FROM detections_rules WHERE text_id NOT IN (SELECT text_id FROM detections WHERE text_id IS NOT"
-             " NULL)",
-             EC_DETECTIONS_KEPT, EC_LEFT_OUT_KEPT);
+    char sql[1800];
+    snprintf(
+        sql, sizeof sql,
+        "DELETE FROM detections WHERE detection_id IN (SELECT detection_id FROM detections WHERE host ="
+        " (SELECT host FROM detections GROUP BY host ORDER BY count(*) DESC LIMIT 1) ORDER BY state = 'closed'"
+        " DESC, detection_id LIMIT max(0, (SELECT count(*) FROM detections) - %d));"
+        "DELETE FROM detections_left_out WHERE (host, stream, batch, rule) IN (SELECT host, stream, batch, rule"
+        " FROM detections_left_out WHERE host = (SELECT host FROM detections_left_out GROUP BY host ORDER BY"
+        " count(*) DESC LIMIT 1) ORDER BY batch LIMIT max(0, (SELECT count(*) FROM detections_left_out) - %d));"
+        "DELETE FROM detections_suppressed WHERE (host, stream, batch, rule, filter) IN (SELECT host, stream, batch,"
+        " rule, filter FROM detections_suppressed WHERE host = (SELECT host FROM detections_suppressed GROUP BY host"
+        " ORDER BY count(*) DESC LIMIT 1) ORDER BY batch LIMIT max(0, (SELECT count(*) FROM detections_suppressed) -"
+        " %d));"
+        "DELETE FROM detections_rules WHERE text_id NOT IN (SELECT text_id FROM detections WHERE text_id IS NOT"
+        " NULL)",
+        EC_DETECTIONS_KEPT, EC_LEFT_OUT_KEPT, EC_LEFT_OUT_KEPT);
     return ec_sqlite_exec(d->db, sql, DOING, err);
 }
 

@@ -19,7 +19,7 @@
 enum {
     EC_DETECTIONS_AN_HOUR = 100,
     EC_DETECTIONS_KEPT = 100000, /* of the host that has most, closed ones, then the oldest, are deleted */
-    EC_LEFT_OUT_KEPT = 100000,   /* rows of counts */
+    EC_LEFT_OUT_KEPT = 100000,   /* rows of counts: of what was left out, and of what was suppressed */
 };
 
 typedef struct ec_detections ec_detections;
@@ -66,6 +66,9 @@ EA_MUST_CHECK int ec_detections_add(ec_detections *d, const ec_detections_stream
 /* Matches of a batch that are not given: they are beyond the bound. */
 EA_MUST_CHECK int ec_detections_leave_out(ec_detections *d, const ec_detections_stream *s, uint64_t batch,
                                           const char *rule, uint64_t count, ea_err *err);
+/* Matches of a batch that a filter excepted. */
+EA_MUST_CHECK int ec_detections_suppress(ec_detections *d, const ec_detections_stream *s, uint64_t batch,
+                                         const char *rule, const char *filter, uint64_t count, ea_err *err);
 /* next 0: nothing is stored of the stream any more. is_all: nothing of it is left to be judged until more arrives. */
 EA_MUST_CHECK int ec_detections_judged(ec_detections *d, const ec_detections_stream *s, uint64_t next, int is_all,
                                        ea_err *err);

@@ -651,26 +651,40 @@ static const char *keep_text(making *m, const char *s) {
     return keep(m, s, strlen(s) + 1, 1);
 }
 
+static const char *const *keep_texts(making *m, const char *const *texts, uint32_t count) {
+    const char **kept = take(m, m->arena, count, sizeof *kept);
+    for (uint32_t i = 0; i < count; i++)
+        kept[i] = keep_text(m, texts[i]);
+    return kept;
+}
+
 static void keep_info(making *m, const rules_rule *r, uint32_t group, ea_rule_info *ret) {
     const ea_rule_info *i = &r->info;
     *ret = *i;
     ret->file = keep_text(m, i->file);
     ret->title = keep_text(m, i->title);
     ret->id = keep_text(m, i->id);
+    ret->name = keep_text(m, i->name);
     ret->level = keep_text(m, i->level);
     ret->status = keep_text(m, i->status);
     ret->product = keep_text(m, i->product);
     ret->category = keep_text(m, i->category);
     ret->service = keep_text(m, i->service);
     ret->text = keep_text(m, i->text);
-    const char **tags = take(m, m->arena, i->tag_count, sizeof *tags);
-    for (uint32_t k = 0; k < i->tag_count; k++)
-        tags[k] = keep_text(m, i->tags[k]);
-    ret->tags = tags;
-    const char **fields = take(m, m->arena, i->field_count, sizeof *fields);
-    for (uint32_t k = 0; k < i->field_count; k++)
-        fields[k] = keep_text(m, i->fields[k]);
-    ret->fields = fields;
+    ret->tags = keep_texts(m, i->tags, i->tag_count);
+    ret->fields = keep_texts(m, i->fields, i->field_count);
+    ret->group = group;
+}
+
+static void keep_filter(making *m, const rules_rule *r, uint32_t group, ea_rule_filter *ret) {
+    const ea_rule_filter *f = r->filter;
+    *ret = *f;
+    ret->file = keep_text(m, r->info.file);
+    ret->line = r->info.line;
+    ret->title = keep_text(m, r->info.title);
+    ret->id = keep_text(m, r->info.id);
+    ret->rules = keep_texts(m, f->rules, f->rule_count);
+    ret->hosts = keep_texts(m, f->hosts, f->host_count);
     ret->group = group;
 }
 
@@ -694,6 +708,11 @@ static int keep_rule(making *m, const rules_rule *r, rules_program *program, uin
     ea_rules *all = m->rules;
     if (setjmp(m->failed))
         return m->code;
+    if (r->filter) {
+        keep_filter(m, r, (uint32_t)all->group_count, &all->filters[all->filter_count]);
+        program->rule = RULES_FILTER | (uint32_t)all->filter_count++;
+        return 0;
+    }
     keep_info(m, r, (uint32_t)all->group_count, &all->infos[all->count]);
     program->rule = (uint32_t)all->count;
     all->program_of[all->count++] = number;
@@ -755,6 +774,23 @@ static int compare_rules(const void *a, const void *b) {
     return order ? order : (x->info.line > y->info.line) - (x->info.line < y->info.line);
 }
 
+/* A rule that a filter names and that is not there: its exceptions would silently be missing. */
+static void check_filter(const ea_rules *all, const ea_rule_filter *f,
+                         void (*on_problem)(void *arg, const ea_rules_problem *problem), void *arg) {
+    for (uint32_t i = 0; i < f->rule_count; i++) {
+        size_t k = 0;
+        while (k < all->count && (all->infos[k].group != f->group || !rules_is_named(&all->infos[k], f->rules[i])))
+            k++;
+        if (k < all->count)
+            continue;
+        ea_rules_problem problem = {.file = f->file, .line = f->line, .column = 1};
+        snprintf(problem.message, sizeof problem.message,
+                 "the filter names a rule that its log source does not have: no id, name or title is \"%.200s\"",
+                 f->rules[i]);
+        on_problem(arg, &problem);
+    }
+}
+
 int ea_rules_build(ea_rules_builder *b, ea_rules **ret, void (*on_problem)(void *arg, const ea_rules_problem *problem),
                    void *arg) {
     ea_rules *all = calloc(1, sizeof *all);
@@ -767,6 +803,7 @@ int ea_rules_build(ea_rules_builder *b, ea_rules **ret, void (*on_problem)(void 
     if (!rc) {
         ea_arena_init(&all->arena, COMPILED_MAX_BYTES);
         all->infos = ea_arena_zalloc(&all->arena, b->count + 1, sizeof *all->infos);
+        all->filters = ea_arena_zalloc(&all->arena, b->filter_count + 1, sizeof *all->filters);
         all->program_of = ea_arena_zalloc(&all->arena, b->count + 1, sizeof *all->program_of);
         all->groups = ea_arena_zalloc(&all->arena, b->count + 1, sizeof *all->groups);
         m->rules = all;
@@ -775,7 +812,7 @@ int ea_rules_build(ea_rules_builder *b, ea_rules **ret, void (*on_problem)(void 
         ea_bytes_map_init(&m->atom_of, 0);
         ea_u64_map_init(&m->popular, 0);
         ea_text_init(&m->key);
-        if (!all->infos || !all->program_of || !all->groups)
+        if (!all->infos || !all->filters || !all->program_of || !all->groups)
             rc = EA_ENOMEM;
     }
     for (rules_rule *r = b->first; r && rules; r = r->next)
@@ -792,6 +829,8 @@ int ea_rules_build(ea_rules_builder *b, ea_rules **ret, void (*on_problem)(void 
         all->group_count++;
         i = end;
     }
+    for (size_t i = 0; !rc && i < all->filter_count; i++)
+        check_filter(all, &all->filters[i], on_problem, arg);
     if (m) {
         if (all) {
             all->patterns = m->patterns;
@@ -832,6 +871,14 @@ size_t ea_rules_count(const ea_rules *r) {
 
 const ea_rule_info *ea_rules_info(const ea_rules *r, uint32_t rule) {
     return &r->infos[rule];
+}
+
+size_t ea_rules_filter_count(const ea_rules *r) {
+    return r->filter_count;
+}
+
+const ea_rule_filter *ea_rules_filter(const ea_rules *r, uint32_t filter) {
+    return &r->filters[filter];
 }
 
 size_t ea_rules_bytes(const ea_rules *r) {

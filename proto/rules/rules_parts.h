@@ -70,6 +70,7 @@ typedef struct rules_rule {
     uint32_t column; /* of the condition */
     uint32_t condition_line;
     rules_expr *condition;
+    ea_rule_filter *filter; /* the document is one: the condition is that of its exceptions; NULL: a rule */
     struct rules_rule *next;
     ea_arena memory; /* all of the above is in it */
 } rules_rule;
@@ -77,7 +78,7 @@ typedef struct rules_rule {
 struct ea_rules_builder {
     ea_arena arena; /* of the names of files; each rule has its own, so that of a refused one nothing stays */
     rules_rule *first, **last;
-    size_t count;
+    size_t count, filter_count;    /* documents; filters among them */
     size_t used_bytes, text_bytes; /* of all rules: their memory; their values, as rules_reading has them */
 };
 
@@ -171,8 +172,10 @@ typedef struct rules_test {
 typedef struct rules_program {
     const rules_test *tests;
     uint32_t start;
-    uint32_t rule;
+    uint32_t rule; /* or RULES_FILTER and the filter */
 } rules_program;
+
+enum { RULES_FILTER = 1 << 30 };
 
 typedef struct rules_group {
     const char *product, *category, *service;
@@ -195,11 +198,18 @@ struct ea_rules {
     ea_arena arena;
     ea_rule_info *infos;
     size_t count;
+    ea_rule_filter *filters;
+    size_t filter_count;
     uint32_t *program_of; /* of each rule in its group */
     rules_group *groups;
     size_t group_count;
     rules_nfa *patterns;
     size_t pattern_count;
 };
+
+/* 1 when the text is the rule's id, name or title. */
+int rules_is_named(const ea_rule_info *info, const char *text);
+/* 1 when the filter's exceptions are for this rule, host and time. */
+int rules_filter_is_for(const ea_rule_filter *f, const ea_rule_info *info, const char *host, int64_t utc_ns);
 
 #endif

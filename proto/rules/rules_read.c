@@ -1,5 +1,6 @@
 /* Rules out of YAML. See rules.h. Each document is read on its own, so that a mistake costs one rule. Thread: the
  * builder's. */
+#include "proto/base/clock.h"
 #include "proto/rules/rules_parts.h"
 
 #include <yaml.h>
@@ -215,7 +216,7 @@ static void read_detection(document *d, rules_rule *rule, const yaml_node_t *det
     for (const yaml_node_pair_t *p = detection->data.mapping.pairs.start; p < detection->data.mapping.pairs.top; p++) {
         const yaml_node_t *key = node_at(d, p->key), *value = node_at(d, p->value);
         rules_scalar name = key_of(d, key);
-        if (strcmp(name.text, "condition") == 0)
+        if (strcmp(name.text, "condition") == 0 || (rule->filter && strcmp(name.text, "rules") == 0))
             continue;
         for (size_t i = 0; i < d->name_count; i++)
             if (strcmp(d->names[i].name, name.text) == 0)
@@ -240,21 +241,67 @@ static void read_detection(document *d, rules_rule *rule, const yaml_node_t *det
     rule->column = column_of(condition);
 }
 
-static void read_tags(document *d, ea_rule_info *info, const yaml_node_t *root) {
-    const yaml_node_t *n = find(d, root, "tags");
+/* The texts of a list, or the text alone; what they are: "a list of tags". n: NULL for none. */
+static const char *const *texts_of(document *d, const yaml_node_t *n, const char *what, uint32_t limit,
+                                   uint32_t *ret_count) {
     size_t count = !n ? 0 : n->type == YAML_SEQUENCE_NODE ? item_count(n) : 1;
-    if (count > EA_RULES_TAGS_MAX)
-        rules_fail(&d->r, line_of(n), column_of(n), "the rule has more than %d tags", EA_RULES_TAGS_MAX);
-    const char **tags = rules_take(&d->r, count, sizeof *tags);
+    if (count > limit)
+        rules_fail(&d->r, line_of(n), column_of(n), "expected %s with at most %u entries, found %zu", what,
+                   (unsigned)limit, count);
+    const char **texts = rules_take(&d->r, count, sizeof *texts);
+    *ret_count = 0;
     for (size_t i = 0; i < count; i++) {
         const yaml_node_t *item = n->type == YAML_SEQUENCE_NODE ? node_at(d, n->data.sequence.items.start[i]) : n;
-        rules_scalar s = scalar_of(d, item, "a list of tags");
+        rules_scalar s = scalar_of(d, item, what);
         if (strlen(s.text) != s.len_bytes)
-            rules_fail(&d->r, s.line, s.column, "the tag contains a NUL");
+            rules_fail(&d->r, s.line, s.column, "the text contains a NUL");
         if (!s.is_null)
-            tags[info->tag_count++] = s.text;
+            texts[(*ret_count)++] = s.text;
     }
-    info->tags = tags;
+    return texts;
+}
+
+/* Whom a filter concerns. An empty list is a mistake: it would concern all. */
+static const char *const *filtered_of(document *d, const yaml_node_t *n, const char *what, uint32_t *ret_count) {
+    const char *const *texts = texts_of(d, n, what, EA_RULES_FILTERED_MAX, ret_count);
+    for (uint32_t i = 0; i < *ret_count; i++)
+        if (!*texts[i])
+            rules_fail(&d->r, line_of(n), column_of(n), "expected %s, found an empty text", what);
+    if (n && !*ret_count)
+        rules_fail(&d->r, line_of(n), column_of(n), "expected %s, found none", what);
+    return texts;
+}
+
+static int64_t expiry_of(document *d, const yaml_node_t *root) {
+    const yaml_node_t *n = find(d, root, "expires");
+    char text[40];
+    int64_t utc_ns;
+    if (!n)
+        return INT64_MAX;
+    rules_scalar s = scalar_of(d, n, "a date");
+    snprintf(text, sizeof text, "%.10s%s", s.text, s.len_bytes == 10 ? "T00:00:00Z" : "");
+    if (s.len_bytes != 10 || ea_utc_ns_parse(text, &utc_ns))
+        rules_fail(&d->r, s.line, s.column, "expected a date such as 2027-01-31 (it begins at 00:00 UTC)");
+    return utc_ns;
+}
+
+static void read_filter(document *d, rules_rule *rule, const yaml_node_t *root, const yaml_node_t *n) {
+    static const char RULES[] = "a list of rules (id, name or title), or any";
+    const yaml_node_t *rules = find(d, n, "rules");
+    ea_rule_filter *f = rule->filter = rules_take(&d->r, 1, sizeof *f);
+    if (!rules)
+        rules_fail(&d->r, line_of(n), column_of(n), "the filter has no rules: expected %s", RULES);
+    if (rules->type != YAML_SCALAR_NODE || strcmp(scalar_of(d, rules, RULES).text, "any") != 0)
+        f->rules = filtered_of(d, rules, RULES, &f->rule_count);
+    f->hosts = filtered_of(d, find(d, root, "hosts"), "a list of hosts", &f->host_count);
+    f->end_utc_ns = expiry_of(d, root);
+}
+
+/* The condition says what stays; that of the exceptions is its opposite. */
+static void turn_condition(document *d, rules_rule *rule) {
+    rules_expr *not = rules_expr_new(&d->r, RULES_NOT, 1);
+    not ->children[0] = rule->condition;
+    rule->condition = not ;
 }
 
 static void keep_document(document *d, ea_rule_info *info) {
@@ -273,16 +320,17 @@ static rules_rule *read_rule(document *d, const char *file) {
     if (root->type != YAML_MAPPING_NODE)
         rules_fail(&d->r, line_of(root), column_of(root), "expected a rule: a mapping with logsource and detection");
     const yaml_node_t *other = find(d, root, "correlation");
-    if (!other && find(d, root, "filter") && !find(d, root, "detection"))
-        other = find(d, root, "filter");
     if (other)
-        rules_refuse(&d->r, line_of(other), column_of(other), "correlation rules and filters are not supported");
+        rules_refuse(&d->r, line_of(other), column_of(other), "correlation rules are not supported");
     if ((other = find(d, root, "action")))
         rules_refuse(&d->r, line_of(other), column_of(other),
                      "documents with an action are not supported: write one rule a document");
     const yaml_node_t *source = find(d, root, "logsource"), *detection = find(d, root, "detection");
+    const yaml_node_t *filter = detection ? NULL : find(d, root, "filter");
     if (!source || source->type != YAML_MAPPING_NODE)
         rules_fail(&d->r, line_of(root), column_of(root), "the rule has no logsource");
+    if (filter)
+        detection = filter;
     if (!detection || detection->type != YAML_MAPPING_NODE)
         rules_fail(&d->r, line_of(root), column_of(root), "the rule has no detection");
     rules_rule *rule = rules_take(&d->r, 1, sizeof *rule);
@@ -291,14 +339,19 @@ static rules_rule *read_rule(document *d, const char *file) {
     i->line = line_of(root);
     i->title = text_of(d, root, "title");
     i->id = text_of(d, root, "id");
+    i->name = text_of(d, root, "name");
     i->level = text_of(d, root, "level");
     i->status = text_of(d, root, "status");
     i->product = text_of(d, source, "product");
     i->category = text_of(d, source, "category");
     i->service = text_of(d, source, "service");
-    read_tags(d, i, root);
+    i->tags = texts_of(d, find(d, root, "tags"), "a list of tags", EA_RULES_TAGS_MAX, &i->tag_count);
     keep_document(d, i);
+    if (filter)
+        read_filter(d, rule, root, filter);
     read_detection(d, rule, detection);
+    if (filter)
+        turn_condition(d, rule);
     const char **fields = rules_take(&d->r, i->field_count, sizeof *fields);
     for (uint32_t k = 0; k < i->field_count; k++)
         fields[k] = d->fields[k];
@@ -324,6 +377,7 @@ static int take_document(ea_rules_builder *b, document *d, const char *file) {
     *b->last = rule;
     b->last = &rule->next;
     b->count++;
+    b->filter_count += rule->filter != NULL;
     return 0;
 }
 

@@ -120,11 +120,19 @@ def test(env, checks, arguments):
 
     # rules that are read again: without loss, and the wrong one is mended
     write_rule(folder, "bad.yml", "shell", "process_creation", {"s": {"Image|endswith": "\\shell.exe", "ParentImage|endswith": "\\start.exe"}}, "s", id="shell")
+    filters = [{"title": title, "hosts": [host], "logsource": {"product": "windows", "category": "process_creation"},
+                "filter": {"rules": ["shell"], "s": {"CommandLine|endswith": end}, "condition": "not s"}} for title, host, end in (
+                    ("our deployment", "TEST-*", "/n 1"), ("another host's", "other", "/n 2"))]
+    (folder / "filters.yml").write_text("\n---\n".join(json.dumps(row) for row in filters))
     collector.process.send_signal(signal.SIGHUP)
-    harness.wait_until(lambda: f"{len(one.RULES) + 1} Sigma rules" in collector.log(), "the new rules", SECONDS, collector.log)
+    harness.wait_until(lambda: f"{len(one.RULES) + 1} Sigma rules and 2 filters" in collector.log(), "the new rules", SECONDS, collector.log)
     env.replay([shells(env, "few.etl", 1000, 3)], collector)
-    wait_for(collector, total + 3, "detections by the new rule")
+    answer = wait_for(collector, total + 2, "detections by the new rule")
+    checks.equal(answer["suppressed"], [{"rule": "shell", "filter": "our deployment", "count": 1}], "a match that a filter excepts")
+    checks.equal(sorted(row["fields"]["CommandLine"] for row in answer["detections"] if row["rule"] == "shell"), ["shell.exe /n 0", "shell.exe /n 2"], "the others")
+    checks.that("1 matches of shell were suppressed by the filter our deployment\n" in collector.ask(["detections", "list"]), "what is suppressed, printed")
     (folder / "bad.yml").unlink()
+    (folder / "filters.yml").unlink()
     for path in folder.iterdir():
         path.rename(path.with_suffix(".off"))
     collector.process.send_signal(signal.SIGHUP)
@@ -134,12 +142,14 @@ def test(env, checks, arguments):
 
     # a storm: the rule that runs still is bounded
     env.replay([shells(env, "storm.etl", 1000, AN_HOUR + 50)], collector)
-    answer = wait_for(collector, total + AN_HOUR, "detections of a storm", left_out=53)
-    checks.equal((len([row for row in answer["detections"] if row["title"] == "shell"]), answer["left_out"]), (AN_HOUR, 53), "a storm")
-    checks.equal(metrics(web)["etwcollector_rules_left_out_total"], 53, "a storm in the metrics")
+    answer = wait_for(collector, total + AN_HOUR, "detections of a storm", left_out=51)
+    checks.equal((len([row for row in answer["detections"] if row["title"] == "shell"]), answer["left_out"]), (AN_HOUR, 51), "a storm")
+    checks.equal([row["count"] for row in answer["suppressed"]], [2], "suppressed matches of a storm")
+    counted = metrics(web)
+    checks.equal((counted["etwcollector_rules_left_out_total"], counted["etwcollector_rules_suppressed_total"]), (51, 2), "a storm in the metrics")
     collector.stop()
     said = json.loads(env.run([env.collector, "forget", "--store", collector.store, "--host", "test-machine", "--json"]).stdout)
-    checks.equal((said["host"], listed(collector)), ("test-machine", {"detections": [], "left_out": 0}), "a host that is removed")
+    checks.equal((said["host"], listed(collector)), ("test-machine", {"detections": [], "left_out": 0, "suppressed": []}), "a host that is removed")
 
     # killed anywhere: each once, as rules test has them
     killed = env.new_collector("killed", extra=["--rules", folder]).start()
