@@ -44,13 +44,18 @@ enum detections_column {
     FOUND,
     TAGS,
     TEXT,
+    CHAIN,
 };
 
 static const char LIST[] =
     "SELECT detection_id, utc_ns, host, level, title, rule, source, state, who, comment, state_utc_ns, pid, process,"
     " stream, batch, position, fields, found_utc_ns, tags, CASE WHEN ?3 THEN (SELECT r.text FROM detections_rules r"
-    " WHERE r.text_id = d.text_id) END FROM detections d WHERE (?1 IS NULL OR host = ?1) AND (?2 IS NULL OR"
+    " WHERE r.text_id = d.text_id) END, chain FROM detections d WHERE (?1 IS NULL OR host = ?1) AND (?2 IS NULL OR"
     " state = ?2) AND (?3 = 0 OR detection_id = ?3) ORDER BY utc_ns DESC, detection_id DESC LIMIT ?4";
+
+static const char CHAIN_SQL[] =
+    "SELECT json_extract(value, '$.image_name'), json_extract(value, '$.pid'), json_extract(value, '$.account'),"
+    " json_extract(value, '$.command_line') FROM json_each(iif(json_valid(?1), ?1, '[]'))";
 
 static const char *detections_text(sqlite3_stmt *st, enum detections_column column) {
     const char *text = (const char *)sqlite3_column_text(st, column);
@@ -85,13 +90,34 @@ static void detections_add_json(ea_text *t, sqlite3_stmt *st, int is_long) {
                    (long long)sqlite3_column_int64(st, POSITION));
     ec_json_time(t, "found", sqlite3_column_int64(st, FOUND), 1);
     ea_text_printf(t, ", \"tags\": %s", detections_text(st, TAGS));
-    if (is_long)
+    if (is_long) {
         add_member(t, st, "rule_text", TEXT);
+        ea_text_printf(t, ", \"chain\": %s", detections_text(st, CHAIN));
+    }
     ea_text_printf(t, ", \"fields\": %s}", detections_text(st, FIELDS));
 }
 
 static void detections_add_safe(ea_text *t, sqlite3_stmt *st, enum detections_column column) {
     ea_text_safe(t, detections_text(st, column), strlen(detections_text(st, column)));
+}
+
+/* The process and its parents, a line each, by SQLite's JSON functions. */
+static void detections_add_chain(ea_text *t, sqlite3_stmt *row) {
+    sqlite3_stmt *st = NULL;
+    if (sqlite3_prepare_v2(sqlite3_db_handle(row), CHAIN_SQL, -1, &st, NULL) != SQLITE_OK)
+        return;
+    sqlite3_bind_text(st, 1, detections_text(row, CHAIN), -1, SQLITE_STATIC);
+    for (int i = 0; sqlite3_step(st) == SQLITE_ROW; i++) {
+        ea_text_str(t, i ? "\n    started by: " : "\n    process: ");
+        for (int k = 0; k < 4; k++) {
+            static const char *const BEFORE[] = {"", " (", "), ", ": "};
+            const char *text = (const char *)sqlite3_column_text(st, k);
+            ea_text_str(t, k == 1 || (text && *text) ? BEFORE[k] : k == 2 ? ")" : "");
+            if (text)
+                ea_text_safe(t, text, strlen(text));
+        }
+    }
+    sqlite3_finalize(st);
 }
 
 static void detections_add_text(ea_text *t, sqlite3_stmt *st, int is_long) {
@@ -127,6 +153,7 @@ static void detections_add_text(ea_text *t, sqlite3_stmt *st, int is_long) {
                        "\n    event: stream %s, batch %lld, position %lld\n    fields: ", detections_text(st, STREAM),
                        (long long)sqlite3_column_int64(st, BATCH), (long long)sqlite3_column_int64(st, POSITION));
         detections_add_safe(t, st, FIELDS);
+        detections_add_chain(t, st);
         ea_text_str(t, "\n    tags: ");
         detections_add_safe(t, st, TAGS);
         ea_text_str(t, "\n    the rule as it was:\n");
@@ -293,7 +320,8 @@ const ea_command ec_cmd_detections_list = {
         "time;\nfurther matches are counted. The collector may be running meanwhile.\n"
         "--json: {detections: [{number, time, host, level, title, rule, source, state, who, comment, state_time, pid, "
         "process,\nstream, batch, position, found, tags, fields}], left_out, suppressed: [{rule, filter, count}]}; "
-        "with --number also rule_text. SQL has "
+        "with --number also rule_text and\nchain [{stream, instance, pid, image_name, command_line, account, begin}]: "
+        "the process, its parent, and so on. SQL has "
         "them as table "
         "detections.",
     .options = LIST_OPTIONS,

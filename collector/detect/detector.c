@@ -9,6 +9,7 @@
 #include "collector/state/state_db.h"
 #include "proto/base/arena.h"
 #include "proto/base/array.h"
+#include "proto/base/clock.h"
 #include "proto/base/platform.h"
 
 #include <inttypes.h>
@@ -24,6 +25,9 @@ enum {
     ESCAPED_MAX = 6,      /* bytes of JSON for one of a text */
     NAME_MAX_BYTES = 128, /* of a field, with its punctuation */
     PROCESS_MAX_BYTES = 1024,
+    CHAIN_NAME_MAX_BYTES = 256,
+    CHAIN_COMMAND_MAX_BYTES = 1024,
+    CHAIN_PROCESS_MAX_BYTES = 1600, /* of JSON */
     FOUND_MAX_BYTES = 16 << 20,
 };
 
@@ -42,7 +46,7 @@ typedef struct detector_match {
     int64_t utc_ns;
     uint32_t rule, pid;
     int has_pid;
-    const char *process, *fields; /* in the arena */
+    const char *process, *fields, *chain; /* in the arena */
 } detector_match;
 
 /* Matches of a rule in a batch that are not kept. */
@@ -69,6 +73,7 @@ struct ec_detector {
     int has_after;
     int is_left; /* a turn has ended: more can be judged at once */
     ec_sql *sql; /* of the round */
+    sqlite3_stmt *process_of_key;
     detector_class *classes;
     size_t class_count, class_capacity;
     const ea_sigma_source *source; /* while the classes are prepared */
@@ -144,24 +149,24 @@ static const char *cell_at(const ec_detector *d, size_t i) {
 }
 
 /* The first bytes of a text, in d->cut. */
-static const char *detector_cut(ec_detector *d, const ea_text *value, size_t limit_bytes) {
-    size_t len = value->len_bytes < limit_bytes ? value->len_bytes : limit_bytes;
-    while (len && len < value->len_bytes && ((unsigned char)value->data[len] & 0xc0) == 0x80)
+static const char *detector_cut(ec_detector *d, const char *value, size_t len_bytes, size_t limit_bytes) {
+    size_t len = len_bytes < limit_bytes ? len_bytes : limit_bytes;
+    while (len && len < len_bytes && ((unsigned char)value[len] & 0xc0) == 0x80)
         len--;
     ea_text_clear(&d->cut);
     if (len)
-        ea_text_add(&d->cut, value->data, len);
+        ea_text_add(&d->cut, value, len);
     return len && d->cut.data ? d->cut.data : "";
 }
 
 /* The value takes at most limit_bytes and its quotation marks. */
-static void add_cut(ec_detector *d, const ea_text *value, size_t limit_bytes) {
+static void add_cut(ec_detector *d, const char *value, size_t len_bytes, size_t limit_bytes) {
     size_t begin = d->json.len_bytes;
-    ea_text_json_str(&d->json, detector_cut(d, value, limit_bytes));
+    ea_text_json_str(&d->json, detector_cut(d, value, len_bytes, limit_bytes));
     if (d->json.failed || d->json.len_bytes - begin <= limit_bytes + 2)
         return;
     d->json.data[d->json.len_bytes = begin] = 0;
-    ea_text_json_str(&d->json, detector_cut(d, value, limit_bytes / ESCAPED_MAX));
+    ea_text_json_str(&d->json, detector_cut(d, value, len_bytes, limit_bytes / ESCAPED_MAX));
 }
 
 static const char *match_fields(ec_detector *d, const ec_rules_statement *s) {
@@ -175,11 +180,80 @@ static const char *match_fields(ec_detector *d, const ec_rules_statement *s) {
             ea_text_str(&d->json, before);
             ea_text_json_str(&d->json, s->names[i]);
             ea_text_str(&d->json, ": ");
-            add_cut(d, &d->cells[EC_RULES_HEAD_COLUMNS + i],
+            add_cut(d, cell_at(d, EC_RULES_HEAD_COLUMNS + i), d->cells[EC_RULES_HEAD_COLUMNS + i].len_bytes,
                     room < EC_DETECTOR_FIELD_MAX ? room : EC_DETECTOR_FIELD_MAX);
             before = ", ";
         }
     ea_text_char(&d->json, '}');
+    return d->json.failed || d->cut.failed ? NULL : ea_arena_strdup(&d->arena, d->json.data);
+}
+
+/* ---- the process and its parents ---- */
+
+enum chain_column {
+    CHAIN_STREAM,
+    CHAIN_INSTANCE,
+    CHAIN_PID,
+    CHAIN_NAME,
+    CHAIN_COMMAND,
+    CHAIN_ACCOUNT,
+    CHAIN_BEGIN,
+    CHAIN_PARENT_KEY
+};
+
+static const char CHAIN_SQL[] = "SELECT stream, instance, pid, image_name, command_line, account, begin, parent_key"
+                                " FROM processes WHERE process_key = ?1";
+
+static void chain_add_text(ec_detector *d, sqlite3_stmt *st, const char *name, enum chain_column column,
+                           size_t limit_bytes) {
+    const char *text = (const char *)sqlite3_column_text(st, column);
+    ea_text_printf(&d->json, ", \"%s\": ", name);
+    if (text)
+        add_cut(d, text, (size_t)sqlite3_column_bytes(st, column), limit_bytes);
+    else
+        ea_text_str(&d->json, "null");
+}
+
+static void chain_add_process(ec_detector *d, sqlite3_stmt *st) {
+    ea_text *t = &d->json;
+    ea_text_printf(t, "{\"stream\": \"%s\", \"instance\": %lld, \"pid\": %lld",
+                   (const char *)sqlite3_column_text(st, CHAIN_STREAM),
+                   (long long)sqlite3_column_int64(st, CHAIN_INSTANCE), (long long)sqlite3_column_int64(st, CHAIN_PID));
+    chain_add_text(d, st, "image_name", CHAIN_NAME, CHAIN_NAME_MAX_BYTES);
+    chain_add_text(d, st, "command_line", CHAIN_COMMAND, CHAIN_COMMAND_MAX_BYTES);
+    chain_add_text(d, st, "account", CHAIN_ACCOUNT, CHAIN_NAME_MAX_BYTES);
+    if (sqlite3_column_type(st, CHAIN_BEGIN) == SQLITE_NULL) {
+        ea_text_str(t, ", \"begin\": null}");
+    } else {
+        ea_text_str(t, ", \"begin\": \"");
+        ea_text_utc_ns(t, sqlite3_column_int64(st, CHAIN_BEGIN));
+        ea_text_str(t, "\"}");
+    }
+}
+
+/* The process of a row, its parent, and so on, as a JSON array; NULL: there is none, or no memory. A parent that cannot
+ * be read ends it. */
+static const char *match_chain(ec_detector *d, sqlite3_stmt *row) {
+    sqlite3_stmt *st = d->process_of_key;
+    sqlite3_int64 key = sqlite3_column_int64(row, EC_RULES_PROCESS_KEY);
+    int has_more = sqlite3_column_type(row, EC_RULES_PROCESS_KEY) != SQLITE_NULL;
+    ea_text_clear(&d->json);
+    for (int i = 0; has_more && i < EC_DETECTOR_CHAIN_MAX &&
+                    d->json.len_bytes + CHAIN_PROCESS_MAX_BYTES < EC_DETECTOR_CHAIN_MAX_BYTES;
+         i++) {
+        sqlite3_bind_int64(st, 1, key);
+        has_more = sqlite3_step(st) == SQLITE_ROW;
+        if (has_more) {
+            ea_text_str(&d->json, i ? ", " : "[");
+            chain_add_process(d, st);
+            key = sqlite3_column_int64(st, CHAIN_PARENT_KEY);
+            has_more = sqlite3_column_type(st, CHAIN_PARENT_KEY) != SQLITE_NULL;
+        }
+        sqlite3_reset(st);
+    }
+    if (!d->json.len_bytes)
+        return NULL;
+    ea_text_char(&d->json, ']');
     return d->json.failed || d->cut.failed ? NULL : ea_arena_strdup(&d->arena, d->json.data);
 }
 
@@ -217,7 +291,9 @@ static int take_matches(ec_detector *d, sqlite3_stmt *st, const detector_class *
             m.process =
                 d->looks[EC_RULES_PROCESS] == EC_LOOK_EMPTY
                     ? NULL
-                    : ea_arena_strdup(&d->arena, detector_cut(d, &d->cells[EC_RULES_PROCESS], PROCESS_MAX_BYTES));
+                    : ea_arena_strdup(&d->arena, detector_cut(d, cell_at(d, EC_RULES_PROCESS),
+                                                              d->cells[EC_RULES_PROCESS].len_bytes, PROCESS_MAX_BYTES));
+            m.chain = match_chain(d, st);
             is_kept = 1;
         }
         if (d->counts[m.rule] >= EC_DETECTIONS_AN_HOUR || !m.fields)
@@ -238,6 +314,8 @@ static int judge_row(ec_detector *d, sqlite3_stmt *st, const detector_class *c, 
     size_t value_count = 0, columns = EC_RULES_HEAD_COLUMNS + c->statement.field_count, found_count = 0;
     const uint32_t *found = NULL;
     for (size_t i = EC_RULES_PROCESS; i < columns; i++) {
+        if (i == EC_RULES_PROCESS_KEY)
+            continue;
         ec_value v = {.type = EC_NULL};
         int type = sqlite3_column_type(st, (int)i);
         if (type == SQLITE_INTEGER) {
@@ -323,7 +401,8 @@ static int keep_range(ec_detector *d, const ec_detections_stream *s, uint64_t la
                                   .process = m->process,
                                   .fields = m->fields,
                                   .tags = d->json.data,
-                                  .text = info->text};
+                                  .text = info->text,
+                                  .chain = m->chain};
         rc = ec_detections_add(d->kept, s, &row, ea_utc_ns(), &kept, err);
         new_count += kept == 1;
         if (!rc && kept == 2)
@@ -413,8 +492,11 @@ static int open_round(ec_detector *d, ea_err *err) {
     const ec_sql_options options = {.keep_going = keep_going, .arg = d};
     size_t count = 0;
     const ea_sigma_source *sources = ea_sigma_sources(d->tables, &count);
+    const char *tail;
     d->deadline_ns = INT64_MAX;
     int rc = ec_sql_open(&d->sql, d->store, &options, err);
+    if (!rc && ec_sql_prepare(d->sql, CHAIN_SQL, &d->process_of_key, &tail, err) != SQLITE_OK)
+        rc = err->code ? err->code : ec_fail_sqlite(err, ec_sql_database(d->sql), "run the rules");
     for (size_t i = 0; i < count && !rc; i++) {
         detector_preparing p = {.d = d, .err = err};
         if (sources[i].is_service)
@@ -429,6 +511,8 @@ static int open_round(ec_detector *d, ea_err *err) {
 
 static void close_round(ec_detector *d) {
     drop_classes(d);
+    sqlite3_finalize(d->process_of_key);
+    d->process_of_key = NULL;
     ec_sql_close(d->sql);
     d->sql = NULL;
     d->archived = NULL;

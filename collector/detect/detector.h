@@ -16,12 +16,14 @@
 
 enum {
     EC_DETECTOR_HOLD_MS = 2000,
-    EC_DETECTOR_RANGE_MAX = 64,    /* batches in one transaction */
-    EC_DETECTOR_LIMIT_MS = 10000,  /* for them; fewer are tried then; one that takes longer is skipped */
-    EC_DETECTOR_TURN_MS = 2000,    /* of a host in a round; the range at hand is finished */
-    EC_DETECTOR_FIELD_MAX = 8192,  /* bytes of a field in a detection */
-    EC_DETECTOR_ROW_MAX = 32768,   /* bytes of all of them, as JSON */
-    EC_DETECTOR_PROBLEMS_MAX = 20, /* lines about rules that cannot be used */
+    EC_DETECTOR_RANGE_MAX = 64,         /* batches in one transaction */
+    EC_DETECTOR_LIMIT_MS = 10000,       /* for them; fewer are tried then; one that takes longer is skipped */
+    EC_DETECTOR_TURN_MS = 2000,         /* of a host in a round; the range at hand is finished */
+    EC_DETECTOR_FIELD_MAX = 8192,       /* bytes of a field in a detection */
+    EC_DETECTOR_ROW_MAX = 32768,        /* bytes of all of them, as JSON */
+    EC_DETECTOR_CHAIN_MAX = 16,         /* processes in its chain */
+    EC_DETECTOR_CHAIN_MAX_BYTES = 8192, /* of it, as JSON: further parents are left out */
+    EC_DETECTOR_PROBLEMS_MAX = 20,      /* lines about rules that cannot be used */
 };
 
 typedef struct ec_detector ec_detector;

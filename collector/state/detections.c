@@ -40,8 +40,8 @@ static const char IS_KNOWN_SQL[] =
     " rule = ?5";
 static const char ADD_SQL[] =
     "INSERT INTO detections(host, stream, batch, position, rule, title, level, source, utc_ns, found_utc_ns,"
-    " pid, process, fields, tags, text_id, state, who, comment) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,"
-    " ?10, ?11, ?12, ?13, ?14, (SELECT text_id FROM detections_rules WHERE text = ?15), 'open', '', '')";
+    " pid, process, fields, tags, text_id, chain, state, who, comment) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,"
+    " ?10, ?11, ?12, ?13, ?14, (SELECT text_id FROM detections_rules WHERE text = ?15), ?16, 'open', '', '')";
 
 static const char *const SQL[STATEMENTS] = {
     [SEEN] = "SELECT segment, offset FROM detections_seen",
@@ -290,6 +290,7 @@ int ec_detections_add(ec_detections *d, const ec_detections_stream *s, const ec_
     detections_bind_text(st, 13, row->fields);
     detections_bind_text(st, 14, row->tags ? row->tags : "[]");
     detections_bind_text(st, 15, row->text);
+    detections_bind_text(st, 16, row->chain ? row->chain : "[]");
     *ret = 1;
     d->has_more = 1;
     return ec_sqlite_run(st, DOING, err);

@@ -35,6 +35,7 @@ typedef struct ec_detection {
     const char *fields;  /* a JSON object of the fields that rules of the log source name */
     const char *tags;    /* a JSON array of texts; NULL: none */
     const char *text;    /* the rule's document; NULL: it is not known */
+    const char *chain;   /* a JSON array: the process, its parent, and so on; NULL: not known */
 } ec_detection;
 
 EA_MUST_CHECK int ec_detections_open(ec_detections **ret, const char *dir, ea_err *err);

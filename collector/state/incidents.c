@@ -14,7 +14,8 @@ enum { BUSY_MS = 5000 };
     " position INTEGER NOT NULL, rule TEXT NOT NULL, title TEXT NOT NULL, level TEXT NOT NULL,"                        \
     " source TEXT NOT NULL, utc_ns INTEGER NOT NULL, found_utc_ns INTEGER NOT NULL, pid INTEGER, process TEXT,"        \
     " fields TEXT NOT NULL, state TEXT NOT NULL, who TEXT NOT NULL, comment TEXT NOT NULL, state_utc_ns INTEGER,"      \
-    " tags TEXT NOT NULL DEFAULT '[]', text_id INTEGER, UNIQUE(host, stream, batch, position, rule));"
+    " tags TEXT NOT NULL DEFAULT '[]', text_id INTEGER, chain TEXT NOT NULL DEFAULT '[]',"                             \
+    " UNIQUE(host, stream, batch, position, rule));"
 /* The texts of rules as they were when they matched. */
 #define RULES_TABLE "detections_rules(text_id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);"
 
@@ -70,10 +71,12 @@ static int exec(ec_incidents *a, const char *sql, ea_err *err) {
     return sqlite3_exec(a->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : ec_fail_sqlite(err, a->db, "keep incidents");
 }
 
-/* Columns that files of version 0.1 lack. */
+/* Columns that older files lack. */
 static const struct {
     const char *name, *declared, *value;
-} NEW_COLUMNS[] = {{"tags", "TEXT NOT NULL DEFAULT '[]'", "'[]'"}, {"text_id", "INTEGER", "NULL"}};
+} NEW_COLUMNS[] = {{"tags", "TEXT NOT NULL DEFAULT '[]'", "'[]'"},
+                   {"text_id", "INTEGER", "NULL"},
+                   {"chain", "TEXT NOT NULL DEFAULT '[]'", "'[]'"}};
 
 enum { NEW_COLUMN_COUNT = sizeof NEW_COLUMNS / sizeof *NEW_COLUMNS };
 

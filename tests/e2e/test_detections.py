@@ -99,6 +99,12 @@ def test(env, checks, arguments):
     for nothing in ({"rule": "rule"}, {"state": "closed"}, {"level": "low"}, {"to": "2001-01-01"}):
         checks.equal(get("detections", **nothing)["items"], [], f"detections with {nothing}")
     detail = get(f"detections/{encoded['number']}")
+    chain = json.loads(detail["chain"])
+    checks.equal([(row["pid"], row["image_name"], row["command_line"]) for row in chain],
+                 [(300, "powershell.exe", "powershell.exe -NoP -Enc SQBFAFgA"), (200, "winword.exe", '"C:\\Office\\winword.exe" /n letter.doc'),
+                  (100, "explorer.exe", "C:\\Windows\\explorer.exe")], "the process and its parents")
+    wanted = collector.ask_json("query", "SELECT stream, instance, begin, account FROM processes WHERE pid IN (100, 200, 300) ORDER BY pid DESC")["rows"]
+    checks.equal([{name: row[name] for name in ("stream", "instance", "begin", "account")} for row in chain], wanted, "their instances, starts and accounts")
     checks.equal((json.loads(detail["fields"]), detail["rule_text"]), (encoded["fields"], (folder / "01.yml").read_text()), "fields and the rule's text")
     for path, answered in (("detections", get("detections")), ("detections/{number}", detail)):
         schema = test_web.DOCUMENT["paths"]["/api/v1/" + path]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
@@ -106,7 +112,9 @@ def test(env, checks, arguments):
     status, _, text = web_world.Web(collector).ask(f"/api/v1/detections/{encoded['number']}", "POST", '{"state": "closed"}', {"Content-Type": "application/json"})
     checks.that(status == 403 and "scope respond" in text, f"a state without a token: {status} {text}")
     long = listed(collector, "--number", str(encoded["number"]))["detections"][0]
-    checks.equal((long["tags"], long["rule_text"]), (TAGS, detail["rule_text"]), "tags and the rule's text of detections list")
+    checks.equal((long["tags"], long["rule_text"], long["chain"]), (TAGS, detail["rule_text"], chain), "tags, the rule's text and the processes of detections list")
+    printed = collector.ask(["detections", "list"], "--number", str(encoded["number"]))
+    checks.that("\n    process: powershell.exe (300), " in printed and '\n    started by: winword.exe (200), ' in printed, f"the processes, printed: {printed}")
     checks.that("the rule as it was:\n        {" in collector.ask(["detections", "list"], "--number", str(encoded["number"])), "the rule's text, printed")
 
     # people

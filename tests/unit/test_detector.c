@@ -180,6 +180,9 @@ static void a_detection_is_bounded(void **state) {
     add_batches(store, "pc", 1, 1, text); /* each of its characters takes six bytes of JSON */
     judge(store, 1);
     assert_true(ask("SELECT max(length(fields)) FROM detections") <= EC_DETECTOR_FIELD_MAX + 1000);
+    assert_int_equal(ask("SELECT json_valid(chain) AND length(chain) <= 8192 AND json_array_length(chain) > 0 AND"
+                         " json_extract(chain, '$[0].image_name') = 'shell.exe' FROM detections"),
+                     1);
     assert_int_equal(ask("SELECT json_extract(fields, '$.CommandLine') LIKE 'shell.exe /n%' FROM detections"), 1);
 }
 
