@@ -3,9 +3,9 @@
  * proto/rules, collector/query, collector/state. Thread: it has its own; the functions may be called by any.
  *
  * A batch is judged in one transaction with what was found in it, so that after a crash each match is there once. The
- * newest batch of a stream waits for EC_DETECTOR_HOLD_MS, since facts about a process (its module, the facts of its
- * file, its account) come some milliseconds after its start, and may be in the next batch. A batch whose number is
- * below what was judged is judged with all that came after it.
+ * batch waits for EC_DETECTOR_HOLD_MS after its arrival, and until the history has what arrived meanwhile, since facts
+ * about a process (its module, the facts of its file, its account) come after its start, and may be in a later batch. A
+ * batch whose number is below what was judged is judged with all that came after it.
  *
  * Hosts take turns: a host with much to be judged, or with events that take long, does not keep the others waiting. */
 #ifndef EC_DETECT_DETECTOR_H

@@ -99,7 +99,8 @@ static void add_batches(ec_store *store, const char *host, uint8_t stream, uint6
         assert_non_null(open);
         must(ea_encoder_encode(encoder, open, &(ea_batch_stamp){.number = i}, &data, &len, &err), &err);
         ea_open_batch_release(open);
-        assert_int_equal(ec_store_append(store, host, data, len, &err), EC_STORED);
+        int stored = ec_store_append(store, host, data, len, &err);
+        assert_true(stored == EC_STORED || stored == EC_DUPLICATE);
     }
     must(ec_store_commit(store, &err), &err);
     ea_encoder_destroy(encoder);
@@ -133,15 +134,19 @@ static int64_t ask(const char *sql) {
     return n;
 }
 
-/* Runs the rules until so many are kept. */
-static void judge(ec_store *store, int64_t count) {
+static void fold(void) {
     ec_state_worker *history = NULL;
-    ec_detector *detector = NULL;
     ea_err err = {0};
-    ec_store_close(store);
     must(ec_state_worker_open(&history, scratch, &(ec_state_worker_options){.hole_wait_ns = -1}, &err), &err);
     must(ec_state_worker_fold(history, NULL, &err), &err);
     ec_state_worker_close(history);
+}
+
+static ea_counters *counters;
+
+static ec_detector *start(void) {
+    ec_detector *detector = NULL;
+    ea_err err = {0};
     must(ea_path_make_dirs(scratch_path("rules"), &err), &err);
     FILE *f = fopen(scratch_path("rules/shell.yml"), "w");
     assert_non_null(f);
@@ -149,26 +154,92 @@ static void judge(ec_store *store, int64_t count) {
     fclose(f);
     assert_int_equal(mkfifo(scratch_path("rules/pipe.yml"), 0600), 0); /* never written to */
     alarm(LIMIT_S);
-    const ec_detector_options options = {
-        .store = scratch, .rules = scratch_path("rules"), .counters = calloc(1, sizeof(ea_counters))};
-    assert_non_null(options.counters);
+    counters = calloc(1, sizeof *counters);
+    assert_non_null(counters);
+    const ec_detector_options options = {.store = scratch, .rules = scratch_path("rules"), .counters = counters};
     must(ec_detector_start(&detector, &options, &err), &err);
+    return detector;
+}
+
+static void wait_for(int64_t count) {
     for (int i = 0; i < WAIT_ROUNDS && ask("SELECT count(*) FROM detections") < count; i++)
         ea_sleep_ns(10000000);
-    ec_detector_stop(detector);
-    free(options.counters);
     assert_int_equal(ask("SELECT count(*) FROM detections"), count);
 }
 
+static void stop(ec_detector *detector) {
+    ec_detector_stop(detector);
+    free(counters);
+}
+
+/* Runs the rules until so many are kept. */
+static void judge(ec_store *store, int64_t count) {
+    ec_store_close(store);
+    fold();
+    ec_detector *detector = start();
+    wait_for(count);
+    stop(detector);
+}
+
+/* As if the batches had arrived so long ago. */
+static void arrive(ec_store *store, const int64_t *ages_ms, size_t count, int64_t now_ns) {
+    char sql[300];
+    for (size_t i = 0; i < count; i++) {
+        int64_t ns = now_ns - ages_ms[i] * 1000000;
+        snprintf(sql, sizeof sql,
+                 "UPDATE batches SET received_utc_ns = %lld WHERE number = %zu;"
+                 "UPDATE streams SET received_last_utc_ns = %lld",
+                 (long long)ns, i + 1, (long long)ns);
+        assert_int_equal(sqlite3_exec(ec_store_database(store), sql, NULL, NULL, NULL), SQLITE_OK);
+    }
+}
+
 static void hosts_take_turns(void **state) {
+    static const int64_t OLD_MS[MANY] = {60000, 60000, 60000, 60000, 60000, 60000, 60000};
     (void)state;
     ec_store *store = open_seen();
     add_batches(store, "a-busy", 1, MANY, "shell.exe /n");
     add_batches(store, "b-quiet", 2, FEW, "shell.exe /n");
+    arrive(store, OLD_MS, MANY, ea_utc_ns());
     judge(store, MANY + FEW);
     /* of its first batch, which was there while the busy one had six that were not judged */
     assert_int_equal(ask("SELECT min(detection_id) FROM detections WHERE host = 'b-quiet'"), 2);
     assert_int_equal(ask("SELECT count(DISTINCT batch) FROM detections WHERE host = 'a-busy'"), MANY);
+}
+
+/* Facts of what it contains may be in the batches that come meanwhile. */
+static void each_batch_is_held(void **state) {
+    static const int64_t AGES_MS[] = {60000, 500, 100};
+    const int64_t now_ns = ea_utc_ns();
+    char sql[200];
+    (void)state;
+    ec_store *store = open_seen();
+    add_batches(store, "pc", 1, 3, "shell.exe /n");
+    arrive(store, AGES_MS, 3, now_ns);
+    judge(store, 3);
+    for (int i = 1; i < 3; i++) {
+        snprintf(sql, sizeof sql, "SELECT found_utc_ns >= %lld FROM detections WHERE batch = %d",
+                 (long long)(now_ns + (EC_DETECTOR_HOLD_MS - AGES_MS[i]) * 1000000), i + 1);
+        assert_int_equal(ask(sql), 1);
+    }
+}
+
+static void the_history_has_what_came_meanwhile(void **state) {
+    static const int64_t AGES_MS[] = {60000, 31000, 30000};
+    (void)state;
+    ec_store *store = open_seen();
+    add_batches(store, "pc", 1, 2, "shell.exe /n");
+    fold();
+    add_batches(store, "pc", 1, 3, "shell.exe /n"); /* the first two are known */
+    arrive(store, AGES_MS, 3, ea_utc_ns());
+    ec_store_close(store);
+    ec_detector *detector = start();
+    wait_for(1);
+    ea_sleep_ns(1500000000);
+    wait_for(1); /* not the second batch: what came within 2 s of it is not in the history */
+    fold();
+    wait_for(3);
+    stop(detector);
 }
 
 static void a_detection_is_bounded(void **state) {
@@ -189,6 +260,8 @@ static void a_detection_is_bounded(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(hosts_take_turns, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(each_batch_is_held, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(the_history_has_what_came_meanwhile, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(a_detection_is_bounded, scratch_make, scratch_clear)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
