@@ -1,6 +1,7 @@
 /* etwcollector detections list, detections set: events that Sigma rules matched, and what people did about them. Called
  * by: main.c. Calls: collector/state (detections.h; alarms.db). Thread: the main one. */
 #include "collector/app/collector_commands.h"
+#include "collector/app/detection_rows.h"
 #include "collector/app/question.h"
 #include "collector/state/detections.h"
 #include "collector/state/incidents.h"
@@ -47,11 +48,11 @@ enum detections_column {
     CHAIN,
 };
 
-static const char LIST[] =
-    "SELECT detection_id, utc_ns, host, level, title, rule, source, state, who, comment, state_utc_ns, pid, process,"
-    " stream, batch, position, fields, found_utc_ns, tags, CASE WHEN ?3 THEN (SELECT r.text FROM detections_rules r"
-    " WHERE r.text_id = d.text_id) END, chain FROM detections d WHERE (?1 IS NULL OR host = ?1) AND (?2 IS NULL OR"
-    " state = ?2) AND (?3 = 0 OR detection_id = ?3) ORDER BY utc_ns DESC, detection_id DESC LIMIT ?4";
+static const char LIST[] = "SELECT " EC_DETECTION_COLUMNS(
+    "CASE WHEN ?3 THEN (SELECT r.text FROM detections_rules r WHERE r.text_id ="
+    " d.text_id) END") " FROM detections d WHERE (?1 IS NULL OR host = ?1) AND (?2 IS NULL OR"
+                       " state = ?2) AND (?3 = 0 OR detection_id = ?3) ORDER BY utc_ns DESC, detection_id DESC LIMIT "
+                       "?4";
 
 static const char CHAIN_SQL[] =
     "SELECT json_extract(value, '$.image_name'), json_extract(value, '$.pid'), json_extract(value, '$.account'),"
@@ -67,7 +68,7 @@ static void add_member(ea_text *t, sqlite3_stmt *st, const char *name, enum dete
     ea_text_json_str(t, (const char *)sqlite3_column_text(st, column));
 }
 
-static void detections_add_json(ea_text *t, sqlite3_stmt *st, int is_long) {
+void ec_detection_add_json(ea_text *t, sqlite3_stmt *st, unsigned parts) {
     ea_text_printf(t, "{\"number\": %lld", (long long)sqlite3_column_int64(st, NUMBER));
     ec_json_time(t, "time", sqlite3_column_int64(st, TIME), 1);
     add_member(t, st, "host", HOST);
@@ -90,10 +91,10 @@ static void detections_add_json(ea_text *t, sqlite3_stmt *st, int is_long) {
                    (long long)sqlite3_column_int64(st, POSITION));
     ec_json_time(t, "found", sqlite3_column_int64(st, FOUND), 1);
     ea_text_printf(t, ", \"tags\": %s", detections_text(st, TAGS));
-    if (is_long) {
+    if (parts & EC_DETECTION_RULE_TEXT)
         add_member(t, st, "rule_text", TEXT);
+    if (parts & EC_DETECTION_CHAIN)
         ea_text_printf(t, ", \"chain\": %s", detections_text(st, CHAIN));
-    }
     ea_text_printf(t, ", \"fields\": %s}", detections_text(st, FIELDS));
 }
 
@@ -182,7 +183,7 @@ static int list_rows(ea_text *t, const detections_options *o, sqlite3 *db, uint6
     for (; (code = sqlite3_step(st)) == SQLITE_ROW; ++*ret_count) {
         if (o->json) {
             ea_text_str(t, *ret_count ? ",\n  " : "\n  ");
-            detections_add_json(t, st, o->number != 0);
+            ec_detection_add_json(t, st, o->number ? EC_DETECTION_CHAIN | EC_DETECTION_RULE_TEXT : 0);
         } else {
             detections_add_text(t, st, o->number != 0);
         }

@@ -27,6 +27,8 @@ enum detections_statement {
     JUDGED,
     OVER,
     HOST_OF,
+    SENT,
+    SET_SENT,
     SET,
     STATEMENTS
 };
@@ -39,8 +41,10 @@ static const char IS_KNOWN_SQL[] =
     "SELECT 1 FROM detections WHERE host = ?1 AND stream = ?2 AND batch = ?3 AND position = ?4 AND"
     " rule = ?5";
 static const char ADD_SQL[] =
-    "INSERT INTO detections(host, stream, batch, position, rule, title, level, source, utc_ns, found_utc_ns,"
-    " pid, process, fields, tags, text_id, chain, state, who, comment) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,"
+    "INSERT INTO detections(detection_id, host, stream, batch, position, rule, title, level, source, utc_ns, "
+    "found_utc_ns,"
+    " pid, process, fields, tags, text_id, chain, state, who, comment) VALUES(1 + " EC_DETECTIONS_LAST
+    ", ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,"
     " ?10, ?11, ?12, ?13, ?14, (SELECT text_id FROM detections_rules WHERE text = ?15), ?16, 'open', '', '')";
 
 static const char *const SQL[STATEMENTS] = {
@@ -52,6 +56,8 @@ static const char *const SQL[STATEMENTS] = {
     [ADD_TEXT] = "INSERT OR IGNORE INTO detections_rules(text) VALUES(?1)",
     [ADD] = ADD_SQL,
     [HOST_OF] = "SELECT host FROM detections WHERE detection_id = ?1",
+    [SENT] = "SELECT number, 1 FROM detections_sent WHERE name = ?1 UNION ALL SELECT " EC_DETECTIONS_LAST ", 0 LIMIT 1",
+    [SET_SENT] = "INSERT OR REPLACE INTO detections_sent VALUES(?1, ?2)",
     [LEAVE_OUT] = "INSERT OR REPLACE INTO detections_left_out VALUES(?1, ?2, ?3, ?4, ?5)",
     [SUPPRESS] = "INSERT OR REPLACE INTO detections_suppressed VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
     [JUDGED] = "UPDATE detections_next SET number = ?3, is_pending = ?4, is_late = 0 WHERE host = ?1 AND stream = ?2",
@@ -328,9 +334,11 @@ int ec_detections_suppress(ec_detections *d, const ec_detections_stream *s, uint
 /* Deletes what is too much, of the host that has most: closed detections first, then the oldest. An agent can be given
  * as many as it likes, by events of many hours, and would else delete those of all others. */
 static int bound_rows(ec_detections *d, ea_err *err) {
-    char sql[1800];
+    char sql[2000];
     snprintf(
         sql, sizeof sql,
+        EC_DETECTIONS_KEEP_LAST
+        ";"
         "DELETE FROM detections WHERE detection_id IN (SELECT detection_id FROM detections WHERE host ="
         " (SELECT host FROM detections GROUP BY host ORDER BY count(*) DESC LIMIT 1) ORDER BY state = 'closed'"
         " DESC, detection_id LIMIT max(0, (SELECT count(*) FROM detections) - %d));"
@@ -361,6 +369,33 @@ int ec_detections_judged(ec_detections *d, const ec_detections_stream *s, uint64
     if (!rc && d->has_more)
         rc = bound_rows(d, err);
     return rc ? rc : ec_sqlite_exec(d->db, "COMMIT", DOING, err);
+}
+
+/* ---- receivers ---- */
+
+int ec_detections_sent(ec_detections *d, const char *receiver, uint64_t *ret, ea_err *err) {
+    sqlite3_stmt *st = NULL;
+    int rc = detections_prepare(d, SENT, &st, err);
+    if (rc)
+        return rc;
+    detections_bind_text(st, 1, receiver);
+    rc = ec_sqlite_step(st, DOING, err);
+    if (rc > 0) {
+        *ret = (uint64_t)sqlite3_column_int64(st, 0);
+        rc = sqlite3_column_int(st, 1);
+    }
+    sqlite3_reset(st);
+    return rc;
+}
+
+int ec_detections_set_sent(ec_detections *d, const char *receiver, uint64_t number, ea_err *err) {
+    sqlite3_stmt *st = NULL;
+    int rc = detections_prepare(d, SET_SENT, &st, err);
+    if (rc)
+        return rc;
+    detections_bind_text(st, 1, receiver);
+    sqlite3_bind_int64(st, 2, (sqlite3_int64)number);
+    return ec_sqlite_run(st, DOING, err);
 }
 
 /* ---- people ---- */

@@ -75,6 +75,17 @@ EA_MUST_CHECK int ec_detections_judged(ec_detections *d, const ec_detections_str
                                        ea_err *err);
 void ec_detections_undo(ec_detections *d);
 
+/* The highest number that a detection has or had; numbers are not used again. */
+#define EC_DETECTIONS_LAST                                                                                             \
+    "max(coalesce((SELECT max(detection_id) FROM detections), 0), coalesce((SELECT number FROM detections_last), 0))"
+/* To be run before detections are deleted. */
+#define EC_DETECTIONS_KEEP_LAST "INSERT OR REPLACE INTO detections_last SELECT 1, " EC_DETECTIONS_LAST
+
+/* How far the receiver of that name has got: up to which number it has accepted all. 1, or 0: it is not known yet, and
+ * *ret is the highest number that there is. */
+EA_MUST_CHECK int ec_detections_sent(ec_detections *d, const char *receiver, uint64_t *ret, ea_err *err);
+EA_MUST_CHECK int ec_detections_set_sent(ec_detections *d, const char *receiver, uint64_t number, ea_err *err);
+
 enum ec_detection_state { EC_DETECTION_OPEN, EC_DETECTION_ACKNOWLEDGED, EC_DETECTION_CLOSED, EC_DETECTION_STATES };
 
 const char *ec_detection_state_name(enum ec_detection_state state); /* "open", "acknowledged", "closed" */

@@ -20,8 +20,9 @@ enum { BUSY_MS = 5000 };
 #define RULES_TABLE "detections_rules(text_id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);"
 
 /* See detections.h. detections_left_out: matches of a batch beyond the bound of their rule; detections_suppressed:
- * those that a filter excepted. detections_next: of a stream the number of the first batch that is not judged;
- * detections_seen: the place up to which arrivals are known. */
+ * those that a filter excepted. detections_last: the highest number that a deleted detection may have had;
+ * detections_sent: how far a receiver has got. detections_next: of a stream the number of the first batch that is not
+ * judged; detections_seen: the place up to which arrivals are known. */
 #define DETECTIONS                                                                                                     \
     "CREATE TABLE IF NOT EXISTS " DETECTIONS_TABLE "CREATE TABLE IF NOT EXISTS " RULES_TABLE                           \
     "CREATE INDEX IF NOT EXISTS detections_rule ON detections(host, rule, utc_ns);"                                    \
@@ -30,6 +31,8 @@ enum { BUSY_MS = 5000 };
     "CREATE TABLE IF NOT EXISTS detections_suppressed(host TEXT NOT NULL, stream TEXT NOT NULL, batch INTEGER"         \
     " NOT NULL, rule TEXT NOT NULL, filter TEXT NOT NULL, count INTEGER NOT NULL, PRIMARY KEY(host, stream, batch,"    \
     " rule, filter)) WITHOUT ROWID;"                                                                                   \
+    "CREATE TABLE IF NOT EXISTS detections_last(one INTEGER PRIMARY KEY CHECK(one = 1), number INTEGER NOT NULL);"     \
+    "CREATE TABLE IF NOT EXISTS detections_sent(name TEXT PRIMARY KEY, number INTEGER NOT NULL) WITHOUT ROWID;"        \
     "CREATE TABLE IF NOT EXISTS detections_next(host TEXT NOT NULL, stream TEXT NOT NULL, number INTEGER NOT NULL,"    \
     " is_pending INTEGER NOT NULL, is_late INTEGER NOT NULL, noticed_utc_ns INTEGER NOT NULL, PRIMARY KEY(host, "      \
     "stream)) WITHOUT ROWID;"                                                                                          \

@@ -340,6 +340,40 @@ static void suppressed_matches_are_counted_once(void **state) {
     ec_detections_close(d);
 }
 
+static void numbers_are_not_used_twice(void **state) {
+    (void)state;
+    ea_err err;
+    uint64_t number = 9;
+    ec_incidents *file = NULL;
+    ec_detections *d = NULL;
+    ec_detections_stream s = {.host = "pc", .next = 1};
+    snprintf(s.stream, sizeof s.stream, "%s", STREAM);
+    must(ec_detections_open(&d, scratch, &err), &err);
+    assert_int_equal(ec_detections_sent(d, "x", &number, &err), 0);
+    assert_int_equal(number, 0);
+    must(ec_detections_begin(d, &err), &err);
+    for (uint64_t i = 0; i < 3; i++)
+        assert_int_equal(add(d, &s, 1, i, "a", 5), 1);
+    must(ec_detections_judged(d, &s, 2, 1, &err), &err);
+    must(ec_incidents_open(&file, scratch, 1, &err), &err);
+    run_sql(ec_incidents_database(file), EC_DETECTIONS_KEEP_LAST "; DELETE FROM detections WHERE detection_id > 1");
+    run_sql(ec_incidents_database(file), EC_DETECTIONS_KEEP_LAST "; DELETE FROM detections");
+    ec_incidents_close(file);
+    assert_int_equal(ec_detections_sent(d, "x", &number, &err), 0);
+    assert_int_equal(number, 3);
+    must(ec_detections_begin(d, &err), &err);
+    assert_int_equal(add(d, &s, 2, 0, "a", 5), 1);
+    must(ec_detections_judged(d, &s, 3, 1, &err), &err);
+    assert_int_equal(count_rows(d, "detections WHERE detection_id = 4"), 1);
+    must(ec_detections_set_sent(d, "x", 2, &err), &err);
+    must(ec_detections_set_sent(d, "x", 3, &err), &err);
+    assert_int_equal(ec_detections_sent(d, "x", &number, &err), 1);
+    assert_int_equal(number, 3);
+    assert_int_equal(ec_detections_sent(d, "y", &number, &err), 0);
+    assert_int_equal(number, 4);
+    ec_detections_close(d);
+}
+
 static int take_first(const ec_detections_stream *s, void *arg) {
     *(ec_detections_stream *)arg = *s;
     return 1;
@@ -419,6 +453,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_file_of_an_older_version_serves, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(a_rules_text_is_kept_once_while_it_is_used, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(suppressed_matches_are_counted_once, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(numbers_are_not_used_twice, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(each_stream_has_its_turn, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(a_host_deletes_its_own, scratch_make, scratch_clear)};
     return cmocka_run_group_tests(tests, NULL, NULL);
