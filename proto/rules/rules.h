@@ -23,6 +23,8 @@ enum {
     EA_RULES_TESTS_MAX = 1 << 16,         /* of one rule's condition */
     EA_RULES_TAGS_MAX = 64,               /* of one rule */
     EA_RULES_FILTERED_MAX = 1000,         /* rules, and hosts, that one filter names */
+    EA_RULES_CORRELATED_MAX = 32,         /* rules, and fields, that one correlation names */
+    EA_RULES_SPAN_MAX_S = 30 * 86400,     /* of a correlation */
     EA_RULES_KEPT_MAX_BYTES = 64 << 10    /* of one document's text (ea_rule_info) */
 };
 
@@ -47,6 +49,7 @@ typedef struct ea_rule_info {
     uint32_t field_count;
     int has_keywords;
     uint32_t group; /* of ea_rules_group */
+    int is_part;    /* of a correlation: its matches alone are no detections */
 } ea_rule_info;
 
 /* A Sigma filter: a match of the rules that it names is excepted when the filter's condition does not hold. hosts and
@@ -62,6 +65,22 @@ typedef struct ea_rule_filter {
     int64_t end_utc_ns;       /* events from this time on are not excepted; INT64_MAX: it does not expire */
     uint32_t group;           /* of ea_rules_group */
 } ea_rule_filter;
+
+enum ea_correlation_type { EA_EVENT_COUNT, EA_VALUE_COUNT, EA_TEMPORAL, EA_TEMPORAL_ORDERED };
+
+/* A Sigma correlation: matches of other rules that are together within a time. */
+typedef struct ea_rule_correlation {
+    ea_rule_info info; /* its text, title, level, tags and so on; it has no log source, fields and group */
+    enum ea_correlation_type type;
+    const uint32_t *rules; /* as it names them, each once */
+    uint32_t rule_count;
+    const char *const *fields; /* that must be the same in all of them */
+    uint32_t field_count;
+    const char *field; /* EA_VALUE_COUNT: whose values are counted */
+    uint64_t least;    /* matches, or values, in one span */
+    int64_t span_ns;
+    int generates; /* its rules make detections, too */
+} ea_rule_correlation;
 
 typedef struct ea_rules_builder ea_rules_builder;
 typedef struct ea_rules ea_rules;
@@ -114,6 +133,8 @@ void ea_rules_run_destroy(ea_rules_run *r); /* NULL is allowed */
  * values: a condition holds when it holds for one of them. Errors: EA_ENOMEM. */
 EA_MUST_CHECK int ea_rules_run_event(ea_rules_run *r, uint32_t group, const ea_rules_value *values, size_t count,
                                      const uint32_t **ret_rules, size_t *ret_count);
+size_t ea_rules_correlation_count(const ea_rules *r);
+const ea_rule_correlation *ea_rules_correlation(const ea_rules *r, uint32_t correlation);
 /* The first filter that excepts a rule's match on the event of the last ea_rules_run_event, when it happened on this
  * host at this time; UINT32_MAX: none does. */
 uint32_t ea_rules_run_excepted(const ea_rules_run *r, uint32_t rule, const char *host, int64_t utc_ns);

@@ -70,6 +70,9 @@ typedef struct rules_rule {
     uint32_t column; /* of the condition */
     uint32_t condition_line;
     rules_expr *condition;
+    ea_rule_correlation *correlation; /* the document is one; it has no condition */
+    const char *const *names;         /* of its rules */
+    uint32_t name_count;
     ea_rule_filter *filter; /* the document is one: the condition is that of its exceptions; NULL: a rule */
     struct rules_rule *next;
     ea_arena memory; /* all of the above is in it */
@@ -78,7 +81,7 @@ typedef struct rules_rule {
 struct ea_rules_builder {
     ea_arena arena; /* of the names of files; each rule has its own, so that of a refused one nothing stays */
     rules_rule *first, **last;
-    size_t count, filter_count;    /* documents; filters among them */
+    size_t count, filter_count, correlation_count; /* documents; those that are no rules */
     size_t used_bytes, text_bytes; /* of all rules: their memory; their values, as rules_reading has them */
 };
 
@@ -200,6 +203,8 @@ struct ea_rules {
     size_t count;
     ea_rule_filter *filters;
     size_t filter_count;
+    ea_rule_correlation *correlations;
+    size_t correlation_count;
     uint32_t *program_of; /* of each rule in its group */
     rules_group *groups;
     size_t group_count;
