@@ -1,6 +1,7 @@
 /* See detector.h. */
 #include "collector/detect/detector.h"
 
+#include "collector/detect/correlations.h"
 #include "collector/detect/rules_files.h"
 #include "collector/detect/rules_store.h"
 #include "collector/query/scan/cell.h"
@@ -26,6 +27,7 @@ enum {
     ESCAPED_MAX = 6,      /* bytes of JSON for one of a text */
     NAME_MAX_BYTES = 128, /* of a field, with its punctuation */
     PROCESS_MAX_BYTES = 1024,
+    GROUPED_MAX_BYTES = 1024, /* of a field that a correlation compares */
     CHAIN_NAME_MAX_BYTES = 256,
     CHAIN_COMMAND_MAX_BYTES = 1024,
     CHAIN_PROCESS_MAX_BYTES = 1600, /* of JSON */
@@ -68,6 +70,7 @@ struct ec_detector {
     ec_rules_files files;
     ea_rules_run *run;
     ec_detections *kept;
+    ec_correlations *correlations;
     ec_detections_stream *streams; /* by host */
     size_t stream_count, stream_capacity;
     ec_detections_stream after; /* where this round begins, when the last one did not come to the end */
@@ -85,10 +88,12 @@ struct ec_detector {
     size_t match_count, match_capacity;
     detector_left_out *left_out;
     size_t left_out_count, left_out_capacity;
+    ec_correlation_hit *hits; /* texts are in the arena */
+    size_t hit_count, hit_capacity;
     uint32_t *counts; /* matches by rule */
     uint64_t event_count;
     ea_arena arena;
-    ea_text cells[EC_RULES_HEAD_COLUMNS + EC_RULES_COLUMNS_MAX], json, cut;
+    ea_text cells[EC_RULES_HEAD_COLUMNS + EC_RULES_COLUMNS_MAX], json, cut, group;
     enum ec_look looks[EC_RULES_HEAD_COLUMNS + EC_RULES_COLUMNS_MAX];
     char said[400]; /* the last failure that was reported */
 };
@@ -110,9 +115,10 @@ static void note_rules(const ec_detector *d, const ec_rules_files *f) {
         detector_note(d, line);
         at += len + (at[len] != 0);
     }
-    snprintf(line, sizeof line, "%zu Sigma rules and %zu filters of %.500s, %" PRIu64 " are not used%s",
-             ea_rules_count(f->rules), ea_rules_filter_count(f->rules), d->folder, all,
-             all > EC_DETECTOR_PROBLEMS_MAX ? "; etwcollector rules check lists all" : "");
+    snprintf(line, sizeof line,
+             "%zu Sigma rules, %zu filters and %zu correlations of %.500s, %" PRIu64 " are not used%s",
+             ea_rules_count(f->rules), ea_rules_filter_count(f->rules), ea_rules_correlation_count(f->rules), d->folder,
+             all, all > EC_DETECTOR_PROBLEMS_MAX ? "; etwcollector rules check lists all" : "");
     detector_note(d, line);
 }
 
@@ -270,6 +276,88 @@ static int leave_out(ec_detector *d, uint32_t rule, uint32_t filter, uint64_t ba
     return 0;
 }
 
+/* ---- correlations ---- */
+
+/* The column of a field; -1: the event has no value of it. */
+static int column_of_field(const ec_detector *d, const ec_rules_statement *s, const char *name) {
+    for (size_t i = 0; i < s->field_count; i++)
+        if (strcmp(s->names[i], name) == 0 && d->looks[EC_RULES_HEAD_COLUMNS + i] != EC_LOOK_EMPTY)
+            return (int)(EC_RULES_HEAD_COLUMNS + i);
+    return -1;
+}
+
+/* What is compared, in d->group without regard to the case of ASCII letters, and for a person, in d->json. */
+static void write_group(ec_detector *d, const ec_rules_statement *s, const ea_rule_correlation *r) {
+    const char *before = "";
+    ea_text_clear(&d->json);
+    ea_text_clear(&d->group);
+    ea_text_char(&d->json, '{');
+    for (uint32_t i = 0; i < r->field_count; i++) {
+        int column = column_of_field(d, s, r->fields[i]);
+        ea_text_str(&d->group, i ? ", " : "");
+        if (column < 0) {
+            ea_text_str(&d->group, "null");
+            continue;
+        }
+        ea_text_str(&d->json, before);
+        ea_text_json_str(&d->json, r->fields[i]);
+        ea_text_str(&d->json, ": ");
+        size_t begin = d->json.len_bytes;
+        add_cut(d, cell_at(d, (size_t)column), d->cells[column].len_bytes, GROUPED_MAX_BYTES);
+        if (!d->json.failed)
+            ea_text_add(&d->group, d->json.data + begin, d->json.len_bytes - begin);
+        before = ", ";
+    }
+    ea_text_char(&d->json, '}');
+    for (size_t i = 0; i < d->group.len_bytes; i++)
+        if (d->group.data[i] >= 'A' && d->group.data[i] <= 'Z')
+            d->group.data[i] = (char)(d->group.data[i] + 32);
+}
+
+static int take_hit(ec_detector *d, const ec_rules_statement *s, const detector_match *m, uint32_t correlation,
+                    ea_err *err) {
+    const ea_rule_correlation *r = ea_rules_correlation(d->files.rules, correlation);
+    int value = *r->field ? column_of_field(d, s, r->field) : -1;
+    ec_correlation_hit h = {.correlation = correlation,
+                            .rule = m->rule,
+                            .batch = m->batch,
+                            .position = m->position,
+                            .utc_ns = m->utc_ns,
+                            .pid = m->pid,
+                            .has_pid = m->has_pid};
+    write_group(d, s, r);
+    if (!d->json.failed && !d->group.failed) {
+        h.fields = ea_arena_strdup(&d->arena, d->json.data);
+        h.group = ea_arena_strdup(&d->arena, d->group.len_bytes ? d->group.data : "");
+    }
+    if (value >= 0)
+        h.value = ea_arena_strdup(
+            &d->arena, detector_cut(d, cell_at(d, (size_t)value), d->cells[value].len_bytes, GROUPED_MAX_BYTES));
+    if (d->looks[EC_RULES_PROCESS] != EC_LOOK_EMPTY)
+        h.process = ea_arena_strdup(&d->arena, detector_cut(d, cell_at(d, EC_RULES_PROCESS),
+                                                            d->cells[EC_RULES_PROCESS].len_bytes, PROCESS_MAX_BYTES));
+    if (!h.fields || !h.group || (value >= 0 && !h.value))
+        return leave_out(d, m->rule, UINT32_MAX, m->batch, err);
+    if (EA_GROW(d->hits, d->hit_capacity, d->hit_count + 1, SIZE_MAX))
+        return ea_fail(err, EA_ENOMEM, "run the rules");
+    d->hits[d->hit_count++] = h;
+    return 0;
+}
+
+/* A match for each correlation of its rule. */
+static int take_hits(ec_detector *d, const ec_rules_statement *s, const detector_match *m, ea_err *err) {
+    int rc = 0;
+    for (uint32_t i = 0; i < ea_rules_correlation_count(d->files.rules) && !rc; i++) {
+        const ea_rule_correlation *r = ea_rules_correlation(d->files.rules, i);
+        uint32_t k = 0;
+        while (k < r->rule_count && r->rules[k] != m->rule)
+            k++;
+        if (k < r->rule_count)
+            rc = take_hit(d, s, m, i, err);
+    }
+    return rc;
+}
+
 static int take_matches(ec_detector *d, sqlite3_stmt *st, const detector_class *c, const char *host,
                         const uint32_t *rules, size_t count, ea_err *err) {
     detector_match m = {.batch = (uint64_t)sqlite3_column_int64(st, EC_RULES_BATCH),
@@ -287,6 +375,10 @@ static int take_matches(ec_detector *d, sqlite3_stmt *st, const detector_class *
                 return rc;
             continue;
         }
+        if ((rc = take_hits(d, &c->statement, &m, err)))
+            return rc;
+        if (ea_rules_info(d->files.rules, m.rule)->is_part)
+            continue;
         if (d->counts[m.rule] < EC_DETECTIONS_AN_HOUR && !is_kept) {
             m.fields = match_fields(d, &c->statement);
             m.process =
@@ -380,7 +472,7 @@ static int write_tags(ec_detector *d, const ea_rule_info *info, ea_err *err) {
 
 /* What was found in the batches up to last, and that they are judged, in one transaction. */
 static int keep_range(ec_detector *d, const ec_detections_stream *s, uint64_t last, int is_all, ea_err *err) {
-    uint64_t new_count = 0, left_out = 0, suppressed = 0;
+    uint64_t new_count = 0, left_out = 0, suppressed = 0, correlated = 0;
     char source[1200];
     int rc = ec_detections_begin(d->kept, err);
     for (size_t i = 0; !rc && i < d->match_count; i++) {
@@ -426,13 +518,16 @@ static int keep_range(ec_detector *d, const ec_detections_stream *s, uint64_t la
         }
     }
     if (!rc)
+        rc = ec_correlations_judge(d->correlations, d->files.rules, s, d->hits, d->hit_count, ea_utc_ns(), &correlated,
+                                   err);
+    if (!rc)
         rc = ec_detections_judged(d->kept, s, last + 1, is_all, err);
     if (rc) {
         ec_detections_undo(d->kept);
         return rc;
     }
     ea_count(d->options.counters, EA_COUNT_rules_events, d->event_count);
-    ea_count(d->options.counters, EA_COUNT_rules_matched, new_count);
+    ea_count(d->options.counters, EA_COUNT_rules_matched, new_count + correlated);
     ea_count(d->options.counters, EA_COUNT_rules_left_out, left_out);
     ea_count(d->options.counters, EA_COUNT_rules_suppressed, suppressed);
     return 0;
@@ -616,7 +711,7 @@ static int read_reach(ec_store *store, ec_state_db *state, const ec_detections_s
 
 static int judge_range(ec_detector *d, const ec_detections_stream *s, uint64_t last, int64_t limit_ns, ea_err *err) {
     int rc = 0;
-    d->match_count = d->left_out_count = 0;
+    d->match_count = d->left_out_count = d->hit_count = 0;
     d->event_count = 0;
     ea_arena_reset(&d->arena);
     memset(d->counts, 0, ea_rules_count(d->files.rules) * sizeof *d->counts);
@@ -717,13 +812,18 @@ static int judge_streams(ec_detector *d, ec_store *store, ec_state_db *state, ea
     return first;
 }
 
+static int open_kept(ec_detector *d, ea_err *err) {
+    int rc = d->kept ? 0 : ec_detections_open(&d->kept, d->store, err);
+    return rc || d->correlations ? rc : ec_correlations_open(&d->correlations, d->kept, err);
+}
+
 static int judge_round(ec_detector *d, ea_err *err) {
     ec_store *store = NULL;
     ec_state_db *state = NULL;
     uint64_t arrived = 0;
     d->stream_count = 0;
     d->is_left = 0;
-    int rc = d->kept ? 0 : ec_detections_open(&d->kept, d->store, err);
+    int rc = open_kept(d, err);
     if (!rc)
         rc = ec_store_open(&store, d->store, &(ec_store_options){0}, err);
     if (!rc)
@@ -773,11 +873,13 @@ static void work(void *arg) {
 }
 
 static void detector_destroy(ec_detector *d) {
+    ec_correlations_close(d->correlations);
     ec_detections_close(d->kept);
     for (size_t i = 0; i < sizeof d->cells / sizeof *d->cells; i++)
         ea_text_deinit(&d->cells[i]);
     ea_text_deinit(&d->json);
     ea_text_deinit(&d->cut);
+    ea_text_deinit(&d->group);
     ea_arena_deinit(&d->arena);
     ea_rules_run_destroy(d->run);
     ec_rules_files_deinit(&d->files);
@@ -788,6 +890,7 @@ static void detector_destroy(ec_detector *d) {
     free(d->classes);
     free(d->matches);
     free(d->left_out);
+    free(d->hits);
     free(d->counts);
     free(d->store);
     free(d->folder);
@@ -804,6 +907,7 @@ int ec_detector_start(ec_detector **ret, const ec_detector_options *options, ea_
         ea_text_init(&d->cells[i]);
     ea_text_init(&d->json);
     ea_text_init(&d->cut);
+    ea_text_init(&d->group);
     ea_arena_init(&d->arena, FOUND_MAX_BYTES);
     d->store = strdup(options->store);
     d->folder = strdup(options->rules);
@@ -813,7 +917,7 @@ int ec_detector_start(ec_detector **ret, const ec_detector_options *options, ea_
     if (!rc)
         rc = load_rules(d, err);
     if (!rc)
-        rc = ec_detections_open(&d->kept, d->store, err);
+        rc = open_kept(d, err);
     if (!rc)
         rc = ea_mutex_create(&d->mutex, err);
     if (!rc)

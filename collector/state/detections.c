@@ -95,6 +95,10 @@ void ec_detections_close(ec_detections *d) {
     free(d);
 }
 
+sqlite3 *ec_detections_database(ec_detections *d) {
+    return d->db;
+}
+
 static int detections_prepare(ec_detections *d, enum detections_statement which, sqlite3_stmt **ret, ea_err *err) {
     int rc = ec_sqlite_prepare(d->db, &d->statements[which], SQL[which], DOING, err);
     *ret = d->statements[which];

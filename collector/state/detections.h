@@ -39,7 +39,8 @@ typedef struct ec_detection {
 } ec_detection;
 
 EA_MUST_CHECK int ec_detections_open(ec_detections **ret, const char *dir, ea_err *err);
-void ec_detections_close(ec_detections *d); /* NULL is allowed */
+void ec_detections_close(ec_detections *d);        /* NULL is allowed */
+sqlite3 *ec_detections_database(ec_detections *d); /* for what is kept in the same transactions */
 
 /* Takes note of what has arrived since the last call, by the index that store reads; at the first call of a folder all
  * that is stored is known already. *ret_count: batches that are new. */

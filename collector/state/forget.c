@@ -262,6 +262,8 @@ static int forget_alarms(const char *dir, const subject *who, ea_err *err) {
         "DELETE FROM detections WHERE host = ?1 AND (?2 IS NULL OR stream = lower(hex(?2)))",
         "DELETE FROM detections_left_out WHERE host = ?1 AND (?2 IS NULL OR stream = lower(hex(?2)))",
         "DELETE FROM detections_suppressed WHERE host = ?1 AND (?2 IS NULL OR stream = lower(hex(?2)))",
+        "DELETE FROM correlation_hits WHERE host = ?1 AND (?2 IS NULL OR stream = lower(hex(?2)))",
+        "DELETE FROM correlation_alerts WHERE host = ?1 AND (?2 IS NULL OR stream = lower(hex(?2)))",
         "DELETE FROM detections_next WHERE host = ?1 AND (?2 IS NULL OR stream = lower(hex(?2)))",
     };
     if (!ea_path_exists(path))

@@ -131,11 +131,15 @@ def test(env, checks, arguments):
     filters = [{"title": title, "hosts": [host], "logsource": {"product": "windows", "category": "process_creation"},
                 "filter": {"rules": ["shell"], "s": {"CommandLine|endswith": end}, "condition": "not s"}} for title, host, end in (
                     ("our deployment", "TEST-*", "/n 1"), ("another host's", "other", "/n 2"))]
-    (folder / "filters.yml").write_text("\n---\n".join(json.dumps(row) for row in filters))
+    correlation = {"title": "many shells", "level": "critical", "correlation": {"type": "event_count", "rules": ["shell"], "group-by": ["ParentImage"], "timespan": "1h",
+                                                                                 "condition": {"gte": 2}, "generate": True}}
+    (folder / "filters.yml").write_text("\n---\n".join(json.dumps(row) for row in [*filters, correlation]))
     collector.process.send_signal(signal.SIGHUP)
-    harness.wait_until(lambda: f"{len(one.RULES) + 1} Sigma rules and 2 filters" in collector.log(), "the new rules", SECONDS, collector.log)
+    harness.wait_until(lambda: f"{len(one.RULES) + 1} Sigma rules, 2 filters and 1 correlations" in collector.log(), "the new rules", SECONDS, collector.log)
     env.replay([shells(env, "few.etl", 1000, 3)], collector)
-    answer = wait_for(collector, total + 2, "detections by the new rule")
+    answer = wait_for(collector, total + 3, "detections by the new rule and its correlation")
+    checks.equal([(row["title"], row["level"], row["fields"], row["process"]) for row in answer["detections"] if row["rule"] == "many shells"],
+                 [("many shells", "critical", {"ParentImage": one.DISK + "Tools\\start.exe", "matches": "2"}, "shell.exe")], "a correlation")
     checks.equal(answer["suppressed"], [{"rule": "shell", "filter": "our deployment", "count": 1}], "a match that a filter excepts")
     checks.equal(sorted(row["fields"]["CommandLine"] for row in answer["detections"] if row["rule"] == "shell"), ["shell.exe /n 0", "shell.exe /n 2"], "the others")
     checks.that("1 matches of shell were suppressed by the filter our deployment\n" in collector.ask(["detections", "list"]), "what is suppressed, printed")
@@ -150,7 +154,8 @@ def test(env, checks, arguments):
 
     # a storm: the rule that runs still is bounded
     env.replay([shells(env, "storm.etl", 1000, AN_HOUR + 50)], collector)
-    answer = wait_for(collector, total + AN_HOUR, "detections of a storm", left_out=51)
+    answer = wait_for(collector, total + AN_HOUR + 1, "detections of a storm", left_out=51)
+    checks.equal(sum(row["rule"] == "many shells" for row in answer["detections"]), 1, "one of a correlation in its timespan")
     checks.equal((len([row for row in answer["detections"] if row["title"] == "shell"]), answer["left_out"]), (AN_HOUR, 51), "a storm")
     checks.equal([row["count"] for row in answer["suppressed"]], [2], "suppressed matches of a storm")
     counted = metrics(web)
