@@ -234,15 +234,6 @@ static void memory_is_bounded_and_nothing_is_lost(void **state) {
     end_run(w);
 }
 
-/* A sanitizer has memory of its own, and takes ten times as long. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define IS_SANITIZED
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define IS_SANITIZED
-#endif
-#endif
-
 /* Of the process, the most that it had; 0: not known. */
 static uint64_t memory_peak_bytes(void) {
 #ifdef _WIN32

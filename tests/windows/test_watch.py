@@ -132,7 +132,7 @@ def silent(env, checks, session, windows, arguments):
     """Ticks, and exit() in them and in begin, on a session in which no event comes, not even a header."""
     with emulated.Machine(env, session, windows, "silent") as machine:
         machine.plays(traces.paths(TRACE, env.build), "header=none")
-        absent = '"Microsoft-Windows-DNS-Client:3006" { @ = count(); }'
+        absent = '"Microsoft-Windows-DNS-Client:3018" { @ = count(); }'
         code, mine, said = Watch(machine, session, f'tick:1s {{ printf("%d ms", elapsed / 1000000); }} tick:3s {{ exit(); }} {absent}').end()
         checks.equal((code, [json.loads(line)["printf"] for line in mine][:2]), (0, ["1000 ms", "2000 ms"]), f"ticks without an event: {said}")
         begun = time.monotonic()
