@@ -2,6 +2,7 @@
 #include "collector/detect/correlations.h"
 #include "collector/state/incidents.h"
 #include "collector/store/sqlite.h"
+#include "proto/base/platform.h"
 #include "tests/unit/scratch.h"
 
 #include <setjmp.h>
@@ -100,6 +101,7 @@ static int64_t ask(const char *sql) {
 
 static void what_is_read(void **state) {
     (void)state;
+    assert_true(ea_path_exists(scratch_path("alarms.db")));
     assert_int_equal(ea_rules_correlation_count(rules), 4);
     assert_int_equal(ea_rules_count(rules), 4);
     const ea_rule_correlation *many = ea_rules_correlation(rules, MANY), *values = ea_rules_correlation(rules, VALUES);
