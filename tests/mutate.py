@@ -7,12 +7,16 @@ A mutant is caught by the first of: quick unit tests that link the file; the jud
 tests; the end-to-end tests that OF_FILE names for the file. A mutant that does not build says nothing and is not counted. One that changes no answer (a
 hint, an equal bound) is listed in tests/mutants.tsv, with the reason: it must survive to be counted as such.
 
-With --alone the judges are asked about each mutant that a unit test catches, too: the summary has the share that the judges catch alone. With --state each
-outcome is a line of a file; a later run with the same seed and count takes the outcomes of mutants whose file has not changed from there, and its summary
+The judges' stores are made once, by the unchanged collector: the sources that are changed ask a store, and those of collector/state compute its history
+anew from the batches.
+
+The sample of a seed depends on each mutant's line alone: a change of another line leaves it as it is.
+
+With --alone the judges are asked first: the summary has the share that they catch alone. With --state each outcome is a line of a file; a later run with the same seed and count takes the outcomes of mutants whose file has not changed from there, and its summary
 counts them. A mutant that does not end is caught when it takes ten times as long as the unchanged program.
 
-usage: tests/mutate.py [--count N] [--seed N] [--workers N] [--folder DIR] [--files PART] [--skip N] [--quick] [--trusted] [--again FILE:LINE[:COLUMN],...]
-                       [--alone] [--state FILE] [--summary]
+usage: tests/mutate.py [--count N] [--seed N] [--workers N] [--folder DIR] [--files PART] [--skip N] [--quick] [--again FILE:LINE[:COLUMN],...]
+                       [--alone] [--state FILE] [--summary] [--machines NAME,...]
 """
 import argparse
 import collections
@@ -23,7 +27,6 @@ import json
 import os
 import pathlib
 import queue
-import random
 import re
 import signal
 import subprocess
@@ -61,7 +64,7 @@ SLOW_UNITS = {"collector/state": ["state_worker"], "collector/query": ["object_n
 UNITS = sorted({unit for table in (UNITS_OF, SLOW_UNITS) for units in table.values() for unit in units})
 # Judges whose answers the file makes: they are asked first. A file without a row has all of them at once.
 LEDGER, ACTIVITY = "judge_counts,judge_troubles,judge_printed,judge_gaps", "judge_threads,judge_latencies,judge_hardware,judge_usage,judge_counters"
-STACKS, VALUES, GROUPS = "judge_profiles,judge_waits,judge_missed,judge_counted,judge_usage", "judge_headers,judge_aggregates,judge_filters", "judge_groups"
+STACKS, VALUES, GROUPS = "judge_profiles,judge_waits,judge_requests,judge_missed,judge_counted,judge_usage", "judge_headers,judge_functions,judge_aggregates,judge_filters", "judge_groups"
 FIRST_JUDGES = {
     "collector/query/analysis/account_names.c": "judge_instances", "collector/state/": LEDGER, "collector/app/cmd_ledger.c": LEDGER, "collector/query/analysis/activity": ACTIVITY, "collector/query/analysis/sched_tracker.c": ACTIVITY,
     "collector/query/analysis/event_roles.c": ACTIVITY, "collector/query/analysis/request_tracker.c": ACTIVITY, "collector/query/analysis/sample_sources.c": ACTIVITY,
@@ -76,7 +79,7 @@ FIRST_JUDGES = {
     "collector/web/questions.c": "judge_lists,judge_doings,judge_search,judge_connections,judge_autostart,judge_gaps",
 }
 COLLECTOR = "collector/app/etwcollector"
-MACHINES, MORE = "made-reused", "made-reused,made-ipv6,made-losses"  # of the quick form, and of the long one
+MACHINES, MORE = "made-reused", "made-reused,made-ipv6,made-losses,real-clr-32bit"  # of the quick form, and of the long one
 EQUIVALENT = SOURCE / "tests" / "mutants.tsv"
 
 # Lines that no answer hangs on: errors of memory and files, ceilings (tests of ceilings have them), estimates for SQLite's planner.
@@ -160,17 +163,32 @@ def mutants(name):
     return [m for m in found if not NO_ANSWER.search(m.of)]
 
 
+def drawn(every, seed):
+    """The mutants in the order in which a seed draws them."""
+    equal = collections.Counter()
+
+    def rank(mutant):
+        what = (seed, mutant.name, mutant.of, mutant.was, mutant.instead)
+        equal[what] += 1
+        return hashlib.sha256(repr((*what, equal[what])).encode()).digest()
+    return sorted(every, key=rank)
+
+
 class Judges:
     """tests/judges/warm.py: it stores the machines and computes what is naive once, and judges each mutant's collector."""
 
-    def __init__(self, build, machines, log):
-        self.process = subprocess.Popen([sys.executable, "-u", SOURCE / "tests/judges/warm.py", "--build", build, "--machines", machines],
+    def __init__(self, build, machines, folds, log):
+        """folds: whether a collector will be asked to compute the history."""
+        self.process = subprocess.Popen([sys.executable, "-u", SOURCE / "tests/judges/warm.py", "--build", build, "--machines", machines, *(["--fold"] if folds else [])],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, errors="replace", bufsize=1)
         self.answers, self.lock, self.asked = {}, threading.Lock(), 0
         for line in self.process.stdout:
             log.write(line)
+            log.flush()
             if line == "ready\n":
                 break
+            if line.startswith("the judges ask"):
+                print(line, end="", flush=True)
         else:
             raise SystemExit("the judges find the unchanged collector wrong: see judges.log")
         threading.Thread(target=self.read, daemon=True).start()
@@ -181,13 +199,13 @@ class Judges:
             if name in self.answers:
                 self.answers[name].put(found)
 
-    def wrong(self, collector, names, folds):
-        """What is wrong, or nothing. names: judges with commas, all when empty; folds: whether the collector computes the history."""
+    def wrong(self, collector, first, folds):
+        """What is wrong, or nothing. first: judges with commas that are asked first; folds: whether the collector computes the history."""
         with self.lock:
             self.asked += 1
             name = str(self.asked)
             answer = self.answers[name] = queue.Queue()
-            self.process.stdin.write(f"{name}\t{collector}\t{names}\t{'fold' if folds else ''}\n")
+            self.process.stdin.write(f"{name}\t{collector}\t{first}\t{'fold' if folds else ''}\n")
         found = answer.get()
         del self.answers[name]
         return found
@@ -230,21 +248,22 @@ def below(table, name, default):
     return table.get(max((path for path in table if name.startswith(path)), key=len, default=None), default)
 
 
+def has_history(mutant):
+    """Whether the mutant's file computes the history."""
+    return mutant.name.startswith("collector/state")
+
+
 def judged(mutant, made, log, judges):
-    """What the judges find wrong with a mutant's collector, or nothing: those of its file's answers are asked first, then all."""
-    collector, folds = made.link(COLLECTOR, log), mutant.name.startswith("collector/state")
-    for names in dict.fromkeys((below(FIRST_JUDGES, mutant.name, ""), "")):
-        found = judges.wrong(collector, names, folds)
-        log.write(f"---- {names or 'all judges'}: {found}\n")
-        log.flush()
-        if found:
-            return f"answers: {found[:120]}"
-    return None
+    """What the judges find wrong with a mutant's collector, or nothing."""
+    found = judges.wrong(made.link(COLLECTOR, log), below(FIRST_JUDGES, mutant.name, ""), has_history(mutant))
+    log.write(f"---- judges: {found}\n")
+    log.flush()
+    return f"answers: {found[:120]}" if found else None
 
 
 def caught(mutant, made, log, quick, judges, alone):
     """(what catches a mutant that compiles, or None; whether judges catch it, None when they were not asked). Quick tests that are made for the file
-    come first. made: relink.Relinked"""
+    come first, unless the judges are asked about each one. made: relink.Relinked"""
     def by_units(units):
         for unit in units:
             log.write(f"---- {unit}\n")
@@ -253,11 +272,12 @@ def caught(mutant, made, log, quick, judges, alone):
                 return f"unit.{unit}"
         return None
 
-    found = by_units(below(UNITS_OF, mutant.name, UNITS))
-    if found and not alone:
-        return found, None
-    by_judges = judged(mutant, made, log, judges)
-    found = found or by_judges or by_units(below(SLOW_UNITS, mutant.name, []))
+    by_judges = judged(mutant, made, log, judges) if alone else None
+    found = by_judges or by_units(below(UNITS_OF, mutant.name, UNITS))
+    if found:
+        return found, bool(by_judges) if alone else None
+    by_judges = None if alone else judged(mutant, made, log, judges)
+    found = by_judges or by_units(below(SLOW_UNITS, mutant.name, []))
     for test in () if found or quick else OF_FILE[mutant.name]:
         failed = fails([sys.executable, "-u", SOURCE / "tests/e2e" / f"{test}.py", "--build", made.folder], SOURCE, log, 600)
         log.write(f"---- {test}: {failed}\n")
@@ -307,14 +327,14 @@ def main():
     parser.add_argument("--skip", type=int, default=0, help="so many of the sample, which were tried before")
     parser.add_argument("--quick", action="store_true", help="unit tests and judges alone, without the end-to-end tests of a file")
     parser.add_argument("--least", type=float, default=90, help="percent that must be caught; default 90")
+    parser.add_argument("--machines", help="the machines that the judges ask about, of the first store, with commas")
     parser.add_argument("--list", action="store_true", help="print the sample and end")
-    parser.add_argument("--trusted", action="store_true", help="the unchanged collector was judged before: it is not judged again")
     parser.add_argument("--alone", action="store_true", help="ask the judges about mutants that a unit test catches, too")
     parser.add_argument("--state", type=pathlib.Path, help="a file of outcomes: those that it has are taken from it, new ones are added")
     parser.add_argument("--summary", action="store_true", help="count the outcomes that --state has, and try nothing")
     options = parser.parse_args()
     every = [m for name in OF_FILE for m in mutants(name)]
-    sample = random.Random(options.seed).sample(every, min(options.count, len(every)))
+    sample = drawn(every, options.seed)[:options.count]
     sample = [m for m in sample if options.files in m.name][options.skip:]
     if options.again:
         sample = [m for m in every if any(f"{m.place}:".startswith(f"{place}:") for place in options.again.split(","))]
@@ -360,11 +380,7 @@ def try_all(options, sample, count):
     for number in range(min(options.workers, len(sample))):
         free.put(relink.Relinked(options.build, options.folder / str(number), targets))
     with open(options.folder / "judges.log", "w", encoding="utf-8") as log:
-        judges = Judges(options.build, MACHINES if options.quick else MORE, log)
-        for folds in () if options.trusted else (False, True):
-            found = judges.wrong(options.build.resolve() / COLLECTOR, "", folds)
-            if found:
-                raise SystemExit(f"the judges find the unchanged collector wrong: {found}")
+        judges = Judges(options.build, options.machines or (MACHINES if options.quick else MORE), any(map(has_history, sample)), log)
 
     def attempt(mutant):
         made = free.get()

@@ -185,7 +185,7 @@ static void check_hosts(report *r, ec_store *s, int64_t now_ns) {
     if (t && ec_ends_open(&ends, t, db, &err))
         ends = NULL;
     int code = sqlite3_prepare_v2(db, SQL, -1, &st, NULL);
-    while (code == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW) {
+    while ((code == SQLITE_OK || code == SQLITE_ROW) && (code = sqlite3_step(st)) == SQLITE_ROW) {
         const char *host = (const char *)sqlite3_column_text(st, 0);
         int64_t last = sqlite3_column_int64(st, 1), age = now_ns - last;
         newest = last > newest ? last : newest;
@@ -201,7 +201,7 @@ static void check_hosts(report *r, ec_store *s, int64_t now_ns) {
             add_finding(r, WARNING, "clock", "%s: its events are %" PRId64 " s ahead of their arrival",
                         host ? host : "?", (int64_t)sqlite3_column_int64(st, 2) / S_NS);
     }
-    if (code != SQLITE_OK) {
+    if (code != SQLITE_DONE) {
         (void)ec_fail_sqlite(&err, db, "read the streams");
         add_failure(r, "hosts", &err);
     } else {
@@ -216,7 +216,7 @@ static void check_hosts(report *r, ec_store *s, int64_t now_ns) {
     if (hosts && newest > now_ns + 60 * S_NS)
         add_finding(r, WRONG, "clock", "this machine's clock is %" PRId64 " s slower than the last stored batch",
                     (newest - now_ns) / S_NS);
-    else
+    else if (code == SQLITE_DONE)
         add_finding(r, FINE, "clock", "this machine's clock agrees with what was stored");
 }
 
@@ -320,7 +320,7 @@ static void check_ledgers(report *r, int64_t now_ns) {
     ea_err err = {0};
     sqlite3_stmt *st = NULL;
     uint64_t hosts = 0;
-    int rc = ec_state_db_open(&t, r->o->store, 0, &err);
+    int code = SQLITE_DONE, rc = ec_state_db_open(&t, r->o->store, 0, &err);
     judged j = {.tables = t, .err = &err};
     if (rc == EA_ENOTFOUND) {
         add_finding(r, FINE, "ledger", "no history yet");
@@ -328,11 +328,13 @@ static void check_ledgers(report *r, int64_t now_ns) {
     }
     if (!rc && sqlite3_prepare_v2(ec_state_db_database(t), SQL, -1, &st, NULL) != SQLITE_OK)
         rc = ec_fail_sqlite(&err, ec_state_db_database(t), "read the alerts");
-    while (!rc && sqlite3_step(st) == SQLITE_ROW)
+    while (!rc && (code = sqlite3_step(st)) == SQLITE_ROW)
         if (++hosts <= TOLD_HOSTS)
             add_finding(r, WRONG, "ledger", "%s: %lld times the ledger did not balance: %.300s",
                         (const char *)sqlite3_column_text(st, 0), (long long)sqlite3_column_int64(st, 1),
                         (const char *)sqlite3_column_text(st, 2));
+    if (!rc && code != SQLITE_DONE)
+        rc = ec_fail_sqlite(&err, ec_state_db_database(t), "read the alerts");
     sqlite3_finalize(st);
     if (!rc)
         rc = ec_state_db_each_fold(t, NULL, doctor_judge, &j, &err);

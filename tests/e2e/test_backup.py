@@ -230,6 +230,17 @@ def refuse(env, checks, store, copy):
     return damaged
 
 
+def damage_table(path, table):
+    """Damages the first page of a table in a database that no program has open."""
+    db = sqlite3.connect(path)
+    db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    (size,), (page,) = db.execute("PRAGMA page_size").fetchone(), db.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (table,)).fetchone()
+    db.close()
+    data = bytearray(path.read_bytes())
+    data[(page - 1) * size:(page - 1) * size + 8] = bytes([255]) * 8
+    path.write_bytes(data)
+
+
 def doctor(env, checks, store, damaged):
     certs = [word for name in ("ca.crt", "server.crt", "ca.crl") for word in ("--certificate", env.certs / name)]
 
@@ -269,6 +280,14 @@ def doctor(env, checks, store, damaged):
     checks.equal(ask(env.folder / "nowhere")[:2], (4, "wrong"), "no store")
     code, _, found = ask(store, "--certificate", env.certs / "server.key")
     checks.equal((code, verdicts(found, "certificate")), (4, {"wrong"}), "a file that is not a certificate")
+    for name, table, check in (("index.db", "streams", "hosts"), ("state.db", "alerts", "ledger")):
+        copy = env.folder / f"without-{table}"
+        shutil.copytree(store, copy)
+        damage_table(copy / name, table)
+        code, _, found = ask(copy)
+        checks.that(code == 4 and [verdict for verdict, text in found[check] if "malformed" in text] == ["wrong"] and "ok" not in verdicts(found, check),
+                    f"{name} whose table {table} cannot be read: {found}")
+        shutil.rmtree(copy)
     # hosts that fell silent, a clock that went back, a name that would write on the terminal
     db = sqlite3.connect(store / "index.db")
     db.execute("UPDATE streams SET received_last_utc_ns = received_last_utc_ns - 3600000000000, agent = ? WHERE agent = 'busy'",

@@ -1,6 +1,7 @@
 """Judges of the tables of what happened over a time, and of the API's routes and the named query that are made of them; out of
 naive_activity."""
 import collections
+import functools
 
 import naive_activity
 from judge_state import ns
@@ -33,8 +34,13 @@ def spans(host, ranged):
         yield f"({ns(begin)}, {ns(end)})", ns(begin), ns(end)
 
 
+@functools.cache
+def images(host):
+    return {i.number: i.get("name", "").rsplit("\\", 1)[-1] for i in host.state.instances}
+
+
 def image(host, instance):
-    return "" if instance is None else next(i for i in host.state.instances if i.number == instance).get("name", "").rsplit("\\", 1)[-1]
+    return "" if instance is None else images(host)[instance]
 
 
 def compare(world, host, table, where, known, columns, sums, want):

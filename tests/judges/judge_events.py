@@ -42,6 +42,35 @@ def judge_headers(world):
             world.same("table events", name, [(row["stream"], row["position"], json.dumps(json.loads(row["fields"]), sort_keys=True)) for row in got], want)
 
 
+FUNCTIONS = {  # what SQL computes of an event: as SQL, as Python
+    "time_text(time)": lambda record: record["time"],
+    "time_ns(time_text(time)) - time": lambda record: 0,
+    "time_bucket(time, 1) - time": lambda record: 0,
+    "time_bucket(pid, 4)": lambda record: record["pid"] // 4 * 4,
+    "time_bucket(time, '1ms')": lambda record: record["units"] // 10000 * 10**6,
+    "time_bucket(-pid, 4)": lambda record: -record["pid"] // 4 * 4,
+    "printf('%s|%d', name, pid)": lambda record: f"{record['name']}|{record['pid']}",
+    "printf('%d', cpu)": lambda record: f"{record['cpu']}",
+    "format('%5d%%|%s|%s|%.1f', pid, name, '', cpu)": lambda record: f"{record['pid']:5}%|{record['name']}||{record['cpu']:.1f}",
+    "printf('no value')": lambda record: "no value",
+    "u64_text(u64(pid))": lambda record: f"{record['pid']:#x}",
+    "hex_text(pid)": lambda record: f"{record['pid']:#x}",
+    "duration_ns('2ms') + cpu": lambda record: 2 * 10**6 + record["cpu"],
+    "guid(guid_bytes(provider))": lambda record: record["provider"],
+}
+
+
+def judge_functions(world):
+    """SQL's own functions of one row, over the events of some batches."""
+    for name, host in world.hosts.items():
+        some = sorted({batch.number for found in host.streams.values() for batch in found if batch.records})[:2]
+        want = [(stream, batch, position, *(of(record) for of in FUNCTIONS.values())) for stream in host.streams
+                for batch, position, record in placed(host, stream) if batch in some]
+        columns = ", ".join(f"{sql} AS c{at}" for at, sql in enumerate(FUNCTIONS))
+        got = world.sql(f"SELECT stream, batch, position, {columns} FROM events WHERE host = '{name}' AND batch IN ({', '.join(map(str, some))})")
+        world.same("table events", f"{name}, functions", [tuple({**row, "c4": int(row["c4"])}.values()) for row in got], want)
+
+
 def counted(host, *keys):
     return collections.Counter(tuple(key(record) for key in keys) for record in host.records)
 

@@ -3,6 +3,7 @@
 machine, of all machines with a restriction to one, and over the API with a token of one machine. The rows are those of loops over the exported records."""
 import collections
 import contextlib
+import functools
 import json
 import re
 import shutil
@@ -162,6 +163,7 @@ def filtered(sql, holds):
 
 NAME, PID, TID, CPU, BATCH, STREAM, HOST, LEVEL, OPCODE = map(column, ("name", "pid", "tid", "cpu", "batch", "stream", "host", "level", "opcode"))
 SIZE, OFFSET, THREAD, PATH, BASE = field("TransferSize"), field("ByteOffset"), field("IssuingThreadId"), field("FileName"), address("ImageBase")
+PROGRAM = field("ImageFileName")
 DISK, IMAGE = '"DiskIo/Read"', '"Image/Load"'
 
 
@@ -206,6 +208,37 @@ def common(events):
     half = [when(f"time >= {middle}", lambda event: event["ns"] >= middle)]
     yield Statement("events", [NAME], [COUNT], where=half)
     yield Statement("events", [bucket(777700), PID], [COUNT], where=half, order=[(2, True)], limit=9)
+
+
+def divided(a, b):
+    """SQL's whole quotient: rounded to 0; NULL by 0."""
+    return None if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+def modulo(a, b):
+    return None if b == 0 else a - divided(a, b) * b
+
+
+def computed(events):
+    """Keys, measures and conditions that are expressions."""
+    def of(sql, function):
+        return sql, lambda event: function(event["pid"], event["tid"], event["cpu"])
+
+    for key in (of("pid % 8", lambda pid, tid, cpu: modulo(pid, 8)), of("pid / 16", lambda pid, tid, cpu: pid // 16), of("(pid - tid) % 5", lambda pid, tid, cpu: modulo(pid - tid, 5)),
+                of("(pid - tid) / 7", lambda pid, tid, cpu: divided(pid - tid, 7)), of("tid % cpu", lambda pid, tid, cpu: modulo(tid, cpu)), of("pid % -1", lambda pid, tid, cpu: 0),
+                of("cpu * 10 + 1", lambda pid, tid, cpu: cpu * 10 + 1)):
+        yield Statement("events", [key], [COUNT, total(TID)], order=[(0, True)])
+    yield Statement("events", [of("pid % 4", lambda pid, tid, cpu: modulo(pid, 4)), CPU, bucket(500000)], [COUNT])
+    yield Statement("events", [CPU], [greatest(of("tid - pid", lambda pid, tid, cpu: tid - pid)),
+                                      counted(of("nullif(cpu, 0)", lambda pid, tid, cpu: cpu or None)), total(of("CASE WHEN cpu = 0 THEN 2 END", lambda pid, tid, cpu: None if cpu else 2))])
+    yield Statement("events", [("lower(name)", lambda event: event["name"].lower())], [COUNT, distinct(PID)], where=[when("pid % 8 = 4", lambda event: event["pid"] % 8 == 4)])
+    for sql, holds in (("= 5", lambda text: text == "5"), ("IN (5, 'p1.exe')", lambda text: text in ("5", "p1.exe")), ("> 5", lambda text: text > "5"), ("IN (NULL, 5)", lambda text: text == "5")):
+        yield Statement('"Process/Start"', [PROGRAM], [COUNT], where=[when(f'"ImageFileName" {sql}', lambda event, holds=holds: holds(event["fields"]["ImageFileName"]))])
+
+
+def left_to_sqlite(events):
+    """What no group of columns has."""
+    yield Statement("events", [CPU], [("sum(pid + 1)", lambda group: sum(event["pid"] + 1 for event in group)), COUNT])
 
 
 def edges(events):
@@ -311,6 +344,13 @@ def little_memory(world, name, events):
             compare(world, statement, name, values(json.loads(line) for line in done.stdout.splitlines()), events)
 
 
+def handed_down(world, name, events):
+    """Each statement is computed by the native grouping, as EXPLAIN QUERY PLAN says: a parser that understands too little changes no row."""
+    asked = [statement.sql(name) for statement in (*common(events), *fields(events), *computed(events)) if of_table(statement.table, events)]
+    left = [sql for sql in asked if not any("(grouped " in str(row) for row in world.sql(f"EXPLAIN QUERY PLAN {sql}"))]
+    world.same("table events", f"{name}, not handed down", left, [])
+
+
 def other_names(world, name, events):
     """Provider and id as a class's name: counted where the scan compares names, refused with the right comparison where SQLite would."""
     manifest = [event for event in events if event["id"] and event["provider_name"] and not event["name"].startswith(event["provider_name"])]
@@ -326,6 +366,11 @@ def other_names(world, name, events):
         world.same("table events", f"{name}, {condition}", values(world.sql(f"SELECT count(*) FROM events WHERE host = '{name}' AND {condition}")), [(count,)])
     got = world.sql(f"SELECT name, count(*) FROM events WHERE host = '{name}' GROUP BY name HAVING name = '{alias}'")
     world.same("table events", f"{name}, HAVING {alias}", values(got), collections.Counter(event["name"] for event in mine).items())
+    pairs = f"(SELECT name, host FROM events WHERE host = '{name}' LIMIT 9)"  # the text is compared with no name
+    got = world.sql(f"SELECT count(*) FROM {pairs} AS a, {pairs} AS b WHERE a.name <> b.name AND coalesce(a.host, '{alias}') <> b.host")
+    world.same("table events", f"{name}, {alias} beside names", values(got), [(0,)])
+    got = world.sql(f"SELECT count(*) FROM (SELECT host AS h, count(*) AS n FROM events WHERE host = '{name}' GROUP BY host) WHERE h <> '{alias}'")
+    world.same("table events", f"{name}, {alias} where no name is read", values(got), [(1,)])
     for condition in (f"NOT name = '{alias}'", f"name <> '{alias}'", f"(name = '{alias}' OR length(host) = 0)", f"name NOT IN ('{alias}', 'No/1', 'No/2')",
                       f"CASE name WHEN '{alias}' THEN 1 END", f"NOT provider_name = '{one['provider']}'", f"(provider_name = '{one['provider']}' OR length(host) = 0)"):
         if alias not in own:
@@ -333,15 +378,23 @@ def other_names(world, name, events):
             world.same("table events", f"{name}, {condition}", [(done.returncode, f"provider_name = '{provider}'" in done.stderr)], [(2, True)])
 
 
+@functools.cache
+def judged_machines(world):
+    """{machine: its events as rows}"""
+    return {name: events_of(host) for name, host in world.hosts.items() if name in MACHINES or world.name != "all"}
+
+
 def judge_groups(world):
-    every = {name: events_of(host) for name, host in world.hosts.items() if name in MACHINES or world.name != "all"}
+    """Statements over one machine, over all of them, and with a restriction to one."""
+    every = judged_machines(world)
     for name, events in ((name, events) for name, events in every.items() if name in MACHINES + OTHERS):
-        for statement in (*common(events), *edges(events), *fields(events)):
+        for statement in (*common(events), *edges(events), *fields(events), *computed(events), *left_to_sqlite(events)):
             if of_table(statement.table, events):
                 compare(world, statement, name, values(world.sql(statement.sql(name))), events)
         other_names(world, name, events)
         if name in FILLING:
             little_memory(world, name, events)
+            handed_down(world, name, events)
     if world.name == "all" or not every:
         return
     together = [event for events in every.values() for event in events]
@@ -350,6 +403,14 @@ def judge_groups(world):
                       Statement("events", [HOST], [COUNT, least(TID), greatest(TID)], order=[(1, True)])):
         compare(world, statement, "all", values(world.sql(statement.sql())), together)
         compare(world, statement, one, values(world.sql(statement.sql(), "--host", one)), every[one])
+
+
+def judge_confined(world):
+    """The same statements with a token of one machine, over a copy of the store of a collector that wants tokens."""
+    every = judged_machines(world)
+    if world.name == "all" or not every:
+        return
+    one = next(iter(every))
     with confined(world, one) as ask:
         for statement in (*common(every[one]), Statement("events", [HOST], [COUNT]), Statement("events", [HOST, NAME], [COUNT, distinct(PID)])):
             if of_table(statement.table, every[one]):

@@ -38,7 +38,7 @@ def joined(host):
 
 @functools.cache
 def sampled(host):
-    """Samples by program, by the module that ran, and by the place in it."""
+    """Samples by program, by the module that ran, and by the place in it. One whose stack is known by keys alone that were never defined has no place."""
     whose, modules = naive_activity.Whose(host.state), test_profile.NaiveModules(host.records)
     programs, ran, places = collections.Counter(), collections.Counter(), collections.Counter()
     for event, record, addresses in joined(host):
@@ -46,6 +46,8 @@ def sampled(host):
             continue
         instance, pid = whose.thread(event.tid, record)
         programs["Idle" if pid == 0 else image(host, instance) or "?"] += record["fields"]["Count"]
+        if event.halves and not addresses:
+            continue
         address = addresses[0] if addresses else int(record["fields"]["InstructionPointer"], 0)
         name, method = modules.find(pid, address, event.clock)
         ran[name.lower()] += record["fields"]["Count"]
@@ -181,6 +183,42 @@ def judge_waits(world):
             runs = len(host.streams)
             world.same("route /api/v1/profile", f"{name}, {weight}", [(profile["total"], profile["unfinished_ns"]), *got.items()],
                        [(sum(want.values()) * runs, open_ns), *times(+want, runs).items()])
+
+
+FAULTS = {f"PageFault/{name}" for name in ("TransitionFault", "DemandZeroFault", "CopyOnWrite", "GuardPageFault", "HardPageFault", "AccessViolation")}
+
+
+def requested(host):
+    """What the disk took for programs, of requests whose begin was logged, by the begin's process; faults by program."""
+    whose, clock, begun, disk, faults = naive_activity.Whose(host.state), clock_of(host), {}, collections.Counter(), collections.Counter()
+
+    def program(record):
+        instance, pid = whose.process(record["pid"], record) if record["pid"] != naive_stacks.ANY else whose.thread(record["tid"], record)
+        return "Idle" if pid == 0 else image(host, instance) or "?"
+
+    for record in host.records:
+        if record["name"] in ("DiskIo/ReadInit", "DiskIo/WriteInit", "DiskIo/FlushInit"):
+            begun[record["fields"]["Irp"]] = record
+        elif record["name"] in naive_activity.DISK:
+            first = begun.pop(record["fields"].get("Irp"), None)
+            took = clock.ns(record["clock"]) - clock.ns(record["clock"] - number(record["fields"]["HighResResponseTime"]))
+            if first and took > 0:
+                disk[program(first)] += took
+        elif record["name"] in FAULTS:
+            faults[program(record)] += 1
+    return {"disk": disk, "faults": faults}
+
+
+def judge_requests(world):
+    """Profiles of disk requests and of page faults, by program."""
+    for name, host in world.hosts.items():
+        for weight, want in (requested(host).items() if whole(host) else ()):
+            if want:
+                got, profile = collections.Counter(), world.web.get("profile", host=name, weight=weight)
+                for parent, frame, _, total in profile["nodes"]:
+                    if parent < 0:
+                        got[profile["processes"][-1 - frame]] += total
+                world.same("route /api/v1/profile", f"{name}, {weight}", got, times(want, len(host.streams)))
 
 
 def labelled(module, offset, method):

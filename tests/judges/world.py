@@ -52,13 +52,18 @@ def image_file(pid, base, path, sha256, clock):
                               b"".join(text.encode() + b"\0" for text in texts), clock)
 
 
+def program(n):
+    """A program's name; one is a number."""
+    return "5" if n % 5 == 4 else f"p{n % 5}.exe"
+
+
 def hashed_trace(first):
     """Programs that load files of which the agent has read the SHA-256: files of one content under several names, of several contents under one name, and some
     that could not be read. first: of the numbers by which two machines differ."""
     records, clock = [], 100000
     for n in range(160):
         pid, at = 100 + 4 * (n % 12), clock + 1000 * n
-        records += [kernel.process(pid, f"p{n % 5}.exe", at), kernel.thread(pid, 5000 + n, at + 1)]
+        records += [kernel.process(pid, program(n), at), kernel.thread(pid, 5000 + n, at + 1)]
         for k in range(3):
             base, path = 0x10000000 + k * 0x100000, f"lib\\f{(first + n + k) % 7}.dll"
             records.append(kernel.image(pid, base, 0x4000, path, at + 10 + 2 * k))
@@ -68,8 +73,12 @@ def hashed_trace(first):
             offset = (1 << 63) + 4096 * (n % 7) if n % 5 == 0 else 4096 * (n % 9)
             records.append(kernel.disk_read(5000 + n % 6, 512 << n % 4, offset, at + 20, version=2 + n // 2 % 2))
             records.append(kernel.image(pid, 0xfffff80000000000 + n % 4 * 0x10000, 0x4000, f"drivers\\D{n % 3}.sys", at + 21))
+        if n % 4 == 0:  # samples whose stacks are keys: every second key is never defined
+            records += [kernel.sample(pid, 5000 + n, [0x10000010], at + 30)[0],
+                        single.system_record(24, 38, 2, struct.pack("<qIIQ", at + 30, pid, 5000 + n, 0x7000 + n), at + 31)]
+            records += [single.system_record(24, 36, 2, struct.pack("<QQQ", 0x7000 + n, 0x10000010, 0x10100020), at + 32)] * (n % 8 == 0)
         if n % 3 == 0:
-            records += [kernel.thread(pid, 5000 + n, at + 500, ends=True), kernel.process(pid, f"p{n % 5}.exe", at + 501, ends=True)]
+            records += [kernel.thread(pid, 5000 + n, at + 500, ends=True), kernel.process(pid, program(n), at + 501, ends=True)]
     return single.trace(records)
 
 

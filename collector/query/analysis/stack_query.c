@@ -625,6 +625,14 @@ static uint64_t hash_of_stack(const ec_stack_query *q, uint32_t kernel, uint32_t
     return frames && user_count ? ea_hash64(frames, user_count * sizeof *frames, hash) : hash;
 }
 
+/* Whether anything of the stack is known: halves may be keys that were never defined. */
+static int has_frames(const ec_stack_query *q, uint32_t kernel, uint32_t user) {
+    size_t kernel_count, user_count;
+    (void)ea_stacks_get(q->stacks, kernel, &kernel_count);
+    (void)ea_stacks_get(q->stacks, user, &user_count);
+    return kernel_count || user_count;
+}
+
 static int report_pair(const ec_stack_query *q, const ec_stack_pair *p, ea_text *t,
                        int (*fn)(void *arg, const ec_stack_sum *s), void *arg) {
     ec_stack_sum sum = {.name = q->names[p->name],
@@ -857,7 +865,8 @@ int ec_stack_query_sums(ec_archive *archive, const ec_archive_stream *stream, in
     ea_text_init(&t);
     int rc = join_each_event(&q, archive, stream, from_utc_ns, to_utc_ns, NULL, NULL, &counts, err);
     for (size_t i = 0; !rc && i < q->sums.count; i++)
-        if ((rc = report_pair(q, &q->sums.pairs[i], &t, fn, arg)))
+        if (has_frames(q, q->sums.pairs[i].kernel, q->sums.pairs[i].user) &&
+            (rc = report_pair(q, &q->sums.pairs[i], &t, fn, arg)))
             rc = ea_fail(err, rc, rc == EA_ELIMIT ? TOO_MANY_ROWS : "join stacks");
     ec_stack_query_close(q);
     ea_text_deinit(&t);
@@ -884,10 +893,15 @@ int ec_stack_query_links(ec_archive *archive, const ec_archive_stream *stream, i
     ec_stack_counts counts = {.total = 0};
     ec_stack_query *q = NULL;
     int rc = join_each_event(&q, archive, stream, from_utc_ns, to_utc_ns, NULL, ret, &counts, err);
+    size_t kept = 0;
     for (size_t i = 0; !rc && i < ret->count; i++) {
-        ec_stack_link *l = &ret->links[i];
-        l->hash = hash_of_stack(q, (uint32_t)(l->hash >> 32), (uint32_t)l->hash);
+        const ec_stack_link *l = &ret->links[i];
+        uint32_t kernel = (uint32_t)(l->hash >> 32), user = (uint32_t)l->hash;
+        if (has_frames(q, kernel, user))
+            ret->links[kept++] = (ec_stack_link){.place = l->place, .hash = hash_of_stack(q, kernel, user)};
     }
+    if (!rc)
+        ret->count = kept;
     ec_stack_query_close(q);
     return rc;
 }

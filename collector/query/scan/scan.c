@@ -396,13 +396,15 @@ static int find_raw_times(ec_scan *s) {
     for (size_t i = 0; i < n; i++) {
         const ea_clock *clock = &ea_batch_source(s->view, i)->clock;
         int64_t first = first_raw(clock, s->from_utc_ns), last = INT64_MAX;
+        int is_none = ea_clock_to_utc_ns(clock, first) < s->from_utc_ns;
         if (s->to_utc_ns < INT64_MAX) {
             last = first_raw(clock, s->to_utc_ns + 1);
-            if (ea_clock_to_utc_ns(clock, last) > s->to_utc_ns)
-                last = last > INT64_MIN ? last - 1 : last;
+            is_none |= last == INT64_MIN;
+            if (!is_none && ea_clock_to_utc_ns(clock, last) > s->to_utc_ns)
+                last--;
         }
-        s->raw[i].first = first;
-        s->raw[i].last = last;
+        s->raw[i].first = is_none ? INT64_MAX : first;
+        s->raw[i].last = is_none ? INT64_MIN : last;
     }
     return 0;
 }
@@ -692,8 +694,10 @@ static int is_inside(const ec_scan *s) {
     enum { TICK_NS = 1000000 };
 
     const ec_batch_row *r = &s->found.row;
-    return (s->from_utc_ns == INT64_MIN || r->begin_utc_ns - TICK_NS > s->from_utc_ns) &&
-           (s->to_utc_ns == INT64_MAX || r->end_utc_ns + TICK_NS < s->to_utc_ns);
+    return (s->from_utc_ns == INT64_MIN ||
+            (r->begin_utc_ns > INT64_MIN + TICK_NS && r->begin_utc_ns - TICK_NS > s->from_utc_ns)) &&
+           (s->to_utc_ns == INT64_MAX ||
+            (r->end_utc_ns < INT64_MAX - TICK_NS && r->end_utc_ns + TICK_NS < s->to_utc_ns));
 }
 
 /* Selects what the conditions let through of the group at hand. */

@@ -16,7 +16,7 @@
 #include <string.h>
 
 /* Of EXPLAIN's rows. */
-enum { EXPLAIN_OPCODE = 1, EXPLAIN_P1, EXPLAIN_P2, EXPLAIN_P3, EXPLAIN_P4 };
+enum { EXPLAIN_ADDRESS, EXPLAIN_OPCODE, EXPLAIN_P1, EXPLAIN_P2, EXPLAIN_P3, EXPLAIN_P4 };
 
 enum { PLACES_MAX = 1 << 20 };
 
@@ -43,6 +43,8 @@ typedef struct walk {
     size_t count, capacity;
     char *text; /* the last String8, malloc'd, and its register; then the record made of it */
     int text_register;
+    int constants; /* the address of the program's end, which fills the constants */
+    int read;      /* bits of the columns that the program reads */
 } walk;
 
 static place *names_at(place **places, size_t *capacity, int which) {
@@ -106,9 +108,10 @@ static int find_named(ec_sql *s, const char *text, int which, const ea_class **r
 static int check_text(walk *w, const char *text, int has, ea_err *err) {
     const ea_class *c = NULL;
     char guid[37];
-    int which = has & (CLASS_NAME | UNKNOWN) ? CLASS_NAME : has & PROVIDER ? PROVIDER : OTHER;
+    int is_name = has & CLASS_NAME || (has & UNKNOWN && w->read & CLASS_NAME);
+    int which = is_name ? CLASS_NAME : has & PROVIDER ? PROVIDER : OTHER;
     int rc = which ? find_named(w->sql, text, which, &c, err) : 0;
-    if (rc <= 0)
+    if (rc <= 0 || !c)
         return rc;
     ea_guid_format(&c->provider, guid);
     int has_name = c->provider_name && *c->provider_name;
@@ -171,6 +174,7 @@ static int note_instruction(walk *w, const char *opcode, const int *p, const cha
             !(to = names_at(&w->registers, &w->register_capacity, p[2])))
             return EA_ENOMEM;
         to->has = *opcode == 'V' ? column_has(from->table, p[1]) : UNKNOWN;
+        w->read |= *opcode == 'V' ? from->table ? to->has : CLASS_NAME : 0;
     } else if (names_is_one_of(opcode, COPIES)) {
         if (!names_at(&w->registers, &w->register_capacity, p[0]) ||
             !(to = names_at(&w->registers, &w->register_capacity, p[1])))
@@ -198,13 +202,14 @@ static int note_instruction(walk *w, const char *opcode, const int *p, const cha
     return 0;
 }
 
-/* A constant: of a list, or, at the program's end, of comparisons. */
-static int note_constant(walk *w, int which, const char *text, ea_err *err) {
+/* A text: of a list, or, at the program's end, of comparisons. Elsewhere its register may have held another value when
+ * that was compared. */
+static int note_text(walk *w, int address, int which, const char *text, ea_err *err) {
     int rc = 0;
     free(w->text);
     w->text = strdup(text);
     w->text_register = which;
-    for (size_t i = 0; !rc && i < w->count; i++) {
+    for (size_t i = 0; !rc && address >= w->constants && i < w->count; i++) {
         const comparison *c = &w->compared[i];
         if (c->left == which || c->right == which)
             rc = check_text(w, text, c->left == which ? c->right_has : c->left_has, err);
@@ -220,8 +225,10 @@ static int names_check_program(ec_sql *s, sqlite3_stmt *st, ea_err *err) {
         const char *text = (const char *)sqlite3_column_text(st, EXPLAIN_P4);
         const int operands[] = {sqlite3_column_int(st, EXPLAIN_P1), sqlite3_column_int(st, EXPLAIN_P2),
                                 sqlite3_column_int(st, EXPLAIN_P3)};
-        if (opcode && strcmp(opcode, "String8") == 0 && text)
-            rc = note_constant(&w, operands[1], text, err);
+        if (opcode && strcmp(opcode, "Init") == 0)
+            w.constants = operands[1];
+        else if (opcode && strcmp(opcode, "String8") == 0 && text)
+            rc = note_text(&w, sqlite3_column_int(st, EXPLAIN_ADDRESS), operands[1], text, err);
         else if (opcode)
             rc = note_instruction(&w, opcode, operands, text, err);
     }

@@ -224,6 +224,39 @@ static void put_order(ec_push *p) {
     }
 }
 
+/* has_aliases: it may name result columns. */
+static int has_aggregate(const ec_push *p, const ec_expr *e, int has_aliases) {
+    enum ec_sql_measure_kind kind;
+    size_t column;
+    e = ec_expr_bare(e);
+    if (e->kind == EC_EXPR_CALL && ec_push_aggregate(e, &kind))
+        return 1;
+    const ec_select_column *alias = has_aliases && !ec_push_column(p, e, &column) ? ec_push_alias(p, e) : NULL;
+    if (alias)
+        return has_aggregate(p, alias->value, 0);
+    for (size_t i = 0; i < e->argument_count; i++)
+        if (has_aggregate(p, e->arguments[i], has_aliases))
+            return 1;
+    return 0;
+}
+
+/* Whether a condition of HAVING is one on events: SQLite moves it to WHERE. */
+static int is_of_events(const ec_push *p, const ec_expr *e) {
+    e = ec_expr_bare(e);
+    if (e->kind == EC_EXPR_OPERATOR && strcmp(e->name, "AND") == 0)
+        return is_of_events(p, e->arguments[0]) || is_of_events(p, e->arguments[1]);
+    return !has_aggregate(p, e, 1);
+}
+
+/* A sum beyond 64 bits is an error, but not in a group that such a condition excludes: no event of it is added. */
+static int excludes_sums(const ec_push *p) {
+    const ec_sql_groups *g = p->groups;
+    for (size_t i = 0; i < g->measure_count; i++)
+        if (g->measures[i].kind == EC_SQL_SUM)
+            return is_of_events(p, p->select->having);
+    return 0;
+}
+
 /* Fills the plan; p->why when the statement is left as it is. */
 static void plan(ec_push *p, sqlite3_stmt *as_written) {
     const ec_select *s = p->select;
@@ -240,6 +273,8 @@ static void plan(ec_push *p, sqlite3_stmt *as_written) {
         put_outer(p, &p->where, s->having, 1);
         p->is_having = 0;
         ea_text_char(&p->where, ')');
+        if (excludes_sums(p))
+            ec_push_refuse(p, "a condition on events in HAVING");
     }
     put_order(p);
     if (!s->group_by_count && !p->groups->measure_count)
