@@ -42,6 +42,7 @@ extern const ea_command ec_cmd_watch;
 extern const ea_command ec_cmd_where;
 extern const ea_command ec_cmd_symbols;
 extern const ea_command ec_cmd_export;
+extern const ea_command ec_cmd_pull;
 extern const ea_command ec_cmd_query;
 extern const ea_command ec_cmd_report;
 extern const ea_command ec_cmd_rules_check;

@@ -24,6 +24,7 @@ static const ea_command *const COMMANDS[] = {
     &ec_cmd_where,
     &ec_cmd_symbols,
     &ec_cmd_export,
+    &ec_cmd_pull,
     &ec_cmd_profile,
     &ec_cmd_query,
     &ec_cmd_watch,

@@ -26,7 +26,7 @@ int ec_question_moment(const ec_question_options *o, ec_query *q, const char *at
 }
 
 int ec_question_confine(const char *store, ea_err *err) {
-    return ec_query_confine(store, UINT64_MAX, err); /* the answer may be a file of any size */
+    return ec_query_confine(store, UINT64_MAX, NULL, err); /* the answer may be a file of any size */
 }
 
 int ec_answer_write(ea_text *t, ea_err *err) {

@@ -132,7 +132,7 @@ static int resolve(void *source, const ec_symbol_module *module, const uint32_t 
 static int make(worker *w, ea_text *out, ea_err *err) {
     ec_symbol_worker *symbol_worker = NULL;
     ec_profile *p = NULL;
-    int rc = ec_query_confine(w->order.request.store, w->order.limit_temp_bytes, err);
+    int rc = ec_query_confine(w->order.request.store, w->order.limit_temp_bytes, NULL, err);
     if (!rc && w->order.has_names)
         rc = ec_symbol_worker_open(&symbol_worker, EC_CHILD_EXTRA_OUT, EC_CHILD_EXTRA_IN, w->deadline_ns, err);
     ec_profile_names names = {.resolve = resolve, .source = symbol_worker};

@@ -474,17 +474,16 @@ static int fold_after(ea_cut *cut, const ea_record *r, const subject *s, ea_err 
 
 /* ---- writing ---- */
 
-static int put(ea_cut *cut, ea_relog *relog, const ea_relog_event *e, int64_t time_raw, uint64_t *count) {
+static int put(ea_cut *cut, const ea_relog_event *e, int64_t time_raw, uint64_t *count) {
     ea_relog_event moved = *e;
-    (void)cut;
     moved.time_raw = time_raw;
     moved.cpu = 0;
     ++*count;
-    return ea_relog_emit(relog, 0, &moved);
+    return cut->options.emit(cut->options.emit_arg, &moved);
 }
 
 /* A Create names a file by its last field; a rundown has the object and the name alone. */
-static int put_created(ea_cut *cut, ea_relog *relog, const ea_relog_event *e, int64_t time_raw) {
+static int put_created(ea_cut *cut, const ea_relog_event *e, int64_t time_raw) {
     unsigned width = e->pointer_size;
     /* FileIo_Create: IrpPtr, TTID or FileObject, FileObject or TTID, three u32, OpenPath (versions 2 and 3 and later)
      */
@@ -503,7 +502,7 @@ static int put_created(ea_cut *cut, ea_relog *relog, const ea_relog_event *e, in
     rundown.header_word = (uint16_t)((e->header_word & 0xFF00) | 2);
     rundown.payload = payload;
     rundown.payload_bytes = (uint16_t)(width + n);
-    return put(cut, relog, &rundown, time_raw, &cut->counts.file_names);
+    return put(cut, &rundown, time_raw, &cut->counts.file_names);
 }
 
 static void set_opcode(ea_relog_event *e, unsigned opcode) {
@@ -512,7 +511,7 @@ static void set_opcode(ea_relog_event *e, unsigned opcode) {
     e->opcode = (uint8_t)opcode;
 }
 
-static int put_thing(ea_cut *cut, ea_relog *relog, const thing *t, int64_t time_raw, int at_end) {
+static int put_thing(ea_cut *cut, const thing *t, int64_t time_raw, int at_end) {
     uint64_t *counts[KIND_COUNT] = {&cut->counts.processes,  &cut->counts.threads,   &cut->counts.modules,
                                     &cut->counts.file_names, &cut->counts.key_names, &cut->counts.stack_keys};
     ea_relog_event e = *t->event;
@@ -520,7 +519,7 @@ static int put_thing(ea_cut *cut, ea_relog *relog, const thing *t, int64_t time_
     switch (t->kind) {
     case KIND_FILE:
         if (e.opcode == OP_CREATE)
-            return put_created(cut, relog, &e, time_raw);
+            return put_created(cut, &e, time_raw);
         set_opcode(&e, OP_FILE_RUNDOWN);
         break;
     case KIND_KEY:
@@ -534,31 +533,31 @@ static int put_thing(ea_cut *cut, ea_relog *relog, const thing *t, int64_t time_
         break;
     }
     for (unsigned i = 0; !rc && i < t->id_count; i++)
-        rc = put(cut, relog, t->ids[i], time_raw, &cut->counts.image_ids);
+        rc = put(cut, t->ids[i], time_raw, &cut->counts.image_ids);
     if (!rc)
-        rc = put(cut, relog, &e, time_raw, counts[t->kind]);
+        rc = put(cut, &e, time_raw, counts[t->kind]);
     if (!rc && t->name && !at_end)
-        rc = put(cut, relog, t->name, time_raw, &cut->counts.threads);
+        rc = put(cut, t->name, time_raw, &cut->counts.threads);
     return rc;
 }
 
-static int put_list(ea_cut *cut, ea_relog *relog, held_list *l, int64_t time_raw, uint64_t *count) {
+static int put_list(ea_cut *cut, held_list *l, int64_t time_raw, uint64_t *count) {
     int rc = 0;
     for (size_t i = 0; !rc && i < l->count; i++)
-        rc = put(cut, relog, l->items[i], time_raw, count);
+        rc = put(cut, l->items[i], time_raw, count);
     list_clear(cut, l);
     return rc;
 }
 
-static int begin_cut(ea_cut *cut, ea_relog *relog) {
+static int begin_cut(ea_cut *cut) {
     int64_t at = cut->options.from_raw;
-    int rc = put_list(cut, relog, &cut->before, at, &cut->counts.definitions);
+    int rc = put_list(cut, &cut->before, at, &cut->counts.definitions);
     cut->has_begun = 1;
     for (int kind = 0; kind < KIND_COUNT; kind++) /* processes before their threads and modules */
         for (size_t i = 0; !rc && i < cut->thing_count; i++)
             if (cut->things[i].kind == (enum kind)kind && !is_gone(cut, i))
-                rc = put_thing(cut, relog, &cut->things[i], at, 0);
-    return rc ? rc : put_list(cut, relog, &cut->methods_before, at, &cut->counts.methods);
+                rc = put_thing(cut, &cut->things[i], at, 0);
+    return rc ? rc : put_list(cut, &cut->methods_before, at, &cut->counts.methods);
 }
 
 /* ---- stacks ---- */
@@ -761,7 +760,7 @@ static int take_inside(ea_cut *cut, const ea_record *r, const ea_class *c, int w
     return rc ? rc : wanted ? EA_RELOG_KEEP : EA_RELOG_DROP;
 }
 
-int ea_cut_take(ea_cut *cut, ea_relog *relog, const ea_record *r, const ea_class *c, int wanted, ea_err *err) {
+int ea_cut_take(ea_cut *cut, const ea_record *r, const ea_class *c, int wanted, ea_err *err) {
     const ea_cut_options *o = &cut->options;
     int rc = 0;
     if (o->bare)
@@ -774,7 +773,7 @@ int ea_cut_take(ea_cut *cut, ea_relog *relog, const ea_record *r, const ea_class
         rc = take_before(cut, r, c, err);
         return rc ? rc : EA_RELOG_DROP;
     }
-    if (!cut->has_begun && (rc = begin_cut(cut, relog)) != 0)
+    if (!cut->has_begun && (rc = begin_cut(cut)) != 0)
         return rc;
     if (r->time_raw < o->to_raw)
         return take_inside(cut, r, c, wanted, err);
@@ -784,41 +783,64 @@ int ea_cut_take(ea_cut *cut, ea_relog *relog, const ea_record *r, const ea_class
 
 /* Late stacks, and the definitions of keys that stacks of the cut use, in the order of the trace: the same key stands
  * for different stacks at different times. */
-static int put_stacks(ea_cut *cut, ea_relog *relog) {
+static int put_stacks(ea_cut *cut) {
     held_list *l = &cut->stacks_after;
     int rc = 0;
     for (size_t i = 0; !rc && i < l->count; i++) {
         const ea_relog_event *e = l->items[i];
         subject s;
         if (!subject_of((const ea_record *)e, NULL, &s))
-            rc = put(cut, relog, e, cut->options.to_raw, &cut->counts.late_stacks);
+            rc = put(cut, e, cut->options.to_raw, &cut->counts.late_stacks);
         else if (ea_u64_map_get(&cut->used_keys, key_hash(s.address, (int)s.pid)))
-            rc = put(cut, relog, e, cut->options.to_raw, &cut->counts.stack_keys);
+            rc = put(cut, e, cut->options.to_raw, &cut->counts.stack_keys);
     }
     list_clear(cut, l);
     return rc;
 }
 
-int ea_cut_finish(ea_cut *cut, ea_relog *relog, ea_err *err) {
+void ea_cut_end(ea_cut *cut, int64_t to_raw) {
+    cut->options.to_raw = to_raw;
+}
+
+int ea_cut_finish(ea_cut *cut) {
     int64_t at = cut->options.to_raw;
     int rc = 0;
-    (void)err;
     if (cut->options.bare)
         return 0;
     if (!cut->has_begun)
-        rc = begin_cut(cut, relog);
+        rc = begin_cut(cut);
     if (rc || at == INT64_MAX)
         return rc;
-    rc = put_stacks(cut, relog);
+    rc = put_stacks(cut);
     if (!rc)
-        rc = put_list(cut, relog, &cut->after, at, &cut->counts.definitions);
+        rc = put_list(cut, &cut->after, at, &cut->counts.definitions);
     for (int kind = KIND_COUNT; !rc && kind-- > 0;) /* processes end after their threads and modules */
         for (size_t i = 0; !rc && i < cut->thing_count; i++) {
             const thing *t = &cut->things[i];
             if (t->kind == (enum kind)kind && !is_gone(cut, i) && (t->is_late || kind <= KIND_MODULE))
-                rc = put_thing(cut, relog, t, at, 1);
+                rc = put_thing(cut, t, at, 1);
         }
-    return rc ? rc : put_list(cut, relog, &cut->methods_after, at, &cut->counts.methods);
+    return rc ? rc : put_list(cut, &cut->methods_after, at, &cut->counts.methods);
+}
+
+unsigned ea_cut_needs(const ea_class *c) {
+    ea_record r = {.provider = c->provider,
+                   .id = c->classic ? 0 : c->code,
+                   .opcode = c->classic ? (uint8_t)c->code : 0,
+                   .version = c->version,
+                   .flags = c->classic ? EA_FLAG_CLASSIC_HEADER : 0};
+    int after = 0, is_method_class = is_method(&r, c, &after), is_walk = ea_guid_equal(&c->provider, &STACK_WALK);
+    unsigned needs = 0;
+    if (is_definition(&r))
+        needs |= EA_CUT_NEEDS_BEFORE | EA_CUT_NEEDS_AFTER;
+    if (is_method_class)
+        needs |= EA_CUT_NEEDS_BEFORE | (after ? EA_CUT_NEEDS_AFTER : 0);
+    if (is_walk && r.opcode >= OP_KEY_CREATE && r.opcode <= OP_KEY_RUNDOWN)
+        needs |= EA_CUT_NEEDS_BEFORE | EA_CUT_NEEDS_SOON;
+    if ((is_walk && (r.opcode == OP_STACK || r.opcode == OP_STACK_KEY_KERNEL || r.opcode == OP_STACK_KEY_USER)) ||
+        is_match_record(&r) || is_clr(&r))
+        needs |= EA_CUT_NEEDS_SOON;
+    return needs;
 }
 
 const ea_cut_counts *ea_cut_count(const ea_cut *cut) {

@@ -1,6 +1,6 @@
 /* A cut out of traces that a reader understands as it understands the whole: the events of [from, to), and what their
- * readers need of the rest. Input: the records of a run of relog.h, in canonical order. Called by: `etwagent relog`.
- * Calls: ea_relog_emit, proto/event (fields of state records). Thread: its owner's.
+ * readers need of the rest. Input: records in canonical order. Called by: `etwagent relog`, `etwcollector pull`. Calls:
+ * proto/event (fields of state records), the caller's function for what is added. Thread: its owner's.
  *
  * Rules:
  * - What is open at from (processes, threads and their names, modules with their image ids, names of files and registry
@@ -27,6 +27,10 @@ typedef struct ea_cut_options {
     int bare;                 /* 1: nothing is added, and stacks are kept by their own times */
     int is_filtered;          /* some events are not wanted: stacks of these are dropped */
     size_t limit_bytes;       /* of records that are held; 0: 1 GiB. Beyond it the cut fails */
+    /* Writes what the cut adds; the event is borrowed. A negative number ends the call that led to it, which returns
+     * it. */
+    int (*emit)(void *arg, const ea_relog_event *event);
+    void *emit_arg;
 } ea_cut_options;
 
 /* What was added, by kind. */
@@ -54,10 +58,17 @@ void ea_cut_destroy(ea_cut *cut); /* NULL is allowed */
 
 /* Takes the next record; c: its class. wanted: the caller's own filter. Returns EA_RELOG_KEEP, EA_RELOG_DROP or an
  * error. */
-EA_MUST_CHECK int ea_cut_take(ea_cut *cut, ea_relog *relog, const ea_record *r, const ea_class *c, int wanted,
-                              ea_err *err);
+EA_MUST_CHECK int ea_cut_take(ea_cut *cut, const ea_record *r, const ea_class *c, int wanted, ea_err *err);
 /* After the last record: writes what belongs at to. */
-EA_MUST_CHECK int ea_cut_finish(ea_cut *cut, ea_relog *relog, ea_err *err);
+EA_MUST_CHECK int ea_cut_finish(ea_cut *cut);
+/* The cut ends at an earlier time than the options say, which no record that it took has reached. */
+void ea_cut_end(ea_cut *cut, int64_t to_raw);
+
+/* What a cut takes of a class besides the things that are open: records of all times before it or after it, or of the
+ * time soon after it, in which stacks come late. For a reader that need not read the others. */
+enum { EA_CUT_NEEDS_BEFORE = 1, EA_CUT_NEEDS_AFTER = 2, EA_CUT_NEEDS_SOON = 4 };
+
+unsigned ea_cut_needs(const ea_class *c);
 
 const ea_cut_counts *ea_cut_count(const ea_cut *cut);
 

@@ -68,6 +68,7 @@ typedef struct relog_output {
     int64_t *last;                         /* time of the last record a processor */
     size_t cpu_count, cpu_capacity;
     uint64_t expected, added;
+    int64_t shift_filetime; /* of all times */
 } relog_output;
 
 struct ea_relog {
@@ -81,7 +82,11 @@ struct ea_relog {
     uint8_t *header_data;
     ea_record header; /* of the first input; header_type NONE: it is damaged */
     int one_logger;   /* all inputs have the same: the events keep it */
+    int converts;     /* clocks of inputs may differ */
+    ea_record converted;
     int is_running;
+    ea_record replacement; /* of the event at hand */
+    int is_replaced;
     atomic_int canceled;
     ea_relog_counts counts;
     ea_err err;
@@ -172,9 +177,21 @@ void ea_relog_destroy(ea_relog *g) {
 
 /* ---- inputs ---- */
 
+/* Boot times move with every adjustment of the wall clock, and so does the moment of tick 0; two starts of a machine
+ * are further apart. The reader merges by ticks under the same rule. */
 static int same_clocks(const ea_etl_info *a, const ea_etl_info *b) {
-    return a->clock.type == b->clock.type && a->clock.frequency == b->clock.frequency &&
-           (a->clock.type == EA_CLOCK_SYSTEM_TIME || a->boot_filetime == b->boot_filetime);
+    const int64_t tolerance_ns = INT64_C(5000000000);
+    if (a->clock.type != b->clock.type || a->clock.frequency != b->clock.frequency)
+        return 0;
+    if (a->clock.type == EA_CLOCK_SYSTEM_TIME || (a->boot_filetime == b->boot_filetime && a->boot_filetime))
+        return 1;
+    int64_t zero_a = ea_clock_to_utc_ns(&a->clock, 0), zero_b = ea_clock_to_utc_ns(&b->clock, 0);
+    uint64_t apart = zero_a > zero_b ? (uint64_t)zero_a - (uint64_t)zero_b : (uint64_t)zero_b - (uint64_t)zero_a;
+    return apart <= (uint64_t)tolerance_ns;
+}
+
+void ea_relog_convert_clocks(ea_relog *g) {
+    g->converts = 1;
 }
 
 static int open_inputs(ea_relog *g) {
@@ -189,10 +206,14 @@ static int open_inputs(ea_relog *g) {
     for (size_t i = 0; i < g->input_count; i++) {
         const ea_etl_info *info = ea_etl_file_info(g->set, i);
         ea_relog_input *in = &g->inputs[i];
-        if (!same_clocks(first, info))
+        in->is_converted = !same_clocks(first, info);
+        if (in->is_converted && !g->converts)
             return ea_fail(&g->err, EA_EUNSUPPORTED,
-                           "relog %s: its clock is not that of %s (another kind, rate or boot): relog them apart",
+                           "relog %s: its clock is not that of %s (another kind, rate or boot): relog them apart, or "
+                           "convert its times",
                            info->path, first->path);
+        if (in->is_converted && (!first->clock.frequency || !info->clock.frequency))
+            return ea_fail(&g->err, EA_EUNSUPPORTED, "relog %s: the rate of a clock is unknown", info->path);
         if (info->pointer_size != first->pointer_size)
             return ea_fail(&g->err, EA_EUNSUPPORTED, "relog %s: pointers of %u bytes, those of %s have %u", info->path,
                            info->pointer_size, first->path, first->pointer_size);
@@ -209,6 +230,7 @@ static int open_inputs(ea_relog *g) {
         in->buffers_lost = info->buffers_lost;
         in->begin_utc_ns = ea_filetime_to_utc_ns(info->start_filetime);
         in->end_utc_ns = info->end_filetime ? ea_filetime_to_utc_ns(info->end_filetime) : 0;
+        in->begin_raw = ea_clock_from_utc_ns(&info->clock, in->begin_utc_ns);
         in->ticks_per_second = info->clock.frequency;
         in->compression = info->compression;
     }
@@ -272,7 +294,21 @@ static ea_etl_info info_of_output(const ea_relog *g, const relog_output *o) {
         info.log_file_mode |= MODE_COMPRESSED;
     if (!g->one_logger)
         info.logger = 0;
+    info.start_filetime += o->shift_filetime;
+    info.boot_filetime += info.boot_filetime ? o->shift_filetime : 0;
     return info;
+}
+
+int ea_relog_shift(ea_relog *g, unsigned output, int64_t shift_ns) {
+    if (!g->set || g->is_running)
+        return ea_fail(&g->err, EA_EINVAL, "relog: times are shifted before the first event, in on_begin");
+    if (output >= g->output_count)
+        return ea_fail(&g->err, EA_EINVAL, "relog: output %u of %zu", output, g->output_count);
+    int64_t start = ea_etl_file_info(g->set, 0)->start_filetime, moved;
+    if (shift_ns % 100 || __builtin_add_overflow(start, shift_ns / 100, &moved) || moved < 0)
+        return ea_fail(&g->err, EA_EINVAL, "relog: a shift by %" PRId64 " ns", shift_ns);
+    g->outputs[output].shift_filetime = shift_ns / 100;
+    return 0;
 }
 
 /* The partial file is this run's from here on: it is not an input, not another output, and no other run has it. */
@@ -296,10 +332,13 @@ static int create_output(ea_relog *g, relog_output *o) {
     int rc = claim_output(g, o);
     if (rc)
         return rc;
-    ea_etl_writer_options options = {
-        .info = &info, .start_raw = ea_etl_file_info(g->set, 0)->clock.base_raw, .merged = 1, .file = o->file};
+    const ea_etl_info *first = ea_etl_file_info(g->set, 0);
+    ea_etl_writer_options options = {.info = &info, .start_raw = first->clock.base_raw, .merged = 1, .file = o->file};
     ea_record header = g->header;
-    if (header.header_type != EA_HEADER_NONE) {
+    char nothing[] = "";
+    if (o->options.no_names) {
+        info.session_name = info.log_file_name = nothing;
+    } else if (header.header_type != EA_HEADER_NONE && !o->shift_filetime) {
         header.logger = info.logger;
         options.header = &header;
         options.completes_header = 1;
@@ -333,17 +372,34 @@ static int write_event(ea_relog *g, relog_output *o, const ea_record *r) {
     return ea_etl_writer_add(o->writer, &merged, &g->err);
 }
 
+/* The event in an output whose clock is the system time, and shifted. */
+static int write_shifted(ea_relog *g, relog_output *o, const ea_record *r) {
+    ea_record moved = *r;
+    if (!o->shift_filetime || ea_etl_file_info(g->set, 0)->clock.type != EA_CLOCK_SYSTEM_TIME)
+        return write_event(g, o, r);
+    moved.time_raw += o->shift_filetime;
+    return write_event(g, o, &moved);
+}
+
 int ea_relog_emit(ea_relog *g, unsigned output, const ea_relog_event *event) {
     if (!g->is_running)
         return ea_fail(&g->err, EA_EINVAL, "relog: events can be emitted while it runs");
     if (output >= g->output_count)
         return ea_fail(&g->err, EA_EINVAL, "relog: output %u of %zu", output, g->output_count);
     relog_output *o = &g->outputs[output];
-    int rc = write_event(g, o, (const ea_record *)event);
+    int rc = write_shifted(g, o, (const ea_record *)event);
     if (rc)
         return rc;
     o->added++;
     g->counts.added++;
+    return 0;
+}
+
+int ea_relog_replace(ea_relog *g, const ea_relog_event *event) {
+    if (!g->is_running)
+        return ea_fail(&g->err, EA_EINVAL, "relog: events can be replaced while it runs");
+    g->replacement = *(const ea_record *)event;
+    g->is_replaced = 1;
     return 0;
 }
 
@@ -400,7 +456,9 @@ static int complete_outputs(ea_relog *g) {
     for (size_t i = 0; !rc && i < g->output_count; i++) {
         relog_output *o = &g->outputs[i];
         uint64_t wanted = (o->options.only_emitted ? 0 : c->read - c->dropped) + o->added;
-        rc = ea_etl_writer_finish(o->writer, &end, &g->err);
+        ea_etl_writer_end shifted = end;
+        shifted.end_filetime += end.end_filetime ? o->shift_filetime : 0;
+        rc = ea_etl_writer_finish(o->writer, &shifted, &g->err);
         if (!rc && (o->expected != wanted || ea_etl_writer_records(o->writer) - 1 != wanted))
             rc = ea_fail(&g->err, EA_ECORRUPT, "relog %s: expected %" PRIu64 " events, wrote %" PRIu64, o->path, wanted,
                          ea_etl_writer_records(o->writer) - 1);
@@ -419,6 +477,13 @@ static int step(ea_relog *g, const ea_relog_callbacks *callbacks, void *arg, con
     }
     g->counts.read++;
     const ea_relog_input *in = &g->inputs[r->source];
+    g->is_replaced = 0;
+    if (in->is_converted) {
+        g->converted = *r;
+        g->converted.time_raw = ea_clock_convert(&ea_etl_file_info(g->set, r->source)->clock,
+                                                 &ea_etl_file_info(g->set, 0)->clock, r->time_raw);
+        r = &g->converted;
+    }
     int verdict =
         callbacks && callbacks->on_event ? callbacks->on_event(g, in, (const ea_relog_event *)r, arg) : EA_RELOG_KEEP;
     if (verdict < 0) {
@@ -434,7 +499,7 @@ static int step(ea_relog *g, const ea_relog_callbacks *callbacks, void *arg, con
     int rc = 0;
     for (size_t i = 0; !rc && i < g->output_count; i++)
         if (!g->outputs[i].options.only_emitted)
-            rc = write_event(g, &g->outputs[i], r);
+            rc = write_shifted(g, &g->outputs[i], g->is_replaced ? &g->replacement : r);
     return rc;
 }
 

@@ -92,7 +92,9 @@ typedef struct ea_relog_input {
     uint32_t cpu_count, pointer_size, os_build, clock_type, buffer_size_bytes;
     uint32_t events_lost, buffers_lost;
     int64_t begin_utc_ns, end_utc_ns; /* end 0: the session did not end */
+    int64_t begin_raw;                /* ticks of its own clock at begin_utc_ns */
     uint64_t ticks_per_second;
+    int is_converted;     /* its clock is another one than the first input's: see ea_relog_convert_clocks */
     uint32_t compression; /* enum ea_relog_compression */
 } ea_relog_input;
 
@@ -108,6 +110,7 @@ typedef struct ea_relog_output {
     uint32_t compression;       /* enum ea_relog_compression */
     uint32_t buffer_size_bytes; /* a multiple of 512; 0: the largest of the inputs' */
     int only_emitted; /* 1: kept events do not go to this output, only those that ea_relog_emit names it for */
+    int no_names;     /* 1: the header event is made anew, without the names of the session and of its file */
 } ea_relog_output;
 
 /* What on_event returns; a negative number ends the run, which returns it. */
@@ -146,6 +149,14 @@ int ea_relog_add_input(ea_relog *relog, const char *path, void *context, unsigne
  * another run, or another output of this one, writes it. */
 int ea_relog_add_output(ea_relog *relog, const char *path, const ea_relog_output *options, unsigned *ret_output);
 
+/* Before the run: an input may have another clock than the first one (another kind, another rate, another start of the
+ * machine). The times of its events become ticks of the first one's clock, by way of UTC. Times in payloads stay. */
+void ea_relog_convert_clocks(ea_relog *relog);
+
+/* In on_begin: in this output all happens so much later (negative: earlier; a multiple of 100 ns). Its header event
+ * is made anew with these times; ticks change only of a clock that is the system time. */
+int ea_relog_shift(ea_relog *relog, unsigned output, int64_t shift_ns);
+
 /* Reads the inputs and writes the outputs, once. Each output is synced and renamed only after all of them are written
  * and have the number of events that they must have (read - dropped + added). Fails without an input. Without an
  * output, it only reads. After a failure there is no output. */
@@ -157,6 +168,10 @@ void ea_relog_cancel(ea_relog *relog);
 /* In on_event and on_end: writes an event to one output. Its members are used as they are. Events of one processor may
  * be emitted with any time, but each step back in time costs a buffer of the output. */
 int ea_relog_emit(ea_relog *relog, unsigned output, const ea_relog_event *event);
+
+/* In on_event: this event is written in place of the one at hand, when the verdict is to keep it. What it points to is
+ * valid until the next on_event. */
+int ea_relog_replace(ea_relog *relog, const ea_relog_event *event);
 
 /* A deep copy that is valid until ea_relog_free; NULL without memory. */
 ea_relog_event *ea_relog_clone(const ea_relog_event *event);

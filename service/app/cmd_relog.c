@@ -1,15 +1,23 @@
 /* etwagent relog: traces into one trace, record for record, or a cut of them. Called by: main.c. Calls: proto/relog.
  * Thread: the main one; Ctrl-C ends the run without an output. */
 #include "proto/base/platform.h"
+#include "proto/base/provider_guids.h"
 #include "proto/base/stop_flag.h"
 #include "proto/event/class_names.h"
 #include "proto/event/schema/intrace.h"
 #include "proto/relog/cut.h"
+#include "proto/relog/image_files.h"
+#include "proto/relog/module_list.h"
+#include "proto/relog/module_records.h"
+#include "proto/relog/payload_times.h"
 #include "proto/relog/process_choice.h"
+#include "proto/relog/redact.h"
 #include "service/app/agent_commands.h"
 #include "service/app/programs.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { PROGRESS_EVENTS = 1 << 16, CPUS_MAX = 1 << 16 };
 
@@ -17,24 +25,59 @@ typedef struct options {
     const char *output;
     int compression, json;
     uint64_t buffer_bytes;
-    const char *from, *to, *where;
+    const char *from, *to, *where, *split;
     ea_strings processes, cpus;
     int tree;
     ea_class_choice choice;
     int bare;
+    ea_strings sets;
+    const char *shift, *start_at;
+    const char *modules, *image_ids;
+    int clock;
+    const char *redact, *key;
+    int unknown, dry_run;
     ea_schema_options schemas;
 } options;
 
+#define REDACT_KINDS "user, host, sid, address, path, command, url, registry"
+
+enum { RELOG_PARTS_MAX = 100, RELOG_PART_LEAST = 64 << 10 };
+
+static const ea_guid IMAGE_PROVIDER = EA_PROVIDER_IMAGE, IMAGE_ID_PROVIDER = EA_PROVIDER_IMAGE_ID;
+
+static const char *const CLOCKS[] = {"same", "convert", NULL};
+static const char *const UNKNOWNS[] = {"zero", "drop", NULL};
 static const char *const COMPRESSIONS[] = {"same", "none", "lznt1", "xpress", "xpress-huffman", NULL};
 static const uint32_t COMPRESSION_CODES[] = {EA_RELOG_COMPRESSION_SAME, EA_RELOG_COMPRESSION_NONE,
                                              EA_RELOG_COMPRESSION_LZNT1, EA_RELOG_COMPRESSION_XPRESS,
                                              EA_RELOG_COMPRESSION_XPRESS_HUFF};
 
-typedef struct relog_job {
+typedef struct relog_job relog_job;
+
+/* What goes to one output of a cut. */
+typedef struct relog_part {
+    relog_job *job;
+    unsigned output;
+    int64_t from_raw, to_raw;
+    ea_cut *cut;
+} relog_part;
+
+/* When a listed module is loaded, or unloaded. */
+typedef struct module_moment {
+    int64_t time_raw;
+    uint32_t item;
+    uint8_t verb; /* enum ea_module_verb */
+} module_moment;
+
+struct relog_job {
     const options *o;
     int shows_progress;
     uint64_t seen;
     int64_t begin_utc_ns, end_utc_ns; /* of the inputs */
+    ea_clock clock;                   /* of the first one, which events have */
+    ea_clock *clocks;                 /* of each input */
+    ea_record converted;              /* the event at hand, with times of the first clock in its payload */
+    uint8_t *payload;                 /* its own; NULL: clocks are the same */
     ea_registry *registry;            /* NULL: all of the inputs is wanted */
     ea_schemas *schemas;
     ea_trace_schemas *from_trace;
@@ -43,9 +86,26 @@ typedef struct relog_job {
     ea_class_chooser chooser;
     int has_chooser;
     uint8_t cpus[CPUS_MAX / 8]; /* a bit each */
-    ea_cut *cut;
+    int cuts;                   /* only some events are wanted, or there are parts */
+    relog_part *parts;          /* one, or those of --split; their cuts are made at the first event */
+    size_t part_count;
+    char **part_names; /* of --split */
+    uint64_t kept;     /* of --split: events that some part has */
+    ea_module_list *modules;
+    module_moment *moments; /* by time; made at the first event */
+    size_t moment_count, moment_next;
+    ea_image_files *images; /* NULL: no ids are added */
+    ea_text path;           /* of the module at hand */
+    int64_t id_raw;         /* the last id that came: its time, and the base that it is of */
+    uint64_t id_base;
+    uint32_t os_build;
+    uint8_t pointer_size;
+    uint64_t injected, ids_added, ids_missing; /* modules (each load, each unload); modules with and without a file */
+    ea_rewrite *rewrite;                       /* NULL: no value is set */
+    ea_redact *redact;                         /* NULL: values stay */
+    ea_relog *relog;
     ea_err err;
-} relog_job;
+};
 
 static int has_choice(const options *o) {
     return o->choice.classes.count || o->choice.ids.count || o->choice.providers.count;
@@ -55,15 +115,53 @@ static int is_filtered(const options *o) {
     return o->where || o->processes.count || o->cpus.count || has_choice(o);
 }
 
+/* "2s", "+2s" or "-150ms". */
+static int parse_shift(relog_job *j, int64_t *ret_ns) {
+    const char *text = j->o->shift, *digits = text + (*text == '+' || *text == '-');
+    if (ea_duration_parse(digits, ret_ns) || *ret_ns % 100)
+        return ea_fail(&j->err, EA_EUSAGE, "--shift %s: expected a time as in 2s, +2s or -150ms, 100 ns at least",
+                       text);
+    *ret_ns = *text == '-' ? -*ret_ns : *ret_ns;
+    return 0;
+}
+
+/* Moves the outputs' times as the options say. */
+static int relog_shift(relog_job *j, ea_relog *relog) {
+    int64_t shift_ns = 0, at;
+    int rc = 0;
+    if (j->o->shift)
+        rc = parse_shift(j, &shift_ns);
+    if (!rc && j->o->start_at) {
+        const ea_time_reference reference = {.now_utc_ns = ea_utc_ns()};
+        if (ea_time_parse(j->o->start_at, &reference, &at))
+            return ea_fail(&j->err, EA_EUSAGE, "--start-at %s: expected a date and time, or now", j->o->start_at);
+        shift_ns = (at - j->clock.base_utc_ns) / 100 * 100;
+    }
+    for (unsigned i = 0; !rc && shift_ns && i < (j->part_names ? j->part_count : 1); i++)
+        rc = ea_relog_shift(relog, i, shift_ns);
+    return rc;
+}
+
+/* Once an input, in each run. */
 static int relog_begin(ea_relog *relog, const ea_relog_input *input, const ea_relog_event *header, void *arg) {
     relog_job *j = arg;
     int64_t end = input->end_utc_ns ? input->end_utc_ns : ea_utc_ns();
-    (void)relog;
-    (void)header;
+    j->clocks[header->input] = (ea_clock){.type = input->clock_type,
+                                          .frequency = input->ticks_per_second,
+                                          .base_raw = input->begin_raw,
+                                          .base_utc_ns = input->begin_utc_ns};
+    j->clock = j->clocks[0];
+    if (!header->input) {
+        j->os_build = input->os_build;
+        j->pointer_size = (uint8_t)input->pointer_size;
+    }
     if (j->begin_utc_ns == INT64_MIN || input->begin_utc_ns < j->begin_utc_ns)
         j->begin_utc_ns = input->begin_utc_ns;
     j->end_utc_ns = end > j->end_utc_ns ? end : j->end_utc_ns;
-    return 0;
+    if (relog != j->relog || header->input) /* a run before that of the outputs, or it has begun */
+        return 0;
+    int rc = j->o->dry_run ? 0 : relog_shift(j, relog);
+    return !rc && j->rewrite ? ea_rewrite_begin(j->rewrite, &j->clock, &j->err) : rc;
 }
 
 static int parse_bound(relog_job *j, const ea_relog *relog, const char *name, const char *text, int64_t *ret_raw) {
@@ -78,29 +176,62 @@ static int parse_bound(relog_job *j, const ea_relog *relog, const char *name, co
     return 0;
 }
 
-/* At the first event: the inputs' times are known. */
-static int relog_make_cut(relog_job *j, const ea_relog *relog) {
+/* What is written of an event: 1 and *ret, which borrows from it; 0: nothing. */
+static int relog_change(relog_job *j, const ea_record *r, const ea_class *c, ea_record *ret) {
+    ea_record set = *r;
+    int rc = j->rewrite ? ea_rewrite_apply(j->rewrite, r, c, &set, &j->err) : 0;
+    *ret = set;
+    if (rc < 0 || !j->redact)
+        return rc < 0 ? rc : 1;
+    return ea_redact_apply(j->redact, &set, rc ? ea_registry_find(j->registry, &set) : c, ret, &j->err);
+}
+
+static int emit_added(void *arg, const ea_relog_event *event) {
+    relog_part *part = arg;
+    relog_job *j = part->job;
+    const ea_record *r = (const ea_record *)event;
+    ea_record changed;
+    int rc = relog_change(j, r, ea_registry_find(j->registry, r), &changed);
+    return rc > 0 && !j->o->dry_run ? ea_relog_emit(j->relog, part->output, (const ea_relog_event *)&changed)
+           : rc < 0                 ? rc
+                                    : 0;
+}
+
+/* The times between which events are wanted, in ticks. */
+static int parse_window(relog_job *j, const ea_relog *relog, int64_t *ret_from, int64_t *ret_to) {
     const options *o = j->o;
-    ea_cut_options cut = {.from_raw = INT64_MIN, .to_raw = INT64_MAX, .bare = o->bare, .is_filtered = is_filtered(o)};
-    int rc = parse_bound(j, relog, "from", o->from, &cut.from_raw);
+    *ret_from = INT64_MIN;
+    *ret_to = INT64_MAX;
+    int rc = parse_bound(j, relog, "from", o->from, ret_from);
     if (!rc)
-        rc = parse_bound(j, relog, "to", o->to, &cut.to_raw);
-    if (!rc && cut.from_raw >= cut.to_raw)
+        rc = parse_bound(j, relog, "to", o->to, ret_to);
+    if (!rc && *ret_from >= *ret_to)
         rc = ea_fail(&j->err, EA_EUSAGE, "--from %s: expected a time before --to", o->from ? o->from : "start");
-    return rc ? rc : ea_cut_create(&j->cut, &cut, &j->err);
+    return rc;
+}
+
+/* At the first event: the inputs' times are known. */
+static int relog_make_cuts(relog_job *j, ea_relog *relog) {
+    int rc = j->o->split ? 0 : parse_window(j, relog, &j->parts[0].from_raw, &j->parts[0].to_raw);
+    for (size_t i = 0; !rc && i < j->part_count; i++) {
+        const ea_cut_options cut = {.from_raw = j->parts[i].from_raw,
+                                    .to_raw = j->parts[i].to_raw,
+                                    .bare = j->o->bare,
+                                    .is_filtered = is_filtered(j->o),
+                                    .emit = emit_added,
+                                    .emit_arg = &j->parts[i]};
+        rc = ea_cut_create(&j->parts[i].cut, &cut, &j->err);
+    }
+    return rc;
 }
 
 /* 1: an event that the options name; 0: another one. */
 static int relog_wants(relog_job *j, const ea_relog *relog, const ea_record *r, const ea_class *c) {
     const options *o = j->o;
-    int64_t utc_ns = j->where || j->processes ? ea_relog_utc_ns(relog, r->time_raw) : 0;
+    int64_t utc_ns = j->processes ? ea_relog_utc_ns(relog, r->time_raw) : 0;
     int wanted = 1;
-    if (j->where) { /* it is given each record, so that it knows the state */
-        /* any two moments of it are as far apart as in UTC */
-        const ea_clock clock = {
-            .type = EA_CLOCK_SYSTEM_TIME, .frequency = 1000000000, .base_raw = r->time_raw, .base_utc_ns = utc_ns};
-        wanted = ea_where_holds(j->where, r, c, &clock, &j->err);
-    }
+    if (j->where) /* it is given each record, so that it knows the state */
+        wanted = ea_where_holds(j->where, r, c, &j->clock, &j->err);
     if (wanted > 0 && o->cpus.count)
         wanted = j->cpus[r->cpu / 8] >> r->cpu % 8 & 1;
     if (wanted > 0 && j->has_chooser)
@@ -110,36 +241,256 @@ static int relog_wants(relog_job *j, const ea_relog *relog, const ea_record *r, 
     return wanted;
 }
 
-static int relog_cut_event(relog_job *j, ea_relog *relog, const ea_record *r) {
-    int rc = j->cut ? 0 : relog_make_cut(j, relog);
-    if (rc)
-        return rc;
+/* Whether the event is kept, and as what. */
+static int relog_keep_changed(relog_job *j, ea_relog *relog, const ea_record *r, const ea_class *c) {
+    ea_record changed;
+    int rc = relog_change(j, r, c, &changed);
+    if (rc <= 0)
+        return rc ? rc : EA_RELOG_DROP;
+    rc = ea_relog_replace(relog, (const ea_relog_event *)&changed);
+    return rc ? rc : EA_RELOG_KEEP;
+}
+
+static const ea_class *relog_class(relog_job *j, const ea_record *r) {
     if (ea_trace_schemas_concerns(r) && ea_trace_schemas_feed(j->from_trace, r)) {
         ea_registry_schemas_changed(j->registry);
         if (j->has_chooser)
             ea_class_chooser_forget(&j->chooser);
     }
+    return ea_registry_find(j->registry, r);
+}
+
+/* Gives an event to the parts. */
+static int relog_take(relog_job *j, ea_relog *relog, const ea_record *r, const ea_class *c, int wanted) {
+    ea_record changed;
+    int is_kept = 0;
+    if (!j->o->split)
+        return ea_cut_take(j->parts[0].cut, r, c, wanted, &j->err);
+    for (size_t i = 0; i < j->part_count; i++) {
+        int rc = ea_cut_take(j->parts[i].cut, r, c, wanted, &j->err);
+        if (rc == EA_RELOG_DROP)
+            continue;
+        if (rc == EA_RELOG_KEEP)
+            rc = relog_change(j, r, c, &changed);
+        is_kept |= rc > 0;
+        if (rc > 0 && !j->o->dry_run)
+            rc = ea_relog_emit(relog, j->parts[i].output, (const ea_relog_event *)&changed);
+        if (rc < 0)
+            return rc;
+    }
+    j->kept += (uint64_t)is_kept;
+    return EA_RELOG_DROP;
+}
+
+/* ---- modules ---- */
+
+/* A record that was not read goes the way of those that are. */
+static int take_injected(void *arg, const ea_record *r) {
+    relog_job *j = arg;
     const ea_class *c = ea_registry_find(j->registry, r);
-    int wanted = relog_wants(j, relog, r, c);
-    return wanted < 0 ? wanted : ea_cut_take(j->cut, relog, r, c, wanted, &j->err);
+    int rc = j->rewrite ? ea_rewrite_note(j->rewrite, r, c, &j->err) : 0, verdict = EA_RELOG_KEEP;
+    if (rc)
+        return rc;
+    if (j->cuts) {
+        int wanted = relog_wants(j, j->relog, r, c);
+        uint64_t kept = j->kept;
+        verdict = wanted < 0 ? wanted : relog_take(j, j->relog, r, c, wanted);
+        j->kept = kept;
+    }
+    return verdict == EA_RELOG_KEEP ? emit_added(&j->parts[0], (const ea_relog_event *)r) : verdict < 0 ? verdict : 0;
+}
+
+static ea_module_place module_place(const relog_job *j, enum ea_module_verb verb, int64_t time_raw) {
+    enum { WINDOWS_8_1 = 9600 };
+
+    return (ea_module_place){.verb = verb,
+                             .time_raw = time_raw,
+                             .tid = UINT32_MAX,
+                             .version = j->os_build < WINDOWS_8_1 ? 2 : 3,
+                             .pointer_size = j->pointer_size};
+}
+
+/* A moment of a list: ticks, or as --from takes it. */
+static int module_time(relog_job *j, const ea_relog *relog, size_t line, const char *text, int64_t *ret_raw) {
+    const char *end = text;
+    uint64_t ticks;
+    int64_t utc_ns;
+    ea_time_reference reference = {
+        .now_utc_ns = ea_utc_ns(), .begin_utc_ns = j->begin_utc_ns, .end_utc_ns = j->end_utc_ns, .has_data = 1};
+    if (ea_digits_parse(&end, 10, &ticks) && !*end && ticks <= INT64_MAX) {
+        *ret_raw = (int64_t)ticks;
+        return 0;
+    }
+    if (ea_time_parse(text, &reference, &utc_ns))
+        return ea_fail(&j->err, EA_EUSAGE,
+                       "%s, line %zu: %.100s: expected ticks of the trace, or " EA_TIME_FORMS_OF_DATA, j->o->modules,
+                       line, text);
+    *ret_raw = ea_relog_raw(relog, utc_ns);
+    return 0;
+}
+
+static int by_moment(const void *a, const void *b) {
+    const module_moment *x = a, *y = b;
+    if (x->time_raw != y->time_raw)
+        return x->time_raw < y->time_raw ? -1 : 1;
+    return (x->item > y->item) - (x->item < y->item);
+}
+
+/* At the first event: the inputs' times are known. */
+static int make_moments(relog_job *j, const ea_relog *relog) {
+    size_t count;
+    const ea_listed_module *items = ea_module_list_items(j->modules, &count);
+    j->moments = calloc(2 * count + 1, sizeof *j->moments);
+    int rc = j->moments ? 0 : ea_fail(&j->err, EA_ENOMEM, "relog");
+    for (size_t i = 0; !rc && i < count; i++) {
+        module_moment m = {.time_raw = j->clock.base_raw, .item = (uint32_t)i, .verb = EA_MODULE_DC_START};
+        if (items[i].load) {
+            m.verb = EA_MODULE_LOAD;
+            rc = module_time(j, relog, items[i].line, items[i].load, &m.time_raw);
+        }
+        j->moments[j->moment_count++] = m;
+        if (rc || !items[i].unload)
+            continue;
+        module_moment gone = {.item = (uint32_t)i, .verb = EA_MODULE_UNLOAD};
+        rc = module_time(j, relog, items[i].line, items[i].unload, &gone.time_raw);
+        if (!rc && gone.time_raw < m.time_raw)
+            rc = ea_fail(&j->err, EA_EUSAGE, "%s, line %zu: it is unloaded before it is loaded", j->o->modules,
+                         items[i].line);
+        j->moments[j->moment_count++] = gone;
+    }
+    if (!rc && j->moment_count)
+        qsort(j->moments, j->moment_count, sizeof *j->moments, by_moment);
+    return rc;
+}
+
+/* Writes what happens to listed modules up to a time. */
+static int inject_modules(relog_job *j, const ea_relog *relog, int64_t to_raw) {
+    size_t count;
+    const ea_listed_module *items = ea_module_list_items(j->modules, &count);
+    int rc = j->moments ? 0 : make_moments(j, relog);
+    for (; !rc && j->moment_next < j->moment_count; j->moment_next++) {
+        const module_moment *m = &j->moments[j->moment_next];
+        if (m->time_raw > to_raw)
+            break;
+        const ea_module_place place = module_place(j, (enum ea_module_verb)m->verb, m->time_raw);
+        rc = ea_module_records(&items[m->item].m, &place, take_injected, j, &j->err);
+        j->injected += !rc;
+    }
+    return rc;
+}
+
+/* Writes the ids of an Image event that has none, immediately before it. */
+static int add_ids(relog_job *j, const ea_record *r, const ea_class *c) {
+    uint64_t base = 0, size = 0, pid = 0, timestamp = 0;
+    int is_id = ea_guid_equal(&r->provider, &IMAGE_ID_PROVIDER);
+    if (is_id && ea_event_u64(c, r, "ImageBase", &base)) {
+        j->id_raw = r->time_raw;
+        j->id_base = base;
+    }
+    if (is_id || !ea_guid_equal(&r->provider, &IMAGE_PROVIDER) ||
+        !((r->opcode >= EA_MODULE_UNLOAD && r->opcode <= EA_MODULE_DC_END) || r->opcode == EA_MODULE_LOAD))
+        return 0;
+    ea_text_clear(&j->path);
+    if (!ea_event_u64(c, r, "ImageBase", &base) || !ea_event_u64(c, r, "ImageSize", &size) ||
+        !ea_event_u64(c, r, "ProcessId", &pid) || !ea_event_text(c, r, "FileName", &j->path) ||
+        (j->id_raw == r->time_raw && j->id_base == base))
+        return 0;
+    (void)ea_event_u64(c, r, "TimeDateStamp", &timestamp);
+    const ea_pe_facts *facts =
+        ea_image_files_find(j->images, j->path.data ? j->path.data : "", j->path.len_bytes, size, (uint32_t)timestamp);
+    if (!facts) {
+        j->ids_missing++;
+        return 0;
+    }
+    const ea_module m = {.pid = (uint32_t)pid,
+                         .base = base,
+                         .size_bytes = size,
+                         .timestamp = facts->timestamp,
+                         .path = "",
+                         .has_pdb = facts->has_pdb,
+                         .pdb_guid = facts->pdb_guid,
+                         .pdb_age = facts->pdb_age,
+                         .pdb_path = facts->pdb_path,
+                         .original_name = facts->original_name};
+    ea_module_place place = module_place(j, (enum ea_module_verb)r->opcode, r->time_raw);
+    place.cpu = r->cpu;
+    place.tid = r->tid;
+    place.pointer_size = r->pointer_size;
+    j->ids_added++;
+    return ea_module_ids(&m, &place, take_injected, j, &j->err);
+}
+
+static int relog_inject(relog_job *j, const ea_relog *relog, const ea_record *r) {
+    int rc = j->modules ? inject_modules(j, relog, r->time_raw) : 0;
+    return !rc && j->images ? add_ids(j, r, ea_registry_find(j->registry, r)) : rc;
+}
+
+static int relog_chosen_event(relog_job *j, ea_relog *relog, const ea_record *r) {
+    int rc = !j->cuts || j->parts[0].cut ? 0 : relog_make_cuts(j, relog);
+    if (!rc && (j->modules || j->images))
+        rc = relog_inject(j, relog, r);
+    if (rc)
+        return rc;
+    const ea_class *c = relog_class(j, r);
+    int verdict = EA_RELOG_KEEP;
+    if (j->rewrite)
+        rc = ea_rewrite_note(j->rewrite, r, c, &j->err);
+    if (rc)
+        return rc;
+    if (j->cuts) {
+        int wanted = relog_wants(j, relog, r, c);
+        verdict = wanted < 0 ? wanted : relog_take(j, relog, r, c, wanted);
+    }
+    return verdict == EA_RELOG_KEEP && (j->redact || j->rewrite || r == &j->converted)
+               ? relog_keep_changed(j, relog, r, c)
+               : verdict;
+}
+
+/* The event with the times of its payload in ticks of the first clock. */
+static const ea_record *relog_convert(relog_job *j, const ea_record *r) {
+    j->converted = *r;
+    ea_payload_times_convert(&j->clocks[r->source], &j->clock, r, ea_registry_find(j->registry, r), j->payload);
+    j->converted.payload = j->payload;
+    return &j->converted;
 }
 
 static int relog_event(ea_relog *relog, const ea_relog_input *input, const ea_relog_event *event, void *arg) {
     relog_job *j = arg;
-    (void)input;
+    const ea_record *r = (const ea_record *)event;
     if (++j->seen % PROGRESS_EVENTS == 0) {
         if (atomic_load(ea_stop_flag()))
             ea_relog_cancel(relog);
         if (j->shows_progress)
             fprintf(stderr, "\r%3.0f %%  %" PRIu64 " events ", 100 * ea_relog_progress(relog), j->seen);
     }
-    return j->registry ? relog_cut_event(j, relog, (const ea_record *)event) : EA_RELOG_KEEP;
+    if (j->payload && input->is_converted)
+        r = relog_convert(j, r);
+    return j->registry ? relog_chosen_event(j, relog, r) : EA_RELOG_KEEP;
 }
 
 static int relog_end(ea_relog *relog, void *arg) {
     relog_job *j = arg;
     int rc = j->has_chooser ? ea_class_chooser_check(&j->chooser, &j->err) : 0;
-    return !rc && j->cut ? ea_cut_finish(j->cut, relog, &j->err) : rc;
+    if (!rc && j->modules && j->cuts && !j->parts[0].cut) /* the traces have no event */
+        rc = relog_make_cuts(j, relog);
+    if (!rc && j->modules)
+        rc = inject_modules(j, relog, INT64_MAX);
+    for (size_t i = 0; !rc && i < j->part_count; i++)
+        rc = j->parts[i].cut ? ea_cut_finish(j->parts[i].cut) : 0;
+    return !rc && j->rewrite ? ea_rewrite_check(j->rewrite, &j->err) : rc;
+}
+
+/* What the parts' cuts have added, together. */
+static ea_cut_counts count_added(const relog_job *j) {
+    ea_cut_counts sum = {0};
+    for (size_t i = 0; i < j->part_count; i++) {
+        const ea_cut_counts *part = j->parts[i].cut ? ea_cut_count(j->parts[i].cut) : &(ea_cut_counts){0};
+
+#define X(name) sum.name += part->name;
+        EA_CUT_KINDS(X)
+#undef X
+    }
+    return sum;
 }
 
 static void put_added(ea_text *t, const options *o, const ea_cut_counts *a) {
@@ -164,18 +515,78 @@ static void put_added(ea_text *t, const options *o, const ea_cut_counts *a) {
     ea_text_char(t, o->json ? '}' : '\n');
 }
 
-static void relog_summary(ea_text *t, const relog_job *j, const ea_relog *relog, int input_count, uint64_t bytes) {
+static void put_redacted(ea_text *t, const options *o, const ea_redact_counts *n) {
+    ea_text_str(t, o->json ? ",\"redacted\":{" : "redacted:");
+    for (int kind = 0; kind < EA_REDACT_KIND_COUNT; kind++)
+        ea_text_printf(t, o->json ? "%s\"%s\":%" PRIu64 : "%s %s %" PRIu64, kind ? "," : "", ea_redact_name(kind),
+                       n->values[kind]);
+    if (o->json)
+        ea_text_printf(t, ",\"zeroed\":%" PRIu64 ",\"dropped\":%" PRIu64 ",\"too_long\":%" PRIu64 "}", n->zeroed,
+                       n->dropped, n->too_long);
+    else
+        ea_text_printf(t, "; of no known layout: %" PRIu64 " zeroed, %" PRIu64 " dropped\n", n->zeroed, n->dropped);
+}
+
+static void put_set(ea_text *t, const options *o, const ea_rewrite_counts *n) {
+    ea_text_printf(t,
+                   o->json ? ",\"set\":{\"values\":%" PRIu64 ",\"absent\":%" PRIu64 "}"
+                           : "set: %" PRIu64 " values; %" PRIu64 " times an event lacked one\n",
+                   n->values, n->absent);
+}
+
+/* What was written, of all parts together. */
+typedef struct relog_sums {
+    uint64_t dropped, added, written, bytes;
+} relog_sums;
+
+static void put_parts(ea_text *t, const relog_job *j, const ea_relog *relog, const uint64_t *bytes) {
+    if (j->o->json)
+        ea_text_str(t, ",\"parts\":[");
+    for (size_t i = 0; i < j->part_count; i++) {
+        uint64_t written = ea_relog_written(relog, j->parts[i].output);
+        if (!j->o->json) {
+            ea_text_printf(t, "%s: %" PRIu64 " events; %" PRIu64 " bytes\n", j->part_names[i], written, bytes[i]);
+            continue;
+        }
+        ea_text_str(t, i ? ",{\"output\":" : "{\"output\":");
+        ea_text_json_str(t, j->part_names[i]);
+        ea_text_printf(t, ",\"written\":%" PRIu64 ",\"bytes\":%" PRIu64 "}", written, bytes[i]);
+    }
+    if (j->o->json)
+        ea_text_char(t, ']');
+}
+
+static void put_changes(ea_text *t, const relog_job *j, const relog_sums *sums) {
+    const ea_cut_counts added = count_added(j);
+    if (j->o->json ? j->cuts : sums->added > 0)
+        put_added(t, j->o, &added);
+    if (j->modules)
+        ea_text_printf(t, j->o->json ? ",\"injected\":%" PRIu64 : "loads and unloads of listed modules: %" PRIu64 "\n",
+                       j->injected);
+    if (j->images)
+        ea_text_printf(t,
+                       j->o->json ? ",\"image_ids\":{\"added\":%" PRIu64 ",\"missing\":%" PRIu64 "}"
+                                  : "image ids: of %" PRIu64 " image events added; no file for %" PRIu64 "\n",
+                       j->ids_added, j->ids_missing);
+    if (j->rewrite)
+        put_set(t, j->o, ea_rewrite_count(j->rewrite));
+    if (j->redact)
+        put_redacted(t, j->o, ea_redact_count(j->redact));
+}
+
+static void relog_summary(ea_text *t, const relog_job *j, const ea_relog *relog, int input_count,
+                          const relog_sums *sums, const uint64_t *part_bytes) {
     const options *o = j->o;
     const ea_relog_counts *c = ea_relog_count(relog);
-    uint64_t written = ea_relog_written(relog, 0);
     if (!o->json) {
         ea_text_printf(t,
                        "%s: %" PRIu64 " events written, %" PRIu64 " read from %d %s, %" PRIu64 " dropped, %" PRIu64
                        " added; %" PRIu64 " bytes\n",
-                       o->output, written, c->read, input_count, input_count == 1 ? "file" : "files", c->dropped,
-                       c->added, bytes);
-        if (c->added)
-            put_added(t, o, ea_cut_count(j->cut));
+                       o->dry_run ? "dry run" : o->output, sums->written, c->read, input_count,
+                       input_count == 1 ? "file" : "files", sums->dropped, sums->added, sums->bytes);
+        if (part_bytes)
+            put_parts(t, j, relog, part_bytes);
+        put_changes(t, j, sums);
         if (c->damaged)
             ea_text_printf(t, "not readable: %" PRIu64 " records and buffers\n", c->damaged);
         if (c->events_lost || c->buffers_lost)
@@ -184,33 +595,51 @@ static void relog_summary(ea_text *t, const relog_job *j, const ea_relog *relog,
         return;
     }
     ea_text_str(t, "{\"output\":");
-    ea_text_json_str(t, o->output);
+    ea_text_json_str(t, o->dry_run ? NULL : o->output);
     ea_text_printf(t,
                    ",\"bytes\":%" PRIu64 ",\"inputs\":%d,\"headers\":%" PRIu64 ",\"read\":%" PRIu64
                    ",\"dropped\":%" PRIu64 ",\"added\":%" PRIu64 ",\"written\":%" PRIu64 ",\"damaged\":%" PRIu64
                    ",\"events_lost\":%" PRIu64 ",\"buffers_lost\":%" PRIu64,
-                   bytes, input_count, c->headers, c->read, c->dropped, c->added, written, c->damaged, c->events_lost,
-                   c->buffers_lost);
-    if (j->cut)
-        put_added(t, o, ea_cut_count(j->cut));
+                   sums->bytes, input_count, c->headers, c->read, sums->dropped, sums->added, sums->written, c->damaged,
+                   c->events_lost, c->buffers_lost);
+    if (part_bytes)
+        put_parts(t, j, relog, part_bytes);
+    put_changes(t, j, sums);
     ea_text_str(t, "}\n");
+}
+
+static int size_of_file(const char *path, uint64_t *ret, ea_err *err) {
+    ea_file *f = NULL;
+    int rc = ea_file_open(&f, path, EA_OPEN_READ, err);
+    if (!rc)
+        rc = ea_file_size(f, ret, err);
+    ea_file_close(f);
+    return rc;
 }
 
 static int print_relog_summary(const relog_job *j, const ea_relog *relog, int input_count, ea_err *err) {
     const options *o = j->o;
+    const ea_relog_counts *c = ea_relog_count(relog);
+    relog_sums sums = {.dropped = c->dropped, .added = c->added, .written = ea_relog_written(relog, 0)};
+    uint64_t part_bytes[RELOG_PARTS_MAX] = {0};
+    int rc = 0, has_parts = o->split && !o->dry_run;
     ea_text t;
-    ea_file *f = NULL;
-    uint64_t bytes = 0;
-    ea_text_init(&t);
-    int rc = ea_file_open(&f, o->output, EA_OPEN_READ, err);
-    if (!rc)
-        rc = ea_file_size(f, &bytes, err);
-    ea_file_close(f);
-    if (!rc) {
-        relog_summary(&t, j, relog, input_count, bytes);
-        if (t.failed || fwrite(t.data, 1, t.len_bytes, stdout) != t.len_bytes || fflush(stdout))
-            rc = ea_fail(err, EA_EIO, "write to standard output");
+    if (o->split) { /* to the library all that parts have is added */
+        sums = (relog_sums){.dropped = c->read - j->kept, .added = c->added - (o->dry_run ? 0 : j->kept)};
+        sums.written = c->added;
     }
+    for (size_t i = 0; !rc && has_parts && i < j->part_count; i++) {
+        rc = size_of_file(j->part_names[i], &part_bytes[i], err);
+        sums.bytes += part_bytes[i];
+    }
+    if (!rc && !o->split && !o->dry_run)
+        rc = size_of_file(o->output, &sums.bytes, err);
+    if (rc)
+        return rc;
+    ea_text_init(&t);
+    relog_summary(&t, j, relog, input_count, &sums, has_parts ? part_bytes : NULL);
+    if (t.failed || fwrite(t.data, 1, t.len_bytes, stdout) != t.len_bytes || fflush(stdout))
+        rc = ea_fail(err, EA_EIO, "write to standard output");
     ea_text_deinit(&t);
     return rc;
 }
@@ -233,6 +662,18 @@ static int parse_cpus(relog_job *j) {
             j->cpus[first / 8] |= (uint8_t)(1u << first % 8);
     }
     return 0;
+}
+
+/* A relogger with all inputs. */
+static int open_inputs(relog_job *j, ea_relog **ret, char **paths, int path_count) {
+    int rc = ea_relog_create(ret);
+    if (rc)
+        return ea_fail(&j->err, rc, "relog");
+    if (j->o->clock)
+        ea_relog_convert_clocks(*ret);
+    for (int i = 0; !rc && i < path_count; i++)
+        rc = ea_relog_add_input(*ret, paths[i], NULL, NULL);
+    return rc ? ea_fail(&j->err, rc, "%s", ea_relog_error(*ret)) : 0;
 }
 
 typedef struct relog_first_pass {
@@ -286,10 +727,8 @@ static int choose_processes(relog_job *j, char **paths, int path_count) {
     int rc = ea_process_choice_create(&j->processes, &j->err);
     if (!rc)
         rc = ea_registry_create(&pass.registry, 0, &j->err);
-    if (!rc && (rc = ea_relog_create(&relog)) != 0)
-        rc = ea_fail(&j->err, rc, "relog");
-    for (int i = 0; !rc && i < path_count; i++)
-        rc = ea_relog_add_input(relog, paths[i], NULL, NULL);
+    if (!rc)
+        rc = open_inputs(j, &relog, paths, path_count);
     if (!rc)
         rc = ea_relog_run(relog, &callbacks, &pass);
     if (rc && !j->err.code)
@@ -317,15 +756,239 @@ static int open_selection(relog_job *j, char **paths, int path_count) {
     return rc;
 }
 
+/* ---- redaction ---- */
+
+/* Names of kinds between commas, or "all". */
+static int parse_kinds(relog_job *j, unsigned *ret) {
+    const char *at = j->o->redact;
+    *ret = 0;
+    while (*at) {
+        size_t n = strcspn(at, ",");
+        unsigned found = n == 3 && memcmp(at, "all", 3) == 0 ? (1u << EA_REDACT_KIND_COUNT) - 1 : 0;
+        for (int kind = 0; kind < EA_REDACT_KIND_COUNT; kind++)
+            if (strlen(ea_redact_name(kind)) == n && memcmp(at, ea_redact_name(kind), n) == 0)
+                found = 1u << kind;
+        if (!found)
+            return ea_fail(&j->err, EA_EUSAGE, "--redact %.*s: expected all, or of " REDACT_KINDS,
+                           (int)(n < 40 ? n : 40), at);
+        *ret |= found;
+        at += n + (at[n] == ',');
+    }
+    return *ret ? 0 : ea_fail(&j->err, EA_EUSAGE, "--redact: expected all, or of " REDACT_KINDS);
+}
+
+static int open_redact(relog_job *j) {
+    uint8_t key[EA_REDACT_KEY_MAX_BYTES + 1];
+    ea_redact_options redact = {.key = key, .unknown = j->o->unknown ? EA_REDACT_DROP : EA_REDACT_ZERO};
+    ea_file *f = NULL;
+    int rc = parse_kinds(j, &redact.kinds);
+    if (!rc && !j->o->key)
+        rc = ea_fail(&j->err, EA_EUSAGE, "--redact needs --key FILE");
+    if (!rc)
+        rc = ea_file_open(&f, j->o->key, EA_OPEN_READ, &j->err);
+    if (!rc)
+        rc = ea_file_read_at(f, 0, key, sizeof key, &redact.key_bytes, &j->err);
+    ea_file_close(f);
+    return rc ? rc : ea_redact_create(&j->redact, &redact, &j->err);
+}
+
+static int learn_names(ea_relog *relog, const ea_relog_input *input, const ea_relog_event *event, void *arg) {
+    relog_job *j = arg;
+    const ea_record *r = (const ea_record *)event;
+    (void)input;
+    if (atomic_load(ea_stop_flag()))
+        ea_relog_cancel(relog);
+    int rc = ea_redact_learn(j->redact, r, relog_class(j, r), &j->err);
+    return rc ? rc : EA_RELOG_KEEP;
+}
+
+/* Reads the traces once for names of users and machines. */
+static int read_names(relog_job *j, char **paths, int path_count) {
+    const ea_relog_callbacks callbacks = {.on_event = learn_names};
+    ea_relog *relog = NULL;
+    int rc = open_inputs(j, &relog, paths, path_count);
+    if (!rc)
+        rc = ea_relog_run(relog, &callbacks, j);
+    if (rc && !j->err.code)
+        rc = ea_fail(&j->err, rc, "%s", ea_relog_error(relog));
+    ea_relog_destroy(relog);
+    return rc;
+}
+
+/* ---- parts ---- */
+
+static int make_parts(relog_job *j, const int64_t *bounds, size_t bound_count) {
+    j->part_count = bound_count + 1;
+    j->parts = calloc(j->part_count, sizeof *j->parts);
+    if (!j->parts)
+        return ea_fail(&j->err, EA_ENOMEM, "relog");
+    for (size_t i = 0; i < j->part_count; i++)
+        j->parts[i] = (relog_part){.job = j,
+                                   .output = (unsigned)i,
+                                   .from_raw = i ? bounds[i - 1] : INT64_MIN,
+                                   .to_raw = i < bound_count ? bounds[i] : INT64_MAX};
+    return 0;
+}
+
+typedef struct relog_plan {
+    relog_job *job;
+    int64_t step_ns;      /* of a part; 0: limit_bytes bounds it */
+    uint64_t limit_bytes; /* of a part's events */
+    int64_t from_raw, to_raw;
+    int has_window;
+    uint64_t bytes; /* of the part at hand */
+    int64_t bounds[RELOG_PARTS_MAX];
+    size_t count;
+} relog_plan;
+
+static int add_bound(relog_plan *plan, int64_t raw) {
+    if (plan->count && raw <= plan->bounds[plan->count - 1])
+        return 0;
+    if (plan->count == RELOG_PARTS_MAX - 1)
+        return ea_fail(&plan->job->err, EA_ELIMIT, "--split %s: that would be more than %d parts", plan->job->o->split,
+                       RELOG_PARTS_MAX);
+    plan->bounds[plan->count++] = raw;
+    return 0;
+}
+
+/* Parts of a length of time. */
+static int plan_times(relog_plan *plan) {
+    const relog_job *j = plan->job;
+    int64_t begin = plan->from_raw == INT64_MIN ? j->begin_utc_ns : ea_clock_to_utc_ns(&j->clock, plan->from_raw);
+    int64_t end = plan->to_raw == INT64_MAX ? j->end_utc_ns : ea_clock_to_utc_ns(&j->clock, plan->to_raw);
+    int rc = 0;
+    for (int64_t at = begin; !rc && end - at > plan->step_ns;) {
+        at += plan->step_ns;
+        rc = add_bound(plan, ea_clock_from_utc_ns(&j->clock, at));
+    }
+    return rc;
+}
+
+/* Of an event in a file, about. */
+static uint64_t event_bytes(const ea_record *r) {
+    enum { HEADER = 80, ITEM = 16, ALIGNMENT = 8 };
+
+    uint64_t n = HEADER + (uint64_t)r->payload_bytes + ALIGNMENT;
+    for (unsigned i = 0; i < r->ext_count; i++)
+        n += ITEM + r->ext[i].size_bytes;
+    return n;
+}
+
+static int plan_event(ea_relog *relog, const ea_relog_input *input, const ea_relog_event *event, void *arg) {
+    relog_plan *plan = arg;
+    const ea_record *r = (const ea_record *)event;
+    (void)input;
+    if (atomic_load(ea_stop_flag()))
+        ea_relog_cancel(relog);
+    int rc = plan->has_window ? 0 : parse_window(plan->job, relog, &plan->from_raw, &plan->to_raw);
+    plan->has_window = 1;
+    if (!rc && plan->step_ns) {
+        rc = plan_times(plan);
+        return rc ? rc : EA_ECANCELED; /* no event is needed */
+    }
+    if (rc || r->time_raw < plan->from_raw || r->time_raw >= plan->to_raw)
+        return rc ? rc : EA_RELOG_DROP;
+    uint64_t bytes = event_bytes(r);
+    if (plan->bytes && plan->bytes + bytes > plan->limit_bytes) {
+        plan->bytes = 0;
+        rc = add_bound(plan, r->time_raw);
+    }
+    plan->bytes += bytes;
+    return rc ? rc : EA_RELOG_DROP;
+}
+
+static int plan_begin(ea_relog *relog, const ea_relog_input *input, const ea_relog_event *header, void *arg) {
+    return relog_begin(relog, input, header, ((relog_plan *)arg)->job);
+}
+
+/* OUT.etl becomes OUT.001.etl. */
+static char *part_name(const char *output, size_t number) {
+    enum { ROOM = 24 };
+
+    size_t len = strlen(output) + ROOM;
+    const char *slash = strrchr(output, '/'), *dot = strrchr(output, '.');
+    char *name = malloc(len);
+    int stem = dot && dot > output && (!slash || dot > slash + 1) ? (int)(dot - output) : (int)strlen(output);
+    if (name)
+        snprintf(name, len, "%.*s.%03zu%s", stem, output, number, output + stem);
+    return name;
+}
+
+static int name_parts(relog_job *j) {
+    j->part_names = calloc(j->part_count, sizeof *j->part_names);
+    for (size_t i = 0; j->part_names && i < j->part_count; i++)
+        if (!(j->part_names[i] = part_name(j->o->output ? j->o->output : "", i + 1)))
+            return ea_fail(&j->err, EA_ENOMEM, "relog");
+    return j->part_names ? 0 : ea_fail(&j->err, EA_ENOMEM, "relog");
+}
+
+/* Reads the traces once, for the times between which the parts are. */
+static int plan_parts(relog_job *j, char **paths, int path_count) {
+    const ea_relog_callbacks callbacks = {.on_begin = plan_begin, .on_event = plan_event};
+    relog_plan plan = {.job = j, .from_raw = INT64_MIN, .to_raw = INT64_MAX};
+    ea_relog *relog = NULL;
+    if (ea_duration_parse(j->o->split, &plan.step_ns) && ea_size_parse(j->o->split, &plan.limit_bytes))
+        return ea_fail(&j->err, EA_EUSAGE, "--split %s: expected a time as in 10s, or a size as in 2GiB", j->o->split);
+    if (plan.step_ns <= 0 && plan.limit_bytes < RELOG_PART_LEAST)
+        return ea_fail(&j->err, EA_EUSAGE, "--split %s: expected some time, or 64KiB at least", j->o->split);
+    if (plan.limit_bytes && is_filtered(j->o))
+        return ea_fail(&j->err, EA_EUSAGE, "--split SIZE goes with no choice of events: choose first, then split");
+    int rc = open_inputs(j, &relog, paths, path_count);
+    if (!rc)
+        rc = ea_relog_run(relog, &callbacks, &plan);
+    if (rc == EA_ECANCELED && plan.step_ns && plan.has_window)
+        rc = 0;
+    if (rc && !j->err.code)
+        rc = ea_fail(&j->err, rc, "%s", ea_relog_error(relog));
+    ea_relog_destroy(relog);
+    if (!rc)
+        rc = make_parts(j, plan.bounds, plan.count);
+    if (rc)
+        return rc;
+    j->parts[0].from_raw = plan.from_raw;
+    j->parts[j->part_count - 1].to_raw = plan.to_raw;
+    return name_parts(j);
+}
+
+static int open_modules(relog_job *j) {
+    enum { LIST_MAX_BYTES = 1 << 28 };
+
+    char *text = NULL;
+    size_t len_bytes;
+    int rc = ea_path_read_all(j->o->modules, LIST_MAX_BYTES, &text, &len_bytes, &j->err);
+    if (!rc)
+        rc = ea_module_list_read(&j->modules, j->o->modules, text, len_bytes, &j->err);
+    free(text);
+    return rc;
+}
+
 static int open_relog_job(relog_job *j, char **paths, int path_count) {
     const options *o = j->o;
     if (o->tree && !o->processes.count)
         return ea_fail(&j->err, EA_EUSAGE, "--tree goes with --process");
-    if (!o->from && !o->to && !is_filtered(o))
-        return o->bare
-                   ? ea_fail(&j->err, EA_EUSAGE, "--bare goes with --from, --to, --where or another choice of events")
-                   : 0;
+    if (!o->output && !o->dry_run)
+        return ea_fail(&j->err, EA_EUSAGE, "expected --output FILE");
+    j->cuts = o->from || o->to || o->split || is_filtered(o);
+    if (!j->cuts && o->bare)
+        return ea_fail(&j->err, EA_EUSAGE,
+                       "--bare goes with --from, --to, --split, --where or another choice of events");
+    if (!o->redact && (o->key || o->dry_run))
+        return ea_fail(&j->err, EA_EUSAGE, "%s goes with --redact", o->key ? "--key" : "--dry-run");
+    if (o->shift && o->start_at)
+        return ea_fail(&j->err, EA_EUSAGE, "--shift and --start-at exclude each other: give one of them");
+    if (!j->cuts && !o->redact && !o->sets.count && !o->clock && !o->modules && !o->image_ids)
+        return 0;
+    if (o->clock && !(j->payload = malloc(UINT16_MAX)))
+        return ea_fail(&j->err, EA_ENOMEM, "relog");
     int rc = open_selection(j, paths, path_count);
+    if (!rc)
+        rc = o->split ? plan_parts(j, paths, path_count) : make_parts(j, NULL, 0);
+    if (!rc && o->modules)
+        rc = open_modules(j);
+    if (!rc && o->image_ids)
+        rc = ea_image_files_open(&j->images, o->image_ids, &j->err);
+    if (!rc && o->redact)
+        rc = open_redact(j);
     if (rc)
         return rc;
     rc = ea_schema_options_read(&j->schemas, &o->schemas, &j->err);
@@ -338,11 +1001,27 @@ static int open_relog_job(relog_job *j, char **paths, int path_count) {
     if (!rc && o->where)
         rc = ea_program_where(&j->where, o->where, &(ea_class_choice){.ids.count = 0},
                               &(ea_program_classes){paths, path_count, &o->schemas}, &j->err);
-    return rc;
+    if (!rc && o->sets.count)
+        rc = ea_program_rewrite(&j->rewrite, &o->sets, &(ea_program_classes){paths, path_count, &o->schemas}, &j->err);
+    return !rc && j->redact ? read_names(j, paths, path_count) : rc;
 }
 
 static void close_relog_job(relog_job *j) {
-    ea_cut_destroy(j->cut);
+    for (size_t i = 0; i < j->part_count; i++) {
+        ea_cut_destroy(j->parts[i].cut);
+        if (j->part_names)
+            free(j->part_names[i]);
+    }
+    free(j->parts);
+    free(j->part_names);
+    free(j->clocks);
+    free(j->payload);
+    free(j->moments);
+    ea_module_list_destroy(j->modules);
+    ea_image_files_close(j->images);
+    ea_text_deinit(&j->path);
+    ea_rewrite_destroy(j->rewrite);
+    ea_redact_destroy(j->redact);
     ea_process_choice_destroy(j->processes);
     if (j->has_chooser)
         ea_class_chooser_deinit(&j->chooser);
@@ -352,41 +1031,41 @@ static void close_relog_job(relog_job *j) {
     ea_schemas_destroy(j->schemas);
 }
 
-static int relog_files(relog_job *j, ea_relog *relog, char **paths, int path_count) {
+static int relog_files(relog_job *j) {
     const ea_relog_callbacks callbacks = {relog_begin, relog_event, relog_end};
     const ea_relog_output output = {.compression = COMPRESSION_CODES[j->o->compression],
-                                    .buffer_size_bytes = (uint32_t)j->o->buffer_bytes};
+                                    .buffer_size_bytes = (uint32_t)j->o->buffer_bytes,
+                                    .only_emitted = j->o->split != NULL,
+                                    .no_names = j->redact != NULL};
     int rc = 0;
-    for (int i = 0; !rc && i < path_count; i++)
-        rc = ea_relog_add_input(relog, paths[i], NULL, NULL);
+    for (size_t i = 0; !rc && !j->o->dry_run && i < (j->part_names ? j->part_count : 1); i++)
+        rc = ea_relog_add_output(j->relog, j->part_names ? j->part_names[i] : j->o->output, &output, NULL);
     if (!rc)
-        rc = ea_relog_add_output(relog, j->o->output, &output, NULL);
-    if (!rc)
-        rc = ea_relog_run(relog, &callbacks, j);
+        rc = ea_relog_run(j->relog, &callbacks, j);
     if (j->shows_progress && j->seen >= PROGRESS_EVENTS)
         fputs("\r                                        \r", stderr);
     if (rc && !j->err.code)
-        return ea_fail(&j->err, rc, "%s", ea_relog_error(relog));
+        return ea_fail(&j->err, rc, "%s", ea_relog_error(j->relog));
     return rc;
 }
 
 static int relog_run(const void *arg, int operand_count, char **operands) {
     relog_job job = {
         .o = arg, .shows_progress = ea_is_terminal(stderr), .begin_utc_ns = INT64_MIN, .end_utc_ns = INT64_MIN};
-    ea_relog *relog = NULL;
-    int rc = ea_relog_create(&relog);
-    if (rc)
-        return ea_exit_code(rc);
     (void)ea_stop_flag();
-    rc = open_relog_job(&job, operands, operand_count);
+    ea_text_init(&job.path);
+    job.clocks = calloc((size_t)operand_count, sizeof *job.clocks);
+    int rc = job.clocks ? open_relog_job(&job, operands, operand_count) : ea_fail(&job.err, EA_ENOMEM, "relog");
     if (!rc)
-        rc = relog_files(&job, relog, operands, operand_count);
+        rc = open_inputs(&job, &job.relog, operands, operand_count);
     if (!rc)
-        rc = print_relog_summary(&job, relog, operand_count, &job.err);
+        rc = relog_files(&job);
+    if (!rc)
+        rc = print_relog_summary(&job, job.relog, operand_count, &job.err);
     if (rc)
         ea_err_print(stderr, "etwagent", &job.err);
+    ea_relog_destroy(job.relog);
     close_relog_job(&job);
-    ea_relog_destroy(relog);
     return ea_exit_code(rc);
 }
 
@@ -396,8 +1075,8 @@ static const ea_option OPTIONS[] = {
      .argument = "FILE",
      .type = EA_OPT_STRING,
      .offset = offsetof(options, output),
-     .required = 1,
-     .help = "the trace to write; it is FILE.partial until it is complete, and replaces an existing FILE then"},
+     .help = "the trace to write, needed but for --dry-run; it is FILE.partial until it is complete, and replaces an "
+             "existing FILE then"},
     {.name = "compression",
      .argument = "KIND",
      .type = EA_OPT_CHOICE,
@@ -422,6 +1101,43 @@ static const ea_option OPTIONS[] = {
      .type = EA_OPT_STRING,
      .offset = offsetof(options, to),
      .help = "only events before this time; likewise"},
+    {.name = "modules",
+     .argument = "FILE",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, modules),
+     .help = "add these modules, as image events with their ids: TSV with a first line of column names, or JSON lines, "
+             "with pid, base, size, path and, as known, load, unload, guid, age, pdb, timestamp, checksum, "
+             "default_base, name"},
+    {.name = "image-ids",
+     .argument = "FOLDER",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, image_ids),
+     .help = "add to image events without ids those of image files in this folder"},
+    {.name = "clock",
+     .argument = "HOW",
+     .type = EA_OPT_CHOICE,
+     .offset = offsetof(options, clock),
+     .choices = CLOCKS,
+     .fallback = "same",
+     .help =
+         "same: all traces have one clock; convert: times of another clock become those of the first trace's, by way "
+         "of UTC"},
+    {.name = "shift",
+     .argument = "TIME",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, shift),
+     .help = "all happens so much later, as in 2s; earlier, as in -150ms"},
+    {.name = "start-at",
+     .argument = "TIME",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, start_at),
+     .help = "all happens so much later or earlier that the first trace's session began at this time"},
+    {.name = "split",
+     .argument = "TIME|SIZE",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, split),
+     .help = "write parts, as in 10s or 2GiB (of events before compression): of FILE.etl these are FILE.001.etl, "
+             "FILE.002.etl, ...; each is a cut. The traces are read twice"},
     {.name = "where",
      .argument = "CONDITION",
      .type = EA_OPT_STRING,
@@ -448,6 +1164,35 @@ static const ea_option OPTIONS[] = {
      .type = EA_OPT_FLAG,
      .offset = offsetof(options, bare),
      .help = "with a choice of events or times: add nothing, and keep nothing else"},
+    {.name = "set",
+     .argument = "RULE",
+     .type = EA_OPT_STRINGS,
+     .offset = offsetof(options, sets),
+     .help = "'CLASS: TARGET = EXPRESSION' sets a field of the class's events, or of their header provider, pid, tid, "
+             "cpu, time, level, ..., to a value of the query language; may be repeated"},
+    {.name = "redact",
+     .argument = "KINDS",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, redact),
+     .help =
+         "replace values by pseudonyms: all, or of " REDACT_KINDS ", with commas between. The traces are read twice"},
+    {.name = "key",
+     .argument = "FILE",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, key),
+     .help = "with --redact: a file of 16 to 4096 bytes, the key of the pseudonyms; the same key gives the same value "
+             "the same pseudonym"},
+    {.name = "unknown",
+     .argument = "WHAT",
+     .type = EA_OPT_CHOICE,
+     .offset = offsetof(options, unknown),
+     .choices = UNKNOWNS,
+     .fallback = "zero",
+     .help = "with --redact: what becomes of bytes that no known layout explains; drop: of their events"},
+    {.name = "dry-run",
+     .type = EA_OPT_FLAG,
+     .offset = offsetof(options, dry_run),
+     .help = "with --redact: count, and write nothing"},
     EA_SCHEMA_OPTIONS(offsetof(options, schemas)),
     {.name = "json", .type = EA_OPT_FLAG, .offset = offsetof(options, json), .help = "print one JSON object"},
     {.name = NULL},
@@ -458,13 +1203,13 @@ const ea_command ea_cmd_relog = {
     .operands = "TRACE...",
     .summary = "Write traces again as one trace, record for record",
     .details =
-        "Several traces of one machine are merged by time (then file, CPU, position); they need one clock. Every "
-        "record "
-        "keeps\n"
+        "Several traces of one machine are merged by time (then file, CPU, position); they need one clock, or "
+        "--clock convert. Every record keeps\n"
         "its header form, extended items and payload. Of the header event the first trace's is written; buffer size,\n"
         "compression, number of buffers, end and losses are those of the output. Records of several sessions get the\n"
         "session number 0. Damaged records are skipped and counted.\n"
-        "A cut (--from, --to, or a choice of events) contains what its readers need of the rest: at its beginning and "
+        "A cut (--from, --to, --split, or a choice of events) contains what its readers need of the rest: at its "
+        "beginning and "
         "end rundowns "
         "of\n"
         "processes, threads, modules with their image ids, names of files and registry keys, stack keys; "
@@ -472,9 +1217,14 @@ const ea_command ea_cmd_relog = {
         "schemas and methods of runtimes; of its events' call stacks also those that came later. What comes from "
         "outside\n"
         "has the time of the cut's beginning or end, and processor 0.\n"
+        "With --set the expression sees the event as it was read; a value that has no room in its target ends the run. "
+        "A kernel event whose header has no place for a member gets that of a classic event.\n"
         "The summary counts events without header events; written = read - dropped + added, or there is no output.\n"
         "JSON keys: output, bytes, inputs, headers, read, dropped, added, written, damaged, events_lost, "
-        "buffers_lost.\n"
+        "buffers_lost,\n"
+        "parts (with --split: output, written, bytes of each), added_kinds (of a cut), injected (with --modules), "
+        "image_ids (with --image-ids), set (with --set), redacted "
+        "(with --redact).\n"
         "Exit codes: 0 written, 1 failed, 2 usage, 3 not a trace.",
     .options = OPTIONS,
     .options_size = sizeof(options),

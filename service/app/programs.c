@@ -173,3 +173,13 @@ int ea_program_where(ea_where **ret, const char *condition, const ea_class_choic
     *ret = w;
     return 0;
 }
+
+int ea_program_rewrite(ea_rewrite **ret, const ea_strings *rules, const ea_program_classes *from, ea_err *err) {
+    program_classes k;
+    int rc = programs_open(&k, from, err);
+    if (rc)
+        return rc;
+    rc = ea_rewrite_create(ret, rules, &k.classes, err);
+    programs_close(&k);
+    return rc;
+}

@@ -5,6 +5,7 @@
 
 #include "proto/event/class_names.h"
 #include "proto/lang/lang_where.h"
+#include "proto/relog/rewrite.h"
 #include "service/core/schema_options.h"
 
 /* Where classes are found that no table has: the traces, the catalogue, the files of the options. */
@@ -25,5 +26,9 @@ EA_MUST_CHECK int ea_program_complete(const char *text, const ea_program_classes
  * ea_where_holds, so that the state is known. */
 EA_MUST_CHECK int ea_program_where(ea_where **ret, const char *condition, const ea_class_choice *choice,
                                    const ea_program_classes *from, ea_err *err);
+
+/* Rules for values of events (relog --set). */
+EA_MUST_CHECK int ea_program_rewrite(ea_rewrite **ret, const ea_strings *rules, const ea_program_classes *from,
+                                     ea_err *err);
 
 #endif

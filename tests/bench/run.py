@@ -302,8 +302,47 @@ def stacks(bench):
     return rows
 
 
+# ---- traces written again ----
+
+def child(command):
+    """Runs a command: what it printed, its processor time in seconds, and the most memory that it had, in MiB."""
+    read_end, write_end = os.pipe()
+    pid = os.posix_spawnp(command[0], list(map(str, command)), os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, write_end, 1), (os.POSIX_SPAWN_CLOSE, read_end)])
+    os.close(write_end)
+    with os.fdopen(read_end, encoding="utf-8") as pipe:
+        said = pipe.read()
+    _, status, used = os.wait4(pid, 0)
+    if status:
+        raise SystemExit(f"FAILED: {' '.join(map(str, command))}: status {status}")
+    return said, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+
+
+def relogs(bench):
+    """Traces written again as they are, and cut with what readers need of the rest; beside them the bare walk of the same file. Processor time,
+    the start of the program included."""
+    rows, section = [], "relog"
+    with tempfile.TemporaryDirectory(prefix="etwagent-bench-") as folder:
+        trace, out = pathlib.Path(folder) / "firehose.etl", pathlib.Path(folder) / "out.etl"
+        made = subprocess.run([bench.program("tests", "tracegen", "tracegen"), "make", "--preset", "firehose", "--duration-ms", "300", "--out", trace], check=True,
+                              stdout=subprocess.PIPE, text=True)
+        events, cases = int(re.search(r": (\d+) events", made.stdout).group(1)), {
+            "identity": ([], 200, 64), "cut of the middle, with its state": (["--from", "start+100ms", "--to", "start+200ms"], 500, None)}
+        walks, spent, peaks = [], {name: [] for name in cases}, {name: [] for name in cases}
+        for _ in range(bench.runs):
+            walks.append(bench.measure("reference", "measure", trace)[0]["walk_ns"])
+            for name, (words, _, _) in cases.items():
+                said, seconds, mib = child([*bench.on_one_core(), bench.program("service", "app", "etwagent"), "relog", trace, "-o", out, "--json", *words])
+                spent[name].append(seconds * 1e9 / json.loads(said)["read"])
+                peaks[name].append(mib)
+                out.unlink()
+        for name, (_, goal_ns, goal_mib) in cases.items():
+            rows.append(row(section, f"firehose, {events} events: {name}", spent[name], NS, ("bare walk", walks), ("value", "<=", goal_ns)))
+            rows.append(row(section, f"{name}: its memory", peaks[name], "MiB", goal=("value", "<=", goal_mib) if goal_mib else None))
+    return rows
+
+
 SECTIONS = {"stages": stages, "hot": hot_classes, "lang": language, "callback": callback, "scan": store_scan, "stacks": stacks, "chain": whole_chain, "beside": ingest_beside,
-            "generator": generator}
+            "generator": generator, "relog": relogs}
 
 
 def show(rows):

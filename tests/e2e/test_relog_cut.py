@@ -6,6 +6,7 @@ import collections
 import json
 
 import harness
+import image_rules
 
 TENTHS = 10
 SECOND = 10000000  # ticks
@@ -85,6 +86,7 @@ def test(env, checks, arguments):
                          f"{what}: the summary")
             checks.that(all(said["added_kinds"][kind] for kind in ("processes", "threads", "modules", "image_ids")), f"{what}: {said['added_kinds']}")
             check_dump(checks, whole, lines(env, out), begin, end, what)
+            checks.equal(image_rules.without_generated(image_rules.check(out).broken)[:2], [], f"{what}: rules of image events")
             wanted = inside([item[:3] for item in with_stack], begin, end)
             got = inside([item[:3] for item in stacks(env, out)], begin, end)
             checks.that(wanted and wanted == got, f"{what}: {sum((wanted - got).values())} of {sum(wanted.values())} stacks are missing, "

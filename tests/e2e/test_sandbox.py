@@ -104,7 +104,7 @@ def check_command(checks, env, words, active):
             os.write(full, b"x" * 4096)
     except BlockingIOError:
         os.set_blocking(full, True)
-    running = subprocess.Popen([str(env.collector), *words], stdout=full, stderr=subprocess.PIPE)
+    running = subprocess.Popen([str(env.collector), *map(str, words)], stdout=full, stderr=subprocess.PIPE)
     process = pathlib.Path(f"/proc/{running.pid}")
     wanted = ("1", str(SECCOMP_FILTER) if active["seccomp"] else "0")
 
@@ -135,7 +135,7 @@ def check_commands(checks, env, collector, active):
     rule = env.folder / "rule.yml"
     rule.write_text("title: shell\nlogsource: {product: windows, category: process_creation}\ndetection: {s: {CommandLine|contains: x}, condition: s}\n")
     program = ("watch", "--store", str(collector.store), "-e", '"Process/*" { @ = count(); }')
-    for words in (("ps", *place), program, ("rules", "check", *place, str(rule)), ("modules", *place, "--pid", "0"), ("export", *place), ("where", *place, "--pid", "0", modules[0]["base"])):
+    for words in (("ps", *place), program, ("rules", "check", *place, str(rule)), ("modules", *place, "--pid", "0"), ("export", *place), ("pull", *place, "-o", env.folder / "pulled.etl"), ("where", *place, "--pid", "0", modules[0]["base"])):
         check_command(checks, env, words, active)
 
 

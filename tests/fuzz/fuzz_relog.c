@@ -25,6 +25,7 @@ typedef struct cutting {
     int64_t from_raw, to_raw;
     int is_filtered;
     uint64_t seen;
+    ea_relog *relog;
 } cutting;
 
 static void clean(void) {
@@ -101,19 +102,24 @@ static void compare(void) {
     ea_etl_close(b);
 }
 
+static int emit(void *arg, const ea_relog_event *event) {
+    return ea_relog_emit(((cutting *)arg)->relog, 0, event);
+}
+
 static int on_event(ea_relog *relog, const ea_relog_input *input, const ea_relog_event *event, void *arg) {
     cutting *c = arg;
     const ea_record *r = (const ea_record *)event;
     ea_err err;
     (void)input;
     int wanted = !c->is_filtered || c->seen++ % 3 != 0;
-    return ea_cut_take(c->cut, relog, r, ea_registry_find(c->registry, r), wanted, &err);
+    c->relog = relog;
+    return ea_cut_take(c->cut, r, ea_registry_find(c->registry, r), wanted, &err);
 }
 
 static int on_end(ea_relog *relog, void *arg) {
     cutting *c = arg;
-    ea_err err;
-    return ea_cut_finish(c->cut, relog, &err);
+    c->relog = relog;
+    return ea_cut_finish(c->cut);
 }
 
 /* Runs it; c NULL: an identical copy. Returns what the run returned. */
@@ -145,8 +151,12 @@ static void cut_a_part(const ea_relog_output *output, unsigned choice, uint64_t 
     ea_etl_close(set);
     if (c.from_raw >= c.to_raw)
         return;
-    const ea_cut_options options = {
-        .from_raw = c.from_raw, .to_raw = c.to_raw, .is_filtered = c.is_filtered, .limit_bytes = 64 << 20};
+    const ea_cut_options options = {.from_raw = c.from_raw,
+                                    .to_raw = c.to_raw,
+                                    .is_filtered = c.is_filtered,
+                                    .limit_bytes = 64 << 20,
+                                    .emit = emit,
+                                    .emit_arg = &c};
     if (ea_registry_create(&c.registry, 0, &err) || ea_cut_create(&c.cut, &options, &err))
         abort();
     if (run(output, &c, &count) == 0) {

@@ -26,6 +26,7 @@ typedef struct test_maker {
     ea_registry *registry;
     const ea_class *c;
     int with_descriptions;
+    uint32_t pointer_size; /* of the machine */
 } test_maker;
 
 static inline void test_maker_init(test_maker *m, uint8_t stream) {
@@ -37,6 +38,7 @@ static inline void test_maker_init(test_maker *m, uint8_t stream) {
         abort();
     m->c = ea_registry_find(m->registry, &r);
     m->with_descriptions = 1;
+    m->pointer_size = 8;
 }
 
 static inline void test_maker_deinit(test_maker *m) {
@@ -99,7 +101,7 @@ static inline void test_make(const test_maker *m, uint64_t number, size_t event_
     source.frequency = clock.frequency;
     source.n_clock_pairs = 1;
     source.clock_pairs = pairs;
-    source.pointer_size = 8;
+    source.pointer_size = m->pointer_size;
     ProtobufCBinaryData description = {.len = m->c->description_bytes, .data = malloc(m->c->description_bytes)};
     if (!description.data)
         abort();

@@ -1,4 +1,5 @@
-/* A store in a folder of its own, and batches for it. Used by: test_store.c, test_store_files.c. Thread: the test's. */
+/* A store in a folder of its own, and batches for it. Used by: test_store.c, test_store_files.c, test_batch_order.c.
+ * Thread: the test's. */
 #ifndef EA_TESTS_UNIT_STORE_RIG_H
 #define EA_TESTS_UNIT_STORE_RIG_H
 

@@ -36,7 +36,11 @@ typedef struct job {
     ea_cut_counts counts;
 } job;
 
-static int take(job *j, ea_relog *relog, unsigned opcode, uint64_t address, int64_t time_raw) {
+static int emit(void *arg, const ea_relog_event *event) {
+    return ea_relog_emit(arg, 0, event);
+}
+
+static int take(job *j, unsigned opcode, uint64_t address, int64_t time_raw) {
     uint8_t payload[12] = {[8] = 'a'};
     ea_err err;
     ea_record r = {.provider = FILE_IO,
@@ -48,7 +52,7 @@ static int take(job *j, ea_relog *relog, unsigned opcode, uint64_t address, int6
                    .payload = payload,
                    .payload_bytes = sizeof payload};
     ea_store64(payload, address);
-    return ea_cut_take(j->cut, relog, &r, ea_registry_find(j->registry, &r), 1, &err);
+    return ea_cut_take(j->cut, &r, ea_registry_find(j->registry, &r), 1, &err);
 }
 
 /* With the first event: files that are opened and closed, and some that stay open, before a cut. */
@@ -60,18 +64,22 @@ static int on_event(ea_relog *relog, const ea_relog_input *input, const ea_relog
     if (j->cut)
         return EA_RELOG_KEEP;
     assert_int_equal(
-        ea_cut_create(&j->cut, &(ea_cut_options){.from_raw = from, .to_raw = INT64_MAX, .limit_bytes = 1 << 20}, &err),
+        ea_cut_create(
+            &j->cut,
+            &(ea_cut_options){
+                .from_raw = from, .to_raw = INT64_MAX, .limit_bytes = 1 << 20, .emit = emit, .emit_arg = relog},
+            &err),
         0);
     most = 0;
     for (uint64_t i = 1; i <= FILES; i++) {
-        assert_int_equal(take(j, relog, OP_CREATE, i, from - 1), EA_RELOG_DROP);
+        assert_int_equal(take(j, OP_CREATE, i, from - 1), EA_RELOG_DROP);
         if (i % STAYS_OPEN)
-            assert_int_equal(take(j, relog, OP_DELETE, i, from - 1), EA_RELOG_DROP);
+            assert_int_equal(take(j, OP_DELETE, i, from - 1), EA_RELOG_DROP);
     }
     for (uint64_t i = STAYS_OPEN; i <= FILES / 2; i += STAYS_OPEN) /* they are found after others went */
-        assert_int_equal(take(j, relog, OP_DELETE, i, from - 1), EA_RELOG_DROP);
+        assert_int_equal(take(j, OP_DELETE, i, from - 1), EA_RELOG_DROP);
     assert_in_range(most, 1, FILES / 10);
-    assert_true(take(j, relog, OP_READ, 1, from) >= 0);
+    assert_true(take(j, OP_READ, 1, from) >= 0);
     j->counts = *ea_cut_count(j->cut);
     return EA_RELOG_KEEP;
 }
@@ -110,8 +118,7 @@ static const ea_guid IMAGE_ID = EA_GUID(0xb3e675d7, 0x2554, 0x4f18, 0x83, 0x0b, 
 
 enum { MODULES = 80000, IDS_OF_FIRST = 9, IDS_KEPT = 4, OP_LOAD = 10, OP_RSDS = 36 };
 
-static int take_image(job *j, ea_relog *relog, const ea_guid *provider, unsigned opcode, uint64_t base,
-                      int64_t time_raw) {
+static int take_image(job *j, const ea_guid *provider, unsigned opcode, uint64_t base, int64_t time_raw) {
     uint8_t payload[64] = {0}; /* Image_Load: base, size, process, checksum, time, reserved, base, reserved, name */
     ea_err err;
     ea_record r = {.provider = *provider,
@@ -124,7 +131,7 @@ static int take_image(job *j, ea_relog *relog, const ea_guid *provider, unsigned
                    .payload_bytes = sizeof payload};
     ea_store64(payload, base);
     ea_store32(payload + 16, 77);
-    return ea_cut_take(j->cut, relog, &r, ea_registry_find(j->registry, &r), 1, &err);
+    return ea_cut_take(j->cut, &r, ea_registry_find(j->registry, &r), 1, &err);
 }
 
 /* A file may give all its image ids one time, and all modules after them. */
@@ -135,17 +142,20 @@ static int on_image(ea_relog *relog, const ea_relog_input *input, const ea_relog
     (void)input;
     if (j->cut)
         return EA_RELOG_KEEP;
-    assert_int_equal(ea_cut_create(&j->cut, &(ea_cut_options){.from_raw = from, .to_raw = INT64_MAX}, &err), 0);
+    assert_int_equal(
+        ea_cut_create(&j->cut,
+                      &(ea_cut_options){.from_raw = from, .to_raw = INT64_MAX, .emit = emit, .emit_arg = relog}, &err),
+        0);
     clock_t begin = clock();
-    assert_int_equal(take_image(j, relog, &IMAGE_ID, OP_RSDS, 0x10000, from - 2), EA_RELOG_DROP); /* of another time */
+    assert_int_equal(take_image(j, &IMAGE_ID, OP_RSDS, 0x10000, from - 2), EA_RELOG_DROP); /* of another time */
     for (unsigned i = 1; i < IDS_OF_FIRST; i++)
-        assert_int_equal(take_image(j, relog, &IMAGE_ID, OP_RSDS, 0x10000, from - 1), EA_RELOG_DROP);
+        assert_int_equal(take_image(j, &IMAGE_ID, OP_RSDS, 0x10000, from - 1), EA_RELOG_DROP);
     for (uint64_t i = 1; i <= MODULES; i++)
-        assert_int_equal(take_image(j, relog, &IMAGE_ID, OP_RSDS, i << 16, from - 1), EA_RELOG_DROP);
+        assert_int_equal(take_image(j, &IMAGE_ID, OP_RSDS, i << 16, from - 1), EA_RELOG_DROP);
     for (uint64_t i = 1; i <= MODULES; i++)
-        assert_int_equal(take_image(j, relog, &IMAGE, OP_LOAD, i << 16, from - 1), EA_RELOG_DROP);
+        assert_int_equal(take_image(j, &IMAGE, OP_LOAD, i << 16, from - 1), EA_RELOG_DROP);
     assert_true((clock() - begin) / CLOCKS_PER_SEC < 3);
-    assert_true(take(j, relog, OP_READ, 1, from) >= 0);
+    assert_true(take(j, OP_READ, 1, from) >= 0);
     j->counts = *ea_cut_count(j->cut);
     return EA_RELOG_KEEP;
 }

@@ -45,7 +45,7 @@ static void limit_files(uint64_t limit_bytes) {
     (void)setrlimit(RLIMIT_FSIZE, &l);
 }
 
-int ec_query_confine(const char *dir, uint64_t limit_temp_bytes, ea_err *err) {
+int ec_query_confine(const char *dir, uint64_t limit_temp_bytes, const char *output, ea_err *err) {
     static const char *const NAMES[DATABASES] = {"index.db", "state.db", "alarms.db"};
 
     static const struct {
@@ -55,7 +55,7 @@ int ec_query_confine(const char *dir, uint64_t limit_temp_bytes, ea_err *err) {
         {"", EC_SANDBOX_READ}, {"-wal", EC_SANDBOX_READ}, {"-journal", EC_SANDBOX_READ}, {"-shm", EC_SANDBOX_SHARE}};
 
     ea_text texts[DATABASES * PARTS + 2];
-    ec_sandbox_path paths[DATABASES * PARTS + 2];
+    ec_sandbox_path paths[DATABASES * PARTS + 3];
     size_t count = 0;
     int rc = 0;
     tzset(); /* SQLite's 'localtime' */
@@ -86,9 +86,12 @@ int ec_query_confine(const char *dir, uint64_t limit_temp_bytes, ea_err *err) {
     if (!rc && sqlite3_auto_extension((void (*)(void))sort_in_files) != SQLITE_OK)
         rc = ea_fail(err, EA_ENOMEM, "enter the sandbox");
     limit_files(limit_temp_bytes > SHARED_MEMORY_MAX ? limit_temp_bytes : SHARED_MEMORY_MAX);
+    size_t text_count = count;
+    if (output)
+        paths[count++] = (ec_sandbox_path){.path = output, .access = EC_SANDBOX_WRITE};
     if (!rc)
         rc = ec_sandbox_enter(&(ec_sandbox){.paths = paths, .path_count = count}, err);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < text_count; i++)
         ea_text_deinit(&texts[i]);
     return rc;
 }

@@ -1,5 +1,5 @@
 /* What a process that answers questions may still do: read one store. Called by: worker.c and collector/web's profile
- * worker, in the child. Calls: sandbox.h. Thread: the process has one. */
+ * worker, in the child; commands that read a store. Calls: sandbox.h. Thread: the process has one. */
 #ifndef EC_QUERY_SQL_CONFINE_H
 #define EC_QUERY_SQL_CONFINE_H
 
@@ -11,8 +11,8 @@
  * reached: no other file (tokens, keys and the audit log of the store neither), no network, no other process, no
  * program. What can be written are the memory files (-shm) that readers of a SQLite log share; those are
  * made before, if need be, and SQLite's temporary files (temp_files.h), which take at most limit_temp_bytes: in the
- * folder temp of the store when this user may write there, else in /var/tmp or /tmp. Errors: as ec_sandbox_enter,
- * EA_ENOMEM. */
-EA_MUST_CHECK int ec_query_confine(const char *dir, uint64_t limit_temp_bytes, ea_err *err);
+ * folder temp of the store when this user may write there, else in /var/tmp or /tmp. output: a folder in which files
+ * may be made and changed, too; NULL: none. Errors: as ec_sandbox_enter, EA_ENOMEM. */
+EA_MUST_CHECK int ec_query_confine(const char *dir, uint64_t limit_temp_bytes, const char *output, ea_err *err);
 
 #endif

@@ -373,7 +373,7 @@ int ec_worker_main(void) {
         return 2;
     }
     worker_limit(&w);
-    int rc = ec_query_confine(w.store, w.limit_temp_bytes, &err);
+    int rc = ec_query_confine(w.store, w.limit_temp_bytes, NULL, &err);
     if (!rc)
         rc = worker_open_names(&w, &err);
     if (!rc)

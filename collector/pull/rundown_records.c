@@ -1,0 +1,341 @@
+/* See rundown_records.h. Source of classes and fields: proto/event/classes; of header forms: a kernel session writes
+ * its own events with SYSTEM headers, and a merge adds image ids with FULL ones, of the payload's process, immediately
+ * before the image's record and with its time. */
+#include "collector/pull/rundown_records.h"
+
+#include "proto/base/bytes.h"
+#include "proto/base/provider_guids.h"
+#include "proto/event/encode.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    OP_DC_START = 3,
+    OP_SET_NAME = 72,
+    OP_ID_INFO = 0,
+    OP_ID_NONE = 32, /* the image has no PDB */
+    OP_ID_RSDS = 36,
+    OP_FILE_RUNDOWN = 36,
+    OP_KCB_RUNDOWN = 24,
+    OP_VOLUME = 35,
+    VALUES_MAX = 32,
+    PAYLOAD_MAX = 65000, /* with any header it is a record */
+    SID_MAX_BYTES = 68,
+    SID_PARTS_MAX = 15,
+    SID_POINTER = 8, /* of TOKEN_USER: not 0, which would say that there is no SID */
+};
+
+typedef struct record_kind {
+    ea_guid provider;
+    uint8_t opcode, version;
+    uint8_t group; /* of the kernel's hook id; 0: a FULL header */
+} record_kind;
+
+static const record_kind PROCESS = {EA_PROVIDER_PROCESS, OP_DC_START, 4, 3};
+static const record_kind THREAD = {EA_PROVIDER_THREAD, OP_DC_START, 3, 5};
+static const record_kind OLD_THREAD = {EA_PROVIDER_THREAD, OP_DC_START, 2, 5}; /* it has the address of its start */
+static const record_kind THREAD_NAME = {EA_PROVIDER_THREAD, OP_SET_NAME, 2, 5};
+static const record_kind IMAGE = {EA_PROVIDER_IMAGE, OP_DC_START, 2, 0x14};
+static const record_kind ID_INFO = {EA_PROVIDER_IMAGE_ID, OP_ID_INFO, 2, 0};
+static const record_kind ID_NONE = {EA_PROVIDER_IMAGE_ID, OP_ID_NONE, 2, 0};
+static const record_kind ID_RSDS = {EA_PROVIDER_IMAGE_ID, OP_ID_RSDS, 2, 0};
+static const record_kind FILE_NAME = {EA_PROVIDER_FILE_IO, OP_FILE_RUNDOWN, 2, 4};
+static const record_kind KEY_NAME = {EA_PROVIDER_REGISTRY, OP_KCB_RUNDOWN, 2, 9};
+static const record_kind VOLUME = {EA_PROVIDER_CONFIG_EX, OP_VOLUME, 0, 0};
+
+struct ec_rundown_records {
+    ec_rundown_options options;
+    ea_registry *registry;
+    uint64_t altered;
+    /* the record being made */
+    ea_record record;
+    const ea_class *c;
+    ea_event_value values[VALUES_MAX];
+    size_t count;
+    uint8_t payload[PAYLOAD_MAX];
+};
+
+int ec_rundown_records_create(ec_rundown_records **ret, const ec_rundown_options *options, ea_err *err) {
+    ec_rundown_records *w = calloc(1, sizeof *w);
+    if (!w)
+        return ea_fail(err, EA_ENOMEM, "describe the machine");
+    w->options = *options;
+    int rc = ea_registry_create(&w->registry, 0, err);
+    if (rc) {
+        free(w);
+        return rc;
+    }
+    *ret = w;
+    return 0;
+}
+
+void ec_rundown_records_destroy(ec_rundown_records *w) {
+    if (!w)
+        return;
+    ea_registry_destroy(w->registry);
+    free(w);
+}
+
+uint64_t ec_rundown_altered(const ec_rundown_records *w) {
+    return w->altered;
+}
+
+/* ---- one record ---- */
+
+static ea_event_value nothing(const ea_field *f) {
+    static const uint8_t ZEROS[16];
+    switch (f->type) {
+    case EA_UTF16Z:
+    case EA_ANSIZ:
+    case EA_UTF8Z:
+        return (ea_event_value){.kind = EA_VALUE_TEXT, .data = "", .count = 0};
+    case EA_GUID:
+        return (ea_event_value){.kind = EA_VALUE_BYTES, .data = ZEROS, .count = sizeof ZEROS};
+    case EA_WBEM_SID:
+        return (ea_event_value){.kind = EA_VALUE_LIST};
+    default:
+        return (ea_event_value){.kind = EA_VALUE_NUMBER};
+    }
+}
+
+static int begin_record(ec_rundown_records *w, const record_kind *kind, uint32_t pid, uint32_t tid, ea_err *err) {
+    int is_32_bit = w->options.pointer_size == 4;
+    w->record = (ea_record){
+        .provider = kind->provider,
+        .opcode = kind->opcode,
+        .version = kind->version,
+        .flags = (uint16_t)(EA_FLAG_CLASSIC_HEADER | (is_32_bit ? EA_FLAG_32_BIT_HEADER : EA_FLAG_64_BIT_HEADER)),
+        .pointer_size = (uint8_t)w->options.pointer_size,
+        .header_type = EA_HEADER_NONE,
+        .time_raw = w->options.time_raw,
+        .pid = pid,
+        .tid = tid};
+    if (kind->group) {
+        w->record.header_type = is_32_bit ? EA_HEADER_SYSTEM32 : EA_HEADER_SYSTEM64;
+        w->record.hook_id = (uint16_t)(kind->group << 8 | kind->opcode);
+        w->record.header_word = kind->version;
+    }
+    w->c = ea_registry_find(w->registry, &w->record);
+    w->count = 0;
+    if (w->c->status != EA_CLASS_KNOWN || w->c->top_count > VALUES_MAX)
+        return ea_fail(err, EA_EUNSUPPORTED, "describe the machine: no layout of opcode %u", kind->opcode);
+    for (size_t field = 0; field < w->c->field_count; field += w->c->fields[field].span)
+        w->values[w->count++] = nothing(&w->c->fields[field]);
+    return 0;
+}
+
+static ea_event_value *value_of(ec_rundown_records *w, const char *name) {
+    for (size_t i = 0; i < w->count; i++)
+        if (strcmp(w->c->fields[ea_class_top_field(w->c, i)].name, name) == 0)
+            return &w->values[i];
+    return NULL;
+}
+
+/* What a field of the machine's pointer size cannot hold, an agent made up: its low bits are written. */
+static void set_number(ec_rundown_records *w, const char *name, uint64_t number) {
+    ea_event_value *v = value_of(w, name);
+    if (!v)
+        return;
+    unsigned width = w->c->fields[ea_class_top_field(w->c, (size_t)(v - w->values))].width;
+    v->number = width < 8 ? number & ((UINT64_C(1) << 8 * width) - 1) : number;
+}
+
+static void set_text(ec_rundown_records *w, const char *name, const char *text) {
+    ea_event_value *v = value_of(w, name);
+    if (v)
+        *v = (ea_event_value){.kind = EA_VALUE_TEXT, .data = text, .count = strlen(text)};
+}
+
+static int write_payload(ec_rundown_records *w, ea_err *err) {
+    size_t bytes;
+    int rc = ea_event_write_values(w->c, w->values, w->count, w->payload, sizeof w->payload, &bytes, err);
+    if (rc)
+        return rc;
+    w->record.payload = w->payload;
+    w->record.payload_bytes = (uint16_t)bytes;
+    return 0;
+}
+
+/* The longest text goes. 0: there is none. */
+static int leave_longest_out(ec_rundown_records *w) {
+    ea_event_value *longest = NULL;
+    for (size_t i = 0; i < w->count; i++)
+        if (w->values[i].kind == EA_VALUE_TEXT && w->values[i].count &&
+            (!longest || w->values[i].count > longest->count))
+            longest = &w->values[i];
+    if (!longest)
+        return 0;
+    longest->data = "";
+    longest->count = 0;
+    return 1;
+}
+
+static int finish_record(ec_rundown_records *w, ea_err *err) {
+    int rc = write_payload(w, err);
+    for (; rc == EA_ELIMIT && leave_longest_out(w); rc = write_payload(w, err))
+        w->altered++;
+    return rc ? rc : w->options.emit(w->options.arg, &w->record, w->c, err);
+}
+
+/* ---- rows ---- */
+
+static int add_sid_part(const char **at, uint64_t max, uint64_t *ret) {
+    if (**at != '-')
+        return 0;
+    ++*at;
+    unsigned base = (*at)[0] == '0' && (*at)[1] == 'x' ? 16 : 10;
+    *at += base == 16 ? 2 : 0;
+    return ea_digits_parse(at, base, ret) && *ret <= max;
+}
+
+/* "S-1-5-21-1-2-3-500" as Windows has it; 0 when the text is no SID. */
+static size_t sid_bytes(const char *text, uint8_t *out) {
+    uint64_t revision, authority, part;
+    size_t n = 0;
+    const char *at = text + 1;
+    if (text[0] != 'S' || !add_sid_part(&at, UINT8_MAX, &revision) ||
+        !add_sid_part(&at, (UINT64_C(1) << 48) - 1, &authority))
+        return 0;
+    for (; *at; n++) {
+        if (n == SID_PARTS_MAX || !add_sid_part(&at, UINT32_MAX, &part))
+            return 0;
+        ea_store32(out + 8 + 4 * n, (uint32_t)part);
+    }
+    out[0] = (uint8_t)revision;
+    out[1] = (uint8_t)n;
+    for (unsigned i = 0; i < 6; i++)
+        out[2 + i] = (uint8_t)(authority >> (40 - 8 * i));
+    return 8 + 4 * n;
+}
+
+/* All characters beyond ASCII become question marks. */
+static const char *narrow(const char *text, char *latin, size_t capacity) {
+    size_t n = 0;
+    for (const char *p = text; *p && n + 1 < capacity; p++)
+        if (((unsigned char)*p & 0xC0) != 0x80)
+            latin[n++] = *p;
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char)latin[i] >= 0x80)
+            latin[i] = '?';
+    latin[n] = 0;
+    return latin;
+}
+
+int ec_rundown_process(ec_rundown_records *w, const ea_process *p, ea_err *err) {
+    uint8_t sid[SID_MAX_BYTES];
+    char latin[512];
+    ea_event_value parts[3] = {{.kind = EA_VALUE_NUMBER, .number = SID_POINTER}, {.kind = EA_VALUE_NUMBER}};
+    int rc = begin_record(w, &PROCESS, p->pid, UINT32_MAX, err);
+    if (rc)
+        return rc;
+    set_number(w, "UniqueProcessKey", p->unique_key);
+    set_number(w, "ProcessId", p->pid);
+    set_number(w, "ParentId", p->parent_pid);
+    set_number(w, "SessionId", p->session_id);
+    set_number(w, "DirectoryTableBase", p->directory_table_base);
+    set_number(w, "Flags", p->flags);
+    set_text(w, "ImageFileName", p->image_name);
+    set_text(w, "CommandLine", p->command_line);
+    set_text(w, "PackageFullName", p->package);
+    set_text(w, "ApplicationId", p->application);
+    size_t n = sid_bytes(p->sid, sid);
+    ea_event_value *user = value_of(w, "UserSID");
+    if (n && user) {
+        parts[2] = (ea_event_value){.kind = EA_VALUE_BYTES, .data = sid, .count = n};
+        *user = (ea_event_value){.kind = EA_VALUE_LIST, .items = parts, .count = 3};
+    }
+    if (write_payload(w, NULL) == EA_EINVAL) {
+        set_text(w, "ImageFileName", narrow(p->image_name, latin, sizeof latin));
+        w->altered++;
+    }
+    return finish_record(w, err);
+}
+
+int ec_rundown_thread(ec_rundown_records *w, const ea_thread_row *t, ea_err *err) {
+    /* version 3 has the affinity, which says of each processor's idle thread which one it is */
+    const record_kind *kind = t->start_address && t->tid ? &OLD_THREAD : &THREAD;
+    int rc = begin_record(w, kind, t->pid, t->tid, err);
+    if (rc)
+        return rc;
+    set_number(w, "ProcessId", t->pid);
+    set_number(w, "TThreadId", t->tid);
+    set_number(w, "StackBase", t->stack_base);
+    set_number(w, "StartAddr", t->start_address);
+    set_number(w, "Win32StartAddr", t->win32_start_address);
+    set_number(w, "TebBase", t->teb);
+    if (!t->tid && t->cpu < 8 * w->options.pointer_size)
+        set_number(w, "Affinity", UINT64_C(1) << t->cpu);
+    set_text(w, "ThreadName", t->name);
+    rc = finish_record(w, err);
+    if (rc || !*t->name || kind != &OLD_THREAD)
+        return rc;
+    rc = begin_record(w, &THREAD_NAME, t->pid, t->tid, err);
+    if (rc)
+        return rc;
+    set_number(w, "ProcessId", t->pid);
+    set_number(w, "ThreadId", t->tid);
+    set_text(w, "ThreadName", t->name);
+    return finish_record(w, err);
+}
+
+static int put_ids(ec_rundown_records *w, const ea_module *m, ea_err *err) {
+    int rc = begin_record(w, &ID_INFO, m->pid, UINT32_MAX, err);
+    if (rc)
+        return rc;
+    set_number(w, "ImageBase", m->base);
+    set_number(w, "ImageSize", m->size_bytes);
+    set_number(w, "ProcessId", m->pid);
+    set_number(w, "TimeDateStamp", m->timestamp);
+    set_text(w, "OriginalFileName", m->original_name);
+    rc = finish_record(w, err);
+    if (!rc)
+        rc = begin_record(w, m->has_pdb ? &ID_RSDS : &ID_NONE, m->pid, UINT32_MAX, err);
+    if (rc)
+        return rc;
+    set_number(w, "ImageBase", m->base);
+    set_number(w, "ProcessId", m->pid);
+    if (!m->has_pdb)
+        return finish_record(w, err);
+    set_number(w, "Age", m->pdb_age);
+    set_text(w, "PdbFileName", m->pdb_path);
+    ea_event_value *guid = value_of(w, "GuidSig");
+    if (guid)
+        guid->data = m->pdb_guid.bytes;
+    return finish_record(w, err);
+}
+
+int ec_rundown_module(ec_rundown_records *w, const ea_module *m, ea_err *err) {
+    int rc = m->has_pdb || *m->original_name ? put_ids(w, m, err) : 0;
+    if (!rc)
+        rc = begin_record(w, &IMAGE, m->pid, UINT32_MAX, err);
+    if (rc)
+        return rc;
+    set_number(w, "ImageBase", m->base);
+    set_number(w, "ImageSize", m->size_bytes);
+    set_number(w, "ProcessId", m->pid);
+    set_number(w, "ImageChecksum", m->checksum);
+    set_number(w, "TimeDateStamp", m->timestamp);
+    set_number(w, "DefaultBase", m->default_base);
+    set_text(w, "FileName", m->path);
+    return finish_record(w, err);
+}
+
+int ec_rundown_name(ec_rundown_records *w, const ea_name_row *name, ea_err *err) {
+    int is_key = name->kind == EA_NAME_KEY;
+    int rc = begin_record(w, is_key ? &KEY_NAME : &FILE_NAME, UINT32_MAX, UINT32_MAX, err);
+    if (rc)
+        return rc;
+    set_number(w, is_key ? "KeyHandle" : "FileObject", name->address);
+    set_text(w, is_key ? "KeyName" : "FileName", name->name);
+    return finish_record(w, err);
+}
+
+int ec_rundown_volume(ec_rundown_records *w, const char *nt, const char *dos, ea_err *err) {
+    int rc = begin_record(w, &VOLUME, UINT32_MAX, UINT32_MAX, err);
+    if (rc)
+        return rc;
+    set_text(w, "NtPath", nt);
+    set_text(w, "DosPath", dos);
+    return finish_record(w, err);
+}

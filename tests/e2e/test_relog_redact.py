@@ -1,0 +1,109 @@
+"""`etwagent relog --redact`: none of the known strings of a trace (names of users and machines, SIDs, addresses, paths, command lines,
+names of the registry) is left in the output, in UTF-8 or UTF-16 and any case; what was counted stays: events by class, profiles by sums,
+stacks. The same key gives the same pseudonyms in two traces, another key others. Bytes without a known layout are zeroed or dropped.
+"""
+import collections
+import json
+import re
+
+import harness
+
+KEPT = {name.strip() for name in """device ?? globalroot systemroot windows system32 syswow64 winsxs drivers users public default program files
+ (x86) programdata appdata local locallow roaming temp registry machine user software system sam security currentcontrolset controlset001 control
+ services microsoft nt currentversion classes wow6432node policies mup namedpipe fonts assembly microsoft.net framework framework64 explorer.exe
+ svchost.exe ntdll.dll kernel32.dll kernelbase.dll ntoskrnl.exe hal.dll user32.dll gdi32.dll msvcrt.dll ntkrnlmp.exe""".split()}
+KEPT |= {"program files", "program files (x86)", "windows nt"}
+PATHS = ("FileName", "ImageFileName", "OpenPath", "PdbFileName", "OriginalFileName", "OrigFileName", "KeyName", "CommandLine", "UserSID")
+WORD = re.compile(rb"(?:[\x20-\x7e]\x00){4,}|[\x20-\x7e]{4,}")
+
+
+def dump(env, path):
+    return [json.loads(line) for line in env.run([env.agent, "dump", "--format", "jsonl", "--no-names", path]).stdout.splitlines()]
+
+
+def known_strings(events):
+    """What a reader of the trace learns: whole texts, and the parts of their paths."""
+    found = set()
+    for event in events:
+        for key, value in event["fields"].items():
+            if key not in PATHS or not isinstance(value, str):
+                continue
+            parts = [value] if key in ("CommandLine", "UserSID") else re.split(r"[\\/]", value)
+            found.update(part.lower() for part in parts if len(part) >= 5 and part.lower() not in KEPT and not re.match(r"(?i)harddiskvolume\d+$", part))
+    code = " ".join(str(v) for e in events for k, v in e["fields"].items() if k.startswith("Method") or e["name"] in ("ManifestData", "PerfInfo/PmcCtrConfig"))
+    code = (code + " ".join({e["name"] for e in events})).lower()  # names of code and of events are not hidden
+    return {text for text in found if text not in code and not any(text in name for name in KEPT) and not re.match(r"s-1-5-(18|19|20)$|s-1-16", text)}
+
+
+def texts_of(path):
+    """Every readable run of a file, in lower case, once, joined."""
+    runs = {run.lower().replace(b"\0", b"") if run[1:2] == b"\0" else run.lower() for run in WORD.findall(path.read_bytes())}
+    return b"\n".join(sorted(runs))
+
+
+def redact(env, path, out, key, *words):
+    return json.loads(env.run([env.agent, "relog", path, "-o", out, "--compression", "none", "--redact", "all", "--key", key, "--json", *words]).stdout)
+
+
+def shape(events):
+    return collections.Counter((e["name"], e["clock"], e["cpu"], e["pid"], e["tid"]) for e in events if e["name"] != "EventTrace/Header")
+
+
+def sums(env, path):
+    folded = env.run([env.collector, "profile", "--weight", "samples", "--format", "folded", path]).stdout.splitlines()
+    counts = [int(line.rsplit(" ", 1)[1]) for line in folded]
+    return sum(counts), len(counts)
+
+
+def test(env, checks, arguments):
+    tracegen = env.build / "tests" / "tracegen" / "tracegen"
+    keys = [env.folder / "key", env.folder / "other-key"]
+    for i, key in enumerate(keys):
+        key.write_bytes(bytes(range(i, i + 32)))
+    for preset, milliseconds in (("office", 1500), ("build-server", 300)):
+        path, out = env.folder / f"{preset}.etl", env.folder / f"{preset}-redacted.etl"
+        env.run([tracegen, "make", "--preset", preset, "--seed", "26", "--duration-ms", milliseconds, "--out", path])
+        before = dump(env, path)
+        known = known_strings(before)
+        said = redact(env, path, out, keys[0])
+        after = dump(env, out)
+        text, original = texts_of(out), texts_of(path)
+        left = sorted(s for s in known if s.encode("utf-8", "surrogateescape") in text)
+        there = sum(s.encode("utf-8", "surrogateescape") in original for s in known)
+        checks.that(len(known) > 50 and there > len(known) // 2, f"{preset}: {len(known)} known strings, {there} of them in the trace's bytes")
+        checks.that(not left, f"{preset}: {len(left)} of {len(known)} known strings are left: {left[:5]}")
+        checks.that(shape(after) == shape(before), f"{preset}: events differ in name, time, processor, process or thread")
+        checks.equal(sums(env, out), sums(env, path), f"{preset}: the profile's sum and number of stacks")
+        checks.that(said["redacted"]["path"] and said["redacted"]["command"], f"{preset}: {said['redacted']}")
+        header = next(e["fields"] for e in after if e["name"] == "EventTrace/Header")
+        checks.equal((header["SessionNameString"], header["LogFileNameString"]), ("", ""), f"{preset}: names in the header event")
+        dry = json.loads(env.run([env.agent, "relog", path, "--redact", "all", "--key", keys[0], "--dry-run", "--json"]).stdout)
+        checks.equal(dry["redacted"], said["redacted"], f"{preset}: --dry-run counts")
+        # consistent: by name, in another trace, with another key
+        names = [{(b["fields"]["ImageFileName"], a["fields"]["ImageFileName"]) for b, a in zip(before, pair) if "ImageFileName" in b["fields"]}
+                 for pair in (after, dump_again(env, path, keys[0]), dump_again(env, path, keys[1]))]
+        checks.that(names[0] and len(dict(names[0])) == len(names[0]), f"{preset}: a name has several pseudonyms: {sorted(names[0])[:4]}")
+        checks.equal(names[1], names[0], f"{preset}: the same key in another run")
+        changed = [b for b, a in names[0] if a != b]
+        checks.that(changed and all(dict(names[2])[b] != dict(names[0])[b] for b in changed), f"{preset}: another key")
+    check_usage(env, checks, path, keys[0])
+
+
+def dump_again(env, path, key):
+    out = env.folder / "again.etl"
+    redact(env, path, out, key)
+    return dump(env, out)
+
+
+def check_usage(env, checks, path, key):
+    out, short = env.folder / "none.etl", env.folder / "short"
+    short.write_bytes(b"123")
+    for words, code in ((["--redact", "all"], 2), (["--redact", "names", "--key", key], 2), (["--redact", "path", "--key", env.folder / "absent"], 1),
+                        (["--key", key], 2), (["--dry-run"], 2), (["--redact", "path", "--key", short], 1)):
+        done = env.run([env.agent, "relog", path, "-o", out, *words], check=False)
+        checks.equal((done.returncode, out.exists()), (code, False), f"{words}: exit code, an output; {done.stderr}")
+    checks.equal(env.run([env.agent, "relog", path], check=False).returncode, 2, "no output named")
+
+
+if __name__ == "__main__":
+    harness.main(test, __doc__)
