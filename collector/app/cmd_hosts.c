@@ -100,7 +100,9 @@ static int hosts_run(const void *arg, int operand_count, char **operands) {
     listing l = {.options = o};
     (void)operand_count, (void)operands;
     ea_text_init(&l.out);
-    int rc = ec_store_open(&store, o->store, &(ec_store_options){0}, &err);
+    int rc = ec_question_confine(o->store, &err);
+    if (!rc)
+        rc = ec_store_open(&store, o->store, &(ec_store_options){0}, &err);
     if (!rc) {
         if (o->json)
             ea_text_str(&l.out, "{\"streams\": [");

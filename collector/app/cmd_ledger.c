@@ -608,13 +608,15 @@ static int ledger_run(const void *arg, int operand_count, char **operands) {
     ea_text_init(&l.line);
     ea_text_init(&l.families);
     ea_text_init(&l.unheld);
-    int rc = ledger_parse_time(o, "--from", o->from, &l.from_utc_ns, &err);
+    int rc = ec_state_worker_catch_up(o->store, o->host, EC_WAIT_FOLDED, o->wait_ns, &backlog, &err);
+    if (!rc)
+        rc = ec_question_confine(o->store, &err);
+    if (!rc)
+        rc = ledger_parse_time(o, "--from", o->from, &l.from_utc_ns, &err);
     if (!rc)
         rc = ledger_parse_time(o, "--to", o->to, &l.to_utc_ns, &err);
     if (!rc && l.from_utc_ns >= l.to_utc_ns)
         rc = ea_fail(&err, EA_EUSAGE, "--from %s is not before --to %s", o->from, o->to);
-    if (!rc)
-        rc = ec_state_worker_catch_up(o->store, o->host, EC_WAIT_FOLDED, o->wait_ns, &backlog, &err);
     if (!rc && backlog)
         fprintf(stderr, "etwcollector: %" PRIu64 " stored batches are not in the ledger yet\n", backlog);
     if (!rc)

@@ -6,10 +6,13 @@
 #include "collector/query/analysis/profile_names.h"
 #include "collector/query/export/profile_write.h"
 #include "collector/query/scan/data_times.h"
+#include "collector/state/state_worker.h"
 #include "proto/base/clock.h"
 
 #include <inttypes.h>
 #include <string.h>
+
+#define FOLD_WAIT_NS INT64_C(10000000000)
 
 typedef struct options {
     const char *store, *from, *to, *weight, *other_from, *other_to, *other_weight;
@@ -143,6 +146,13 @@ static int profile_run(const void *arg, int operand_count, char **operands) {
         names.source = has_symbols ? desk.symbols : NULL;
         q.namer = &namer;
     }
+    uint64_t backlog;
+    if (!rc) /* what is missing then, ec_profile_run reports */
+        rc = ec_state_worker_catch_up(o->store, o->hosts.count == 1 && !o->other_hosts.count ? o->hosts.items[0] : NULL,
+                                      EC_WAIT_FOLDED, FOLD_WAIT_NS, &backlog, &err);
+    if (!rc)
+        rc = has_symbols ? ec_question_confine_symbols(o->store, &desk.options, &err)
+                         : ec_question_confine(o->store, &err);
     if (!rc)
         rc = ec_profile_run(&p, &q, &err);
     if (has_symbols)

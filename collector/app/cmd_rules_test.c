@@ -8,6 +8,7 @@
 #include "collector/query/scan/cell.h"
 #include "collector/query/scan/data_times.h"
 #include "collector/query/sql/ask.h"
+#include "collector/state/state_worker.h"
 #include "proto/base/arena.h"
 #include "proto/base/stop_flag.h"
 
@@ -174,7 +175,6 @@ static int test_ask(rules_test *t) {
                             .params = range,
                             .param_count = 2,
                             .limit_ns = o->limit_ns,
-                            .wait_ns = o->wait_ns,
                             .limit_bytes = o->limit_bytes,
                             .limit_temp_bytes = o->limit_temp_bytes};
     int rc = ec_ask(&question, &(ec_listener){.on_columns = test_on_columns, .on_row = test_on_row, .arg = t},
@@ -274,7 +274,11 @@ static int test_open(rules_test *t, const test_options *o, ea_err *err) {
     const ec_archive_stream *streams = NULL;
     size_t count = 0;
     t->to_utc_ns = INT64_MAX;
-    int rc = ec_archive_open(&t->archive, o->store, NULL, o->host, err);
+    int rc = ec_state_worker_catch_up(o->store, o->host, EC_WAIT_FOLDED, o->wait_ns, &t->worst.backlog, err);
+    if (!rc)
+        rc = ec_question_confine_asking(o->store, o->limit_bytes, err);
+    if (!rc)
+        rc = ec_archive_open(&t->archive, o->store, NULL, o->host, err);
     if (!rc && o->host)
         rc = ec_archive_streams(t->archive, &streams, &count, err);
     if (!rc && o->host && !count)

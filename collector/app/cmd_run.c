@@ -18,6 +18,7 @@
 #include "collector/state/state_worker.h"
 #include "collector/state/watch.h"
 #include "collector/store/private.h"
+#include "collector/store/sqlite_memory.h"
 #include "collector/web/web.h"
 #include "config/config.h"
 #include "proto/base/pattern.h"
@@ -122,6 +123,17 @@ static void on_history_note(void *arg, const char *text) {
 static void on_history_used(void *arg, const char *host, int64_t cpu_ns) {
     const history_uses *uses = arg;
     ec_quota_charge(uses->quota, EC_QUOTA_processor, host, (uint64_t)cpu_ns, ea_monotonic_ns());
+}
+
+/* So does asking the rules about them. */
+static int has_processor(void *arg, const char *host) {
+    const history_uses *uses = arg;
+    return ec_quota_has_room(uses->quota, EC_QUOTA_processor, host, 0, ea_monotonic_ns());
+}
+
+static void on_rules_note(void *arg, const char *text) {
+    const history_uses *uses = arg;
+    ec_log_line(uses->log, "%s", text);
 }
 
 /* ---- the configuration file, read again ---- */
@@ -636,11 +648,15 @@ static int serve_start(serving *v, ea_err *err) {
     if (!rc)
         rc = ec_watch_start(&v->watch, o->store, &alarms, err);
     if (!rc && o->rules)
-        rc = ec_detector_start(
-            &v->detector,
-            &(ec_detector_options){
-                .store = o->store, .rules = o->rules, .counters = v->counters, .on_note = on_store_note, .arg = v->log},
-            err);
+        rc = ec_detector_start(&v->detector,
+                               &(ec_detector_options){.store = o->store,
+                                                      .rules = o->rules,
+                                                      .counters = v->counters,
+                                                      .on_used = on_history_used,
+                                                      .has_room = has_processor,
+                                                      .on_note = on_rules_note,
+                                                      .arg = &v->uses},
+                               err);
     if (!rc && o->web)
         rc = start_web(&v->web, o, &v->limits.people, v->counters, v->quota, v->broker, &v->gauges, v->log, err);
     v->enroll.watch = v->watch;
@@ -721,6 +737,8 @@ static int run_command(const void *arg, int operand_count, char **operands) {
     ec_quota_amounts quotas = read_quotas(o);
     if (!rc)
         rc = run_check(o, &err);
+    if (!rc)
+        rc = ec_sqlite_memory_start(&err);
     if (!rc)
         rc = ec_log_create(&log, stderr, 0, &counters, &err);
     ec_libevent_log(log);

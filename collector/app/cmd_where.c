@@ -5,6 +5,7 @@
 #include "collector/app/symbol_options.h"
 #include "collector/query/analysis/methods.h"
 #include "proto/base/clock.h"
+#include "proto/base/platform.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -19,8 +20,9 @@ typedef struct place {
     ea_text t;
     uint64_t address;
     int json;
-    const ec_symbol_options *symbols; /* NULL: modules only */
-    ea_err without;                   /* why there is no symbol, or none with lines */
+    int has_symbols; /* else modules only */
+    ec_symbol_desk desk;
+    ea_err without; /* why there is no symbol, or none with lines */
 } place;
 
 static int add_symbol(void *arg, const ec_symbol *symbol) {
@@ -40,14 +42,12 @@ static void look_up_symbol(place *p, const ea_module *m, uint64_t offset) {
                                      .timestamp = m->timestamp,
                                      .size_bytes = m->size_bytes <= UINT32_MAX ? (uint32_t)m->size_bytes : 0};
     uint32_t rva = (uint32_t)offset;
-    ec_symbol_desk desk;
-    ea_err e = {0};
-    int rc = offset > UINT32_MAX ? ea_fail(&e, EA_ELIMIT, "an image of more than 4 GiB")
-                                 : ec_symbol_desk_open(&desk, p->symbols, NULL, &e);
-    if (!rc) {
-        rc = ec_symbols_resolve(desk.symbols, &module, &rva, 1, add_symbol, p, &p->without, &e);
-        ec_symbol_desk_close(&desk);
-    }
+    ea_err e = p->without; /* of the options */
+    int rc = e.code                ? e.code
+             : offset > UINT32_MAX ? ea_fail(&e, EA_ELIMIT, "an image of more than 4 GiB")
+                                   : ec_symbols_open(&p->desk.symbols, &p->desk.options, &e);
+    if (!rc)
+        rc = ec_symbols_resolve(p->desk.symbols, &module, &rva, 1, add_symbol, p, &p->without, &e);
     if (rc) {
         p->without = e;
         if (p->json)
@@ -63,14 +63,14 @@ static void add_place(const ea_module *m, void *arg) {
         ea_text_json_str(&p->t, name);
         ea_text_printf(&p->t, ", \"offset\": \"0x%" PRIx64 "\", \"module\": ", p->address - m->base);
         ec_json_module(&p->t, m);
-        if (p->symbols) {
+        if (p->has_symbols) {
             ea_text_str(&p->t, ", \"frames\": ");
             look_up_symbol(p, m, p->address - m->base);
         }
     } else {
         ea_text_safe(&p->t, *name ? name : "?", *name ? strlen(name) : 1);
         ea_text_printf(&p->t, "+0x%" PRIx64, p->address - m->base);
-        if (p->symbols)
+        if (p->has_symbols)
             look_up_symbol(p, m, p->address - m->base);
         ea_text_char(&p->t, '\n');
     }
@@ -114,13 +114,26 @@ static int look_up_method(const options *o, uint32_t pid, place *p, const ec_mom
     return rc ? rc : m != NULL;
 }
 
+/* Without names of functions, the rest is answered: why is in p->without. */
+static int confine_place(const options *o, place *p, ea_err *err) {
+    if (!p->has_symbols || ec_symbol_desk_prepare(&p->desk, &o->symbols, NULL, &p->without) ||
+        ea_path_make_dirs(p->desk.options.folder, &p->without))
+        return ec_question_confine(o->q.store, err);
+    int rc = ec_question_confine_symbols(o->q.store, &p->desk.options, err);
+    if (rc != EA_EUSAGE)
+        return rc;
+    p->without = *err; /* of the path */
+    *err = (ea_err){0};
+    return ec_question_confine(o->q.store, err);
+}
+
 /* Looks the address up and fills p->t: 1 found, 0 not. */
 static int look_up(const options *o, uint32_t pid, place *p, ec_moment *moment, ea_err *err) {
     ec_query *q = NULL;
     uint64_t backlog = 0;
     int rc = ec_question_open(&o->q, &q, &backlog, err);
-    if (!rc && !p->symbols) /* names come from processes and servers */
-        rc = ec_question_confine(o->q.store, err);
+    if (!rc)
+        rc = confine_place(o, p, err);
     if (!rc)
         rc = ec_question_moment(&o->q, q, o->q.at, moment, err);
     if (!rc && p->json) {
@@ -143,8 +156,7 @@ static int where_run(const void *arg, int operand_count, char **operands) {
     ec_moment moment = {0};
     uint32_t pid = 0;
     ea_err err = {0};
-    int has_symbols = o->symbols.path || o->symbols.cache || o->symbols.has_lines;
-    place p = {.json = o->q.json, .symbols = has_symbols ? &o->symbols : NULL};
+    place p = {.json = o->q.json, .has_symbols = ec_symbol_options_are_given(&o->symbols)};
     (void)operand_count;
     ea_text_init(&p.t);
     int rc = ec_question_pid(o->pid, &pid, &err);
@@ -163,6 +175,7 @@ static int where_run(const void *arg, int operand_count, char **operands) {
         ea_err_print(stderr, "etwcollector: without symbols", &p.without);
     if (rc)
         ea_err_print(stderr, "etwcollector", &err);
+    ec_symbol_desk_close(&p.desk);
     ea_text_deinit(&p.t);
     return ea_exit_code(rc);
 }

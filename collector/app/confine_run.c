@@ -45,23 +45,17 @@ static const ec_sandbox_path SYSTEM[] = {
 
 enum { SYSTEM_COUNT = sizeof SYSTEM / sizeof SYSTEM[0] };
 
-typedef struct list {
-    ec_sandbox_path *at;
-    size_t count, capacity;
-    int failed;
-} list;
-
-static void confine_add(list *l, const char *path, enum ec_sandbox_access access) {
-    if (l->failed || EA_GROW(l->at, l->capacity, l->count + 1, SIZE_MAX)) {
+static void confine_add(ec_own_programs *l, const char *path, enum ec_sandbox_access access) {
+    if (l->failed || EA_GROW(l->paths, l->capacity, l->count + 1, SIZE_MAX)) {
         l->failed = 1;
         return;
     }
-    l->at[l->count++] = (ec_sandbox_path){.path = path, .access = access};
+    l->paths[l->count++] = (ec_sandbox_path){.path = path, .access = access};
 }
 
 /* The program and the libraries that it has loaded, wherever they are: its children load them again. They are opened
  * here, since a list of the kernel's own text (/proc/self/maps) says where they are. */
-static int add_own_files(list *l, ea_err *err) {
+static int add_own_files(ec_own_programs *l, ea_err *err) {
     char line[PATH_MAX + 128];
     FILE *maps = fopen("/proc/self/maps", "re");
     if (!maps)
@@ -73,13 +67,27 @@ static int add_own_files(list *l, ea_err *err) {
         if (fd >= 0) { /* others are the kernel's, or deleted */
             confine_add(l, NULL, EC_SANDBOX_EXECUTE);
             if (!l->failed)
-                l->at[l->count - 1].fd = fd;
+                l->paths[l->count - 1].fd = fd;
             else
                 close(fd);
         }
     }
     fclose(maps);
     return 0;
+}
+
+int ec_own_programs_list(ec_own_programs *p, ea_err *err) {
+    int rc = add_own_files(p, err);
+    for (int i = 0; i < SYSTEM_COUNT; i++)
+        confine_add(p, SYSTEM[i].path, SYSTEM[i].access);
+    return !rc && p->failed ? ea_fail(err, EA_ENOMEM, "enter the sandbox") : rc;
+}
+
+void ec_own_programs_deinit(ec_own_programs *p) {
+    for (size_t i = 0; i < p->count; i++)
+        if (!p->paths[i].path)
+            close(p->paths[i].fd);
+    free(p->paths);
 }
 
 static int is_below(const char *path, const char *folder) {
@@ -116,7 +124,7 @@ static int ca_in_reach(const ec_run_confinement *c) {
 
 int ec_run_confine(const ec_run_confinement *c, int *ret_ca_in_reach, ea_err *err) {
     ec_symbols_needs *needs = NULL;
-    list l = {.count = 0};
+    ec_own_programs l = {.count = 0};
     size_t need_count = 0;
     ea_text segments;
     ea_text_init(&segments);
@@ -131,12 +139,10 @@ int ec_run_confine(const ec_run_confinement *c, int *ret_ca_in_reach, ea_err *er
     if (!rc)
         rc = ea_path_make_dirs(segments.data, err); /* what is missing now cannot be allowed */
     if (!rc)
-        rc = add_own_files(&l, err);
+        rc = ec_own_programs_list(&l, err);
     if (!rc)
         rc = ec_symbols_needs_open(&needs, c->symbols, err);
     if (!rc) {
-        for (int i = 0; i < SYSTEM_COUNT; i++)
-            confine_add(&l, SYSTEM[i].path, SYSTEM[i].access);
         confine_add(&l, c->store, EC_SANDBOX_WRITE);
         confine_add(&l, segments.data, EC_SANDBOX_WRITE);
         if (c->rules)
@@ -149,14 +155,11 @@ int ec_run_confine(const ec_run_confinement *c, int *ret_ca_in_reach, ea_err *er
     }
     if (!rc)
         rc = ec_sandbox_enter(&(ec_sandbox){.rights = ec_symbols_needs_rights(needs) | EC_SANDBOX_SERVICE,
-                                            .paths = l.at,
+                                            .paths = l.paths,
                                             .path_count = l.count},
                               err);
     ec_symbols_needs_close(needs);
-    for (size_t i = 0; i < l.count; i++)
-        if (!l.at[i].path)
-            close(l.at[i].fd);
-    free(l.at);
+    ec_own_programs_deinit(&l);
     ea_text_deinit(&segments);
     if (!rc)
         *ret_ca_in_reach = c->ca_dir && ca_in_reach(c);

@@ -5,6 +5,7 @@
 #include "collector/enroll/signer.h"
 #include "collector/query/sql/ask.h"
 #include "collector/sandbox/broker.h"
+#include "collector/state/fold_worker.h"
 #include "collector/store/private.h"
 #include "collector/symbols/symbol_worker.h"
 #include "collector/traces/trace_ingest.h"
@@ -84,7 +85,10 @@ int main(int argc, char **argv) {
         return ec_profile_worker_main();
     if (argc == 2 && strcmp(argv[1], EC_TRACE_WORKER_NAME) == 0)
         return ec_trace_worker_main();
+    if (argc == 2 && strcmp(argv[1], EC_FOLD_WORKER_NAME) == 0)
+        return ec_fold_worker_main();
     int code = 0;
+    ec_fold_in_worker();
     if (ec_run_with_traces(argc, argv, dispatch, &code))
         return code;
     return dispatch(argc, argv);

@@ -1,10 +1,16 @@
 /* See question.h. */
 #include "collector/app/question.h"
 
+#include "collector/app/confine_run.h"
 #include "collector/query/sql/confine.h"
+#include "collector/sandbox/child.h"
+#include "collector/symbols/symbol_confine.h"
 #include "proto/base/clock.h"
 
 #include <inttypes.h>
+#include <unistd.h>
+
+#define MEMORY_MAX_BYTES (UINT64_C(8) << 30) /* of a command, beyond what it has when it confines itself */
 
 int ec_question_open(const ec_question_options *o, ec_query **ret, uint64_t *ret_backlog, ea_err *err) {
     int rc = ec_query_open(ret, o->store, o->host, o->wait_ns, ret_backlog, err);
@@ -25,8 +31,39 @@ int ec_question_moment(const ec_question_options *o, ec_query *q, const char *at
     return 0;
 }
 
+/* The answer may be a file of any size. */
+static int question_confine(const char *store, const ec_sandbox *more, uint64_t memory_bytes, ea_err *err) {
+    ec_child_limit_memory(memory_bytes);
+    return ec_query_confine_with(store, UINT64_MAX, more, err);
+}
+
 int ec_question_confine(const char *store, ea_err *err) {
-    return ec_query_confine(store, UINT64_MAX, NULL, err); /* the answer may be a file of any size */
+    return question_confine(store, NULL, MEMORY_MAX_BYTES, err);
+}
+
+int ec_question_confine_symbols(const char *store, const ec_symbols_options *symbols, ea_err *err) {
+    ec_symbols_needs *needs = NULL;
+    ec_sandbox more = {.rights = 0};
+    int rc = ec_symbols_needs_open(&needs, symbols, err);
+    if (rc)
+        return rc;
+    more.rights = ec_symbols_needs_rights(needs);
+    more.paths = ec_symbols_needs_paths(needs, &more.path_count);
+    rc = question_confine(store, &more, MEMORY_MAX_BYTES, err);
+    ec_symbols_needs_close(needs);
+    return rc;
+}
+
+int ec_question_confine_asking(const char *store, uint64_t limit_child_bytes, ea_err *err) {
+    ec_own_programs own = {.count = 0};
+    int rc = ec_own_programs_list(&own, err);
+    EA_IGNORE(ec_child_set_score(getpid())); /* the children cannot do it then */
+    if (!rc)
+        rc = question_confine(store,
+                              &(ec_sandbox){.rights = EC_SANDBOX_PROGRAMS, .paths = own.paths, .path_count = own.count},
+                              limit_child_bytes < MEMORY_MAX_BYTES ? MEMORY_MAX_BYTES : limit_child_bytes, err);
+    ec_own_programs_deinit(&own);
+    return rc;
 }
 
 int ec_answer_write(ea_text *t, ea_err *err) {

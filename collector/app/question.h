@@ -6,6 +6,7 @@
 
 #include "collector/app/collector_commands.h"
 #include "collector/query/analysis/query.h"
+#include "collector/symbols/symbols.h"
 #include "proto/base/cli.h"
 
 /* The first member of such a command's options. */
@@ -56,9 +57,14 @@ EA_MUST_CHECK int ec_question_moment(const ec_question_options *o, ec_query *q, 
 
 /* Gives up what the command does not need any more, once its files are open and the history is folded: what it reads
  * from then on, as a process that answers a question does, are the store's segments and databases. Standard output
- * stays. A command that starts processes or connects to a symbol server cannot call this. Errors: as ec_query_confine.
- */
+ * stays, and its memory has a bound. A command that starts processes or connects to a symbol server calls one of the
+ * next two. Errors: as ec_query_confine. */
 EA_MUST_CHECK int ec_question_confine(const char *store, ea_err *err);
+/* The same, and beside it what symbols need with these options. */
+EA_MUST_CHECK int ec_question_confine_symbols(const char *store, const ec_symbols_options *symbols, ea_err *err);
+/* The same for a command that asks in processes of this program, each of which may have so much memory, and confines
+ * itself further. */
+EA_MUST_CHECK int ec_question_confine_asking(const char *store, uint64_t limit_child_bytes, ea_err *err);
 
 /* Writes and clears t. */
 EA_MUST_CHECK int ec_answer_write(ea_text *t, ea_err *err);

@@ -8,9 +8,11 @@
 #include "collector/query/sql/sql.h"
 #include "collector/state/detections.h"
 #include "collector/state/state_db.h"
+#include "collector/store/sqlite_memory.h"
 #include "proto/base/arena.h"
 #include "proto/base/array.h"
 #include "proto/base/clock.h"
+#include "proto/base/map.h"
 #include "proto/base/platform.h"
 
 #include <inttypes.h>
@@ -21,8 +23,11 @@
 enum {
     IDLE_MS = 500,
     STREAMS_A_ROUND = 1024,
-    QUICK_PART = 8,       /* of a turn */
+    QUICK_PART = 4,       /* of a turn */
     REACH_MAX = 10000,    /* batches of a stream in a round */
+    FADE_S = 10,          /* until what a host has taken counts half */
+    HOSTS_MAX = 16384,    /* whose use is remembered; beyond it all of them begin anew */
+    OPEN_MS = 1000,       /* of processor time, until what was read of streams is released */
     LATE_WAIT_S = 60,     /* for the history to begin again with a late batch */
     ESCAPED_MAX = 6,      /* bytes of JSON for one of a text */
     NAME_MAX_BYTES = 128, /* of a field, with its punctuation */
@@ -58,6 +63,12 @@ typedef struct detector_left_out {
     uint32_t rule, filter; /* that excepts them; UINT32_MAX: beyond the bound */
 } detector_left_out;
 
+/* A stream of the round. */
+typedef struct detector_turn {
+    uint64_t taken_ns; /* by its host */
+    size_t stream;
+} detector_turn;
+
 struct ec_detector {
     ec_detector_options options;
     char *store, *folder;
@@ -75,13 +86,21 @@ struct ec_detector {
     size_t stream_count, stream_capacity;
     ec_detections_stream after; /* where this round begins, when the last one did not come to the end */
     int has_after;
-    int is_left; /* a turn has ended: more can be judged at once */
+    int is_left;         /* a turn has ended: more can be judged at once */
+    ea_u64_map taken_ns; /* hash of a host -> processor time that its batches took, which fades */
+    ea_u64_map used_ns;  /* likewise -> monotonic time at which it was judged last */
+    int64_t faded_ns;    /* monotonic */
+    detector_turn turns[STREAMS_A_ROUND];
     ec_sql *sql; /* of the round */
     sqlite3_stmt *process_of_key;
+    ec_rules_mains *mains;
+    int is_broken;        /* it could not be opened in this round */
+    int64_t opened_ns;    /* of the thread's processor time */
+    uint64_t range_count; /* since it was opened */
     detector_class *classes;
     size_t class_count, class_capacity;
     const ea_sigma_source *source; /* while the classes are prepared */
-    int64_t deadline_ns;           /* monotonic */
+    int64_t deadline_ns;           /* of the thread's processor time */
     /* of the range of batches at hand */
     const ec_archive_stream *archived;
     detector_match *matches;
@@ -447,7 +466,7 @@ static int judge_class(ec_detector *d, detector_class *c, const ec_detections_st
     sqlite3_bind_int64(st, 4, (sqlite3_int64)last);
     while ((code = sqlite3_step(st)) == SQLITE_ROW && !rc) {
         rc = judge_row(d, st, c, s->host, err);
-        if (!rc && ea_monotonic_ns() > d->deadline_ns)
+        if (!rc && ea_thread_cpu_ns() > d->deadline_ns)
             rc = EA_ECANCELED;
     }
     if (!rc && (code & 0xff) == SQLITE_INTERRUPT)
@@ -580,7 +599,7 @@ static int prepare_class(void *arg, const char *class_name, size_t len) {
 
 static int keep_going(void *arg) {
     const ec_detector *d = arg;
-    return !atomic_load_explicit(&d->stop, memory_order_relaxed) && ea_monotonic_ns() <= d->deadline_ns;
+    return !atomic_load_explicit(&d->stop, memory_order_relaxed) && ea_thread_cpu_ns() <= d->deadline_ns;
 }
 
 /* Opens the store as it is now, and prepares the statements for the classes in it. */
@@ -590,9 +609,13 @@ static int open_round(ec_detector *d, ea_err *err) {
     const ea_sigma_source *sources = ea_sigma_sources(d->tables, &count);
     const char *tail;
     d->deadline_ns = INT64_MAX;
+    d->opened_ns = ea_thread_cpu_ns();
+    d->range_count = 0;
     int rc = ec_sql_open(&d->sql, d->store, &options, err);
     if (!rc && ec_sql_prepare(d->sql, CHAIN_SQL, &d->process_of_key, &tail, err) != SQLITE_OK)
         rc = err->code ? err->code : ec_fail_sqlite(err, ec_sql_database(d->sql), "run the rules");
+    if (!rc)
+        rc = ec_rules_mains_create(&d->mains, ec_sql_database(d->sql), err);
     for (size_t i = 0; i < count && !rc; i++) {
         detector_preparing p = {.d = d, .err = err};
         if (sources[i].is_service)
@@ -609,6 +632,8 @@ static void close_round(ec_detector *d) {
     drop_classes(d);
     sqlite3_finalize(d->process_of_key);
     d->process_of_key = NULL;
+    ec_rules_mains_destroy(d->mains);
+    d->mains = NULL;
     ec_sql_close(d->sql);
     d->sql = NULL;
     d->archived = NULL;
@@ -709,16 +734,32 @@ static int read_reach(ec_store *store, ec_state_db *state, const ec_detections_s
     return rc;
 }
 
-static int judge_range(ec_detector *d, const ec_detections_stream *s, uint64_t last, int64_t limit_ns, ea_err *err) {
+/* EA_ECANCELED: it took too long, or SQLite too much memory (*ret_is_large). */
+static int judge_range(ec_detector *d, const ec_detections_stream *s, uint64_t last, int64_t limit_ns,
+                       int *ret_is_large, ea_err *err) {
     int rc = 0;
     d->match_count = d->left_out_count = d->hit_count = 0;
     d->event_count = 0;
+    d->range_count++;
     ea_arena_reset(&d->arena);
     memset(d->counts, 0, ea_rules_count(d->files.rules) * sizeof *d->counts);
-    d->deadline_ns = ea_monotonic_ns() + limit_ns;
+    ec_rules_mains_clear(d->mains); /* what the history has become since counts */
+    (void)ec_sqlite_memory_refused();
+    d->deadline_ns = ea_thread_cpu_ns() + limit_ns;
     for (size_t i = 0; i < d->class_count && !rc; i++)
         rc = judge_class(d, &d->classes[i], s, last, err);
     d->deadline_ns = INT64_MAX;
+    *ret_is_large = rc && ec_sqlite_memory_refused();
+    return *ret_is_large ? EA_ECANCELED : rc;
+}
+
+/* Begins anew with the store, without what was read of it. */
+static int open_again(ec_detector *d, const ec_detections_stream *s, ea_err *err) {
+    close_round(d);
+    int rc = open_round(d, err);
+    d->is_broken = rc != 0;
+    if (!rc)
+        d->archived = ec_rules_find_stream(ec_sql_archive(d->sql), s->host, s->stream);
     return rc;
 }
 
@@ -727,15 +768,22 @@ static int judge_range(ec_detector *d, const ec_detections_stream *s, uint64_t l
 static int judge_stream(ec_detector *d, ec_detections_stream *s, const detector_reach *reach, int64_t turn_ends_ns,
                         ea_err *err) {
     uint64_t step = 1;
-    int rc = 0, is_over = 0;
+    int rc = 0, is_over = 0, is_large = 0;
     d->archived = ec_rules_find_stream(ec_sql_archive(d->sql), s->host, s->stream);
     while (!rc && !is_over && s->next <= reach->last && !atomic_load(&d->stop)) {
         uint64_t last = reach->last - s->next < step ? reach->last : s->next + step - 1;
-        int64_t begin_ns = ea_monotonic_ns();
-        rc = judge_range(d, s, last, NS_OF_MS(last > s->next ? EC_DETECTOR_TURN_MS : EC_DETECTOR_LIMIT_MS), err);
+        int64_t begin_ns = ea_thread_cpu_ns();
+        int is_one = last == s->next;
+        rc = judge_range(d, s, last, NS_OF_MS(is_one ? EC_DETECTOR_LIMIT_MS : EC_DETECTOR_RANGE_MS), &is_large, err);
         if (rc == EA_ECANCELED && atomic_load(&d->stop))
             return 0;
-        if (rc == EA_ECANCELED && last > s->next) {
+        int is_again = rc == EA_ECANCELED && (!is_one || (is_large && d->range_count > 1));
+        if (is_large) {
+            int opened = open_again(d, s, err);
+            if (opened)
+                return opened;
+        }
+        if (is_again) {
             step = 1;
             rc = 0;
             continue;
@@ -748,7 +796,7 @@ static int judge_stream(ec_detector *d, ec_detections_stream *s, const detector_
             rc = keep_range(d, s, last, last == reach->highest, err);
         if (!rc)
             s->next = last + 1;
-        int64_t now_ns = ea_monotonic_ns();
+        int64_t now_ns = ea_thread_cpu_ns();
         is_over = now_ns >= turn_ends_ns;
         if (step < EC_DETECTOR_RANGE_MAX && now_ns - begin_ns < NS_OF_MS(EC_DETECTOR_TURN_MS) / QUICK_PART)
             step *= 2;
@@ -774,40 +822,106 @@ static int forget_stream(ec_detector *d, const ec_detections_stream *s, ea_err *
     return rc;
 }
 
-/* The streams of this round; a round of many leaves the others to the next one. A stream that fails holds up no other:
- * its failure is returned when the others are done. Nor does a host whose events take long: its turn ends. */
+/* ---- turns ---- */
+
+static uint64_t turn_key(const char *host) {
+    return ea_hash64(host, strlen(host), 0);
+}
+
+static void turn_used(ec_detector *d, const char *host, int64_t cpu_ns) {
+    uint64_t key = turn_key(host), host_ns = cpu_ns > 0 ? (uint64_t)cpu_ns : 0;
+    const uint64_t *known = ea_u64_map_get(&d->taken_ns, key);
+    if (!known && d->taken_ns.count >= HOSTS_MAX) {
+        ea_u64_map_clear(&d->taken_ns);
+        ea_u64_map_clear(&d->used_ns);
+    }
+    /* no memory: the host comes first */
+    EA_IGNORE(ea_u64_map_put(&d->taken_ns, key, (known ? *known : 0) + host_ns));
+    EA_IGNORE(ea_u64_map_put(&d->used_ns, key, (uint64_t)ea_monotonic_ns()));
+    if (d->options.on_used)
+        d->options.on_used(d->options.arg, host, cpu_ns);
+}
+
+/* What was taken long ago counts less. */
+static void turns_fade(ec_detector *d) {
+    size_t cursor = 0;
+    uint64_t key, taken_ns;
+    if (ea_monotonic_ns() - d->faded_ns < NS_OF_MS(1000) * FADE_S)
+        return;
+    d->faded_ns = ea_monotonic_ns();
+    while (ea_u64_map_next(&d->taken_ns, &cursor, &key, &taken_ns))
+        *ea_u64_map_get(&d->taken_ns, key) = taken_ns / 2;
+}
+
+/* Whether the host has used up its quota, and has had its range of a while. */
+static int turn_waits(const ec_detector *d, const char *host) {
+    if (!d->options.has_room || d->options.has_room(d->options.arg, host))
+        return 0;
+    const uint64_t *used_ns = ea_u64_map_get(&d->used_ns, turn_key(host));
+    return used_ns && ea_monotonic_ns() - (int64_t)*used_ns < NS_OF_MS(1000) * EC_DETECTOR_WAIT_S;
+}
+
+/* Judges a stream for a time, and at least one range of it. */
+static int take_turn(ec_detector *d, ec_store *store, ec_state_db *state, ec_detections_stream *s, int64_t turn_ns,
+                     ea_err *err) {
+    detector_reach reach;
+    int64_t begin_ns = ea_thread_cpu_ns();
+    int rc = read_reach(store, state, s, &reach, err);
+    if (!rc && !reach.highest)
+        rc = forget_stream(d, s, err);
+    if (rc || !reach.highest || s->next > reach.last)
+        return rc;
+    if (turn_waits(d, s->host)) {
+        ea_count(d->options.counters, EA_COUNT_rules_waited, 1);
+        return 0;
+    }
+    if (!d->sql && (rc = open_round(d, err))) {
+        d->is_broken = 1;
+        return rc;
+    }
+    rc = judge_stream(d, s, &reach, begin_ns + turn_ns, err);
+    turn_used(d, s->host, ea_thread_cpu_ns() - begin_ns);
+    d->is_left |= !rc && s->next <= reach.last;
+    if (ea_thread_cpu_ns() - d->opened_ns > NS_OF_MS(OPEN_MS))
+        close_round(d);
+    return rc;
+}
+
+static int goes_on(ec_detector *d) {
+    return !d->is_broken && !atomic_load(&d->stop) && !atomic_load(&d->reload);
+}
+
+static int by_taken(const void *a, const void *b) {
+    const detector_turn *x = a, *y = b;
+    if (x->taken_ns != y->taken_ns)
+        return x->taken_ns < y->taken_ns ? -1 : 1;
+    return (x->stream > y->stream) - (x->stream < y->stream);
+}
+
+/* The streams of this round, those of the hosts first that have taken least; a round that takes long leaves the others
+ * to the next one, which looks at what has arrived. A stream that fails holds up no other: its failure is returned when
+ * the others are done. */
 static int judge_streams(ec_detector *d, ec_store *store, ec_state_db *state, ea_err *err) {
-    const char *host = "";
-    int64_t turn_ns = 0;
+    int64_t ends_ns = ea_thread_cpu_ns() + NS_OF_MS(EC_DETECTOR_ROUND_MS);
     int first = 0;
-    for (size_t i = 0; i < d->stream_count && !atomic_load(&d->stop) && !atomic_load(&d->reload); i++) {
-        ec_detections_stream *s = &d->streams[i];
-        detector_reach reach;
+    turns_fade(d);
+    for (size_t i = 0; i < d->stream_count; i++) {
+        const uint64_t *taken_ns = ea_u64_map_get(&d->taken_ns, turn_key(d->streams[i].host));
+        d->turns[i] = (detector_turn){.taken_ns = taken_ns ? *taken_ns : 0, .stream = i};
+    }
+    if (d->stream_count)
+        qsort(d->turns, d->stream_count, sizeof *d->turns, by_taken);
+    for (size_t i = 0; i < d->stream_count && goes_on(d); i++) {
+        ec_detections_stream *s = &d->streams[d->turns[i].stream];
         ea_err own = {0};
-        if (strcmp(host, s->host) != 0)
-            turn_ns = NS_OF_MS(EC_DETECTOR_TURN_MS);
-        host = s->host;
-        if (turn_ns <= 0) {
+        if (ea_thread_cpu_ns() >= ends_ns) {
             d->is_left = 1;
-            continue;
+            break;
         }
-        int rc = read_reach(store, state, s, &reach, &own);
-        if (!rc && !reach.highest)
-            rc = forget_stream(d, s, &own);
-        if (!rc && reach.highest && s->next <= reach.last) {
-            if (!d->sql && (rc = open_round(d, &own))) {
-                *err = own;
-                return rc;
-            }
-            int64_t begin_ns = ea_monotonic_ns();
-            rc = judge_stream(d, s, &reach, begin_ns + turn_ns, &own);
-            turn_ns -= ea_monotonic_ns() - begin_ns;
-            d->is_left |= !rc && s->next <= reach.last;
-        }
-        if (rc && !first) {
-            first = rc;
+        int rc = take_turn(d, store, state, s, NS_OF_MS(EC_DETECTOR_TURN_MS), &own);
+        if (rc && !first)
             *err = own;
-        }
+        first = first ? first : rc;
     }
     return first;
 }
@@ -822,7 +936,7 @@ static int judge_round(ec_detector *d, ea_err *err) {
     ec_state_db *state = NULL;
     uint64_t arrived = 0;
     d->stream_count = 0;
-    d->is_left = 0;
+    d->is_left = d->is_broken = 0;
     int rc = open_kept(d, err);
     if (!rc)
         rc = ec_store_open(&store, d->store, &(ec_store_options){0}, err);
@@ -852,6 +966,7 @@ static int judge_round(ec_detector *d, ea_err *err) {
 
 static void work(void *arg) {
     ec_detector *d = arg;
+    ec_sqlite_memory_limit(EC_DETECTOR_SQL_MAX);
     while (!atomic_load(&d->stop)) {
         ea_err err = {0};
         int rc = atomic_exchange(&d->reload, 0) ? load_rules(d, &err) : 0;
@@ -881,6 +996,8 @@ static void detector_destroy(ec_detector *d) {
     ea_text_deinit(&d->cut);
     ea_text_deinit(&d->group);
     ea_arena_deinit(&d->arena);
+    ea_u64_map_deinit(&d->taken_ns);
+    ea_u64_map_deinit(&d->used_ns);
     ea_rules_run_destroy(d->run);
     ec_rules_files_deinit(&d->files);
     ea_sigma_tables_destroy(d->tables);
@@ -909,6 +1026,8 @@ int ec_detector_start(ec_detector **ret, const ec_detector_options *options, ea_
     ea_text_init(&d->cut);
     ea_text_init(&d->group);
     ea_arena_init(&d->arena, FOUND_MAX_BYTES);
+    ea_u64_map_init(&d->taken_ns, 0);
+    ea_u64_map_init(&d->used_ns, 0);
     d->store = strdup(options->store);
     d->folder = strdup(options->rules);
     int rc = d->store && d->folder ? 0 : ea_fail(err, EA_ENOMEM, "start the thread of the rules");

@@ -7,7 +7,11 @@
  * about a process (its module, the facts of its file, its account) come after its start, and may be in a later batch. A
  * batch whose number is below what was judged is judged with all that came after it.
  *
- * Hosts take turns: a host with much to be judged, or with events that take long, does not keep the others waiting. */
+ * Hosts take turns: a host with much to be judged, or with events that take long, does not keep the others waiting. In
+ * a round the host comes first whose batches took least of late, each stream has a turn of EC_DETECTOR_TURN_MS, and
+ * after EC_DETECTOR_ROUND_MS the next round begins. What a host takes is its agent's (on_used); while has_room is 0 its
+ * batches wait, one range in EC_DETECTOR_WAIT_S. SQLite's memory for the thread is limited (sqlite_memory.h): a batch
+ * that needs more is skipped. */
 #ifndef EC_DETECT_DETECTOR_H
 #define EC_DETECT_DETECTOR_H
 
@@ -17,8 +21,12 @@
 enum {
     EC_DETECTOR_HOLD_MS = 2000,
     EC_DETECTOR_RANGE_MAX = 64,         /* batches in one transaction */
-    EC_DETECTOR_LIMIT_MS = 10000,       /* for them; fewer are tried then; one that takes longer is skipped */
-    EC_DETECTOR_TURN_MS = 2000,         /* of a host in a round; the range at hand is finished */
+    EC_DETECTOR_RANGE_MS = 1000,        /* of processor time, for them; beyond it they are judged one by one */
+    EC_DETECTOR_LIMIT_MS = 4000,        /* likewise, for one batch; beyond it the batch is skipped */
+    EC_DETECTOR_TURN_MS = 100,          /* likewise, of a stream; the range at hand is finished */
+    EC_DETECTOR_ROUND_MS = 300,         /* likewise, of a round; the turn at hand is finished */
+    EC_DETECTOR_WAIT_S = 10,            /* of a host that is above its quota */
+    EC_DETECTOR_SQL_MAX = 64 << 20,     /* bytes of SQLite */
     EC_DETECTOR_FIELD_MAX = 8192,       /* bytes of a field in a detection */
     EC_DETECTOR_ROW_MAX = 32768,        /* bytes of all of them, as JSON */
     EC_DETECTOR_CHAIN_MAX = 16,         /* processes in its chain */
@@ -31,6 +39,10 @@ typedef struct ec_detector ec_detector;
 typedef struct ec_detector_options {
     const char *store, *rules; /* folders; copied */
     ea_counters *counters;     /* borrowed */
+    /* Called with the processor time that judging a host's batches took. May be NULL. */
+    void (*on_used)(void *arg, const char *host, int64_t cpu_ns);
+    /* 0: the host has used up its processor time. May be NULL: it has not. */
+    int (*has_room)(void *arg, const char *host);
     /* Called with a line for a person. May be NULL. */
     void (*on_note)(void *arg, const char *text);
     void *arg;

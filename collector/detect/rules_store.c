@@ -2,9 +2,13 @@
 #include "collector/detect/rules_store.h"
 
 #include "collector/query/sql/sql.h"
+#include "proto/base/map.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+
+enum { MAINS_MAX = 1 << 16 /* processes whose main modules are remembered */ };
 
 /* The first class of each alternative: of "A+B,C+B" A and C. */
 static const char *store_next_class(const char *at, size_t *ret_len) {
@@ -196,15 +200,15 @@ static void store_join_process(ea_text *t, const char *alias, const char *field)
     ea_text_str(t, ", e.time)");
 }
 
-/* Of a range one pass over all modules serves all rows; of a few batches each process is looked up. */
+/* Of a range one pass over all modules serves all rows; of a few batches each process is looked up. Its number finds
+ * the modules by an index. */
 static void store_join_image(ea_text *t, int is_wanted, const char *alias, enum ec_rules_scope scope) {
     if (is_wanted && scope == EC_RULES_OF_RANGE)
         ea_text_printf(t, " LEFT JOIN main AS %s_image ON %s_image.process_key = %s.process_key", alias, alias, alias);
     else if (is_wanted)
         ea_text_printf(t,
                        " LEFT JOIN modules AS %s_image ON %s_image.process_key = %s.process_key AND %s_image.instance ="
-                       " (SELECT min(m.instance) FROM modules m WHERE m.process_key = %s.process_key AND"
-                       " lower(substr(m.path, -length(%s.image_name) - 1)) = '\\' || lower(%s.image_name))",
+                       " main_module(%s.process_key, %s.pid, %s.image_name)",
                        alias, alias, alias, alias, alias, alias, alias);
 }
 
@@ -217,8 +221,8 @@ static void store_add_when(ea_text *t, const char *when, enum ec_rules_scope sco
     if (strcmp(when, HAS_THREAD) == 0) { /* the first thread of a process is begun by another process */
         ea_text_str(t, scope == EC_RULES_OF_RANGE
                            ? " AND begun.begin < e.time"
-                           : " AND (SELECT min(coalesce(b.begin, 0)) FROM threads b WHERE b.process_key = "
-                             "target.process_key) < e.time");
+                           : " AND EXISTS(SELECT 1 FROM threads b WHERE b.process_key = target.process_key AND b.pid = "
+                             "target.pid AND coalesce(b.begin, 0) < e.time)");
         return;
     }
     ea_text_str(t, " AND ");
@@ -279,7 +283,7 @@ static void store_finish(ec_rules_statement *ret, const ea_sigma_source *s, cons
     if (j->file)
         ea_text_str(t,
                     " LEFT JOIN modules AS file ON file.process_key = process_at(e.host, e.stream, e.ProcessId, e.time)"
-                    " AND file.base = e.ImageBase AND file.begin = e.time");
+                    " AND file.pid = e.ProcessId AND file.base = e.ImageBase AND file.begin = e.time");
     ea_text_str(t, is_range ? " WHERE e.time >= ?1 AND e.time < ?2"
                             : " WHERE e.host = ?1 AND e.stream = ?2 AND e.batch >= ?3 AND e.batch <= ?4");
     for (const ea_sigma_row *r = NULL; (r = ea_sigma_row_next(s, "@when", r));)
@@ -321,6 +325,72 @@ int ec_rules_statement_make(ec_rules_statement *ret, const ea_rules *rules, uint
 
 void ec_rules_statement_deinit(ec_rules_statement *s) {
     ea_text_deinit(&s->sql);
+}
+
+/* ---- main modules ---- */
+
+struct ec_rules_mains {
+    sqlite3 *db;
+    sqlite3_stmt *statement;
+    ea_u64_map known; /* process_key -> instance; 0: it has none */
+};
+
+/* main_module(process_key, pid, image_name): its instance, or NULL. */
+static void mains_find(sqlite3_context *context, int count, sqlite3_value **v) {
+    static const char SQL[] = "SELECT min(m.instance) FROM modules m WHERE m.process_key = ?1 AND m.pid = ?2 AND"
+                              " lower(substr(m.path, -length(?3) - 1)) = '\\' || lower(?3)";
+    ec_rules_mains *m = sqlite3_user_data(context);
+    uint64_t key = (uint64_t)sqlite3_value_int64(v[0]);
+    int code = SQLITE_OK;
+    if (sqlite3_value_type(v[0]) == SQLITE_NULL)
+        return;
+    const uint64_t *known = ea_u64_map_get(&m->known, key);
+    if (known) {
+        if (*known)
+            sqlite3_result_int64(context, (sqlite3_int64)*known);
+        return;
+    }
+    if (!m->statement)
+        code = sqlite3_prepare_v2(m->db, SQL, -1, &m->statement, NULL);
+    for (int i = 0; code == SQLITE_OK && i < count; i++)
+        code = sqlite3_bind_value(m->statement, i + 1, v[i]);
+    if (code == SQLITE_OK)
+        code = sqlite3_step(m->statement);
+    sqlite3_int64 instance = code == SQLITE_ROW ? sqlite3_column_int64(m->statement, 0) : 0;
+    sqlite3_reset(m->statement);
+    if (code != SQLITE_ROW)
+        sqlite3_result_error_code(context, code);
+    else if (instance)
+        sqlite3_result_int64(context, instance);
+    if (code == SQLITE_ROW)
+        EA_IGNORE(ea_u64_map_put(&m->known, key, (uint64_t)instance)); /* no memory: it is searched again */
+}
+
+int ec_rules_mains_create(ec_rules_mains **ret, sqlite3 *db, ea_err *err) {
+    ec_rules_mains *m = calloc(1, sizeof *m);
+    if (!m)
+        return ea_fail(err, EA_ENOMEM, "run the rules");
+    m->db = db;
+    ea_u64_map_init(&m->known, MAINS_MAX);
+    if (sqlite3_create_function_v2(db, "main_module", 3, SQLITE_UTF8 | SQLITE_DIRECTONLY, m, mains_find, NULL, NULL,
+                                   NULL) != SQLITE_OK) {
+        ec_rules_mains_destroy(m);
+        return ea_fail(err, EA_ENOMEM, "run the rules");
+    }
+    *ret = m;
+    return 0;
+}
+
+void ec_rules_mains_clear(ec_rules_mains *m) {
+    ea_u64_map_clear(&m->known);
+}
+
+void ec_rules_mains_destroy(ec_rules_mains *m) {
+    if (!m)
+        return;
+    sqlite3_finalize(m->statement);
+    ea_u64_map_deinit(&m->known);
+    free(m);
 }
 
 const ec_archive_stream *ec_rules_find_stream(ec_archive *archive, const char *host, const char *id) {

@@ -8,6 +8,8 @@
 #include "proto/rules/rules.h"
 #include "proto/rules/sigma_fields.h"
 
+#include <sqlite3.h>
+
 enum { EC_RULES_HEAD_COLUMNS = 8, EC_RULES_COLUMNS_MAX = 64 };
 
 /* The head's columns. */
@@ -45,6 +47,14 @@ EA_MUST_CHECK int ec_rules_statement_make(ec_rules_statement *ret, const ea_rule
                                           const ea_sigma_source *s, const char *class_name, size_t len,
                                           enum ec_rules_scope scope);
 void ec_rules_statement_deinit(ec_rules_statement *s);
+
+/* The module that has the name of its process, which statements of EC_RULES_OF_BATCHES look up for each event: a
+ * process is searched once until ec_rules_mains_clear. The function of SQL belongs to the connection. */
+typedef struct ec_rules_mains ec_rules_mains;
+
+EA_MUST_CHECK int ec_rules_mains_create(ec_rules_mains **ret, sqlite3 *db, ea_err *err);
+void ec_rules_mains_clear(ec_rules_mains *m);
+void ec_rules_mains_destroy(ec_rules_mains *m); /* before its connection is closed; NULL is allowed */
 
 /* Puts a drive letter in place of the device with which a path begins, where the stream has it; else the path stays. */
 void ec_rules_name_drive(ec_archive *archive, const ec_archive_stream *stream, ea_text *path);

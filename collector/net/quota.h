@@ -29,7 +29,7 @@
     X(batches, AGENT, RATE, U64, "N", "20000", 1, 16, "batches", "batches of an agent in a second")                    \
     X(events, AGENT, RATE, U64, "N", "50000000", 1, 16, "events", "events of an agent in a second")                    \
     X(processor, AGENT, RATE, DURATION, "TIME", "500ms", 1, 60, "ns",                                                  \
-      "processor time that an agent's uploads, and folding them, take in a second")                                    \
+      "processor time that an agent's uploads, folding them and asking the rules about them, take in a second")        \
     X(streams, AGENT, RATE, U64, "N", "1000", 3600, 4, "streams", "new streams of an agent in an hour")                \
     X(classes, AGENT, RATE, U64, "N", "20000", 86400, 1, "classes",                                                    \
       "classes in a day that an agent is the first to describe")                                                       \

@@ -159,11 +159,14 @@ void ec_child_limit(uint64_t parent, uint64_t cpu_s, uint64_t limit_bytes) {
     EA_IGNORE(nice(NICE));
     limit_one(RLIMIT_CORE, 0);
     limit_one(RLIMIT_CPU, cpu_s ? cpu_s : RLIM_INFINITY);
+    if (limit_bytes)
+        ec_child_limit_memory(limit_bytes);
+}
+
+void ec_child_limit_memory(uint64_t limit_bytes) {
 #if defined(HAS_SHADOW_MEMORY)
     (void)limit_bytes;
 #else
-    if (!limit_bytes)
-        return;
     char *text = NULL;
     size_t len_bytes = 0;
     uint64_t pages = 0;

@@ -33,6 +33,9 @@ int ec_child_set_score(pid_t pid);
  * a lower priority than its parent and is the first that the kernel ends when memory runs out. */
 void ec_child_limit(uint64_t parent, uint64_t cpu_s, uint64_t limit_bytes);
 
+/* Of this process: beyond what it has already, so much memory (none under a sanitizer). */
+void ec_child_limit_memory(uint64_t limit_bytes);
+
 /* Waits for the end of a child that this process started: the time in ns that it, and children that it waited for, had
  * of a processor. ret_status: as of waitpid. */
 int64_t ec_child_wait(pid_t pid, int *ret_status);

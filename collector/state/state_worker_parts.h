@@ -89,4 +89,11 @@ EA_MUST_CHECK int ec_state_fold_stream(ec_state_worker *h, const ec_state_work *
 /* The streams of host; NULL: all. *ret_failed: the first failure of a stream, and err says it. */
 EA_MUST_CHECK int ec_state_fold_round(ec_state_worker *h, const char *host, int *ret_failed, ea_err *err);
 
+/* Folds what is stored of host (NULL: of all) for ec_state_worker_catch_up: 0 with *ret_rc, the end of the fold, whose
+ * failure is in err; or why it cannot be done here (as ec_state_worker_open), in why. */
+typedef int (*ec_state_folder)(const char *dir, const char *host, int *ret_rc, ea_err *why, ea_err *err);
+EA_MUST_CHECK int ec_state_fold_here(const char *dir, const char *host, int *ret_rc, ea_err *why, ea_err *err);
+/* What does it from now on. */
+void ec_state_fold_with(ec_state_folder folder);
+
 #endif

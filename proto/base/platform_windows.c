@@ -530,6 +530,19 @@ static HANDLE open_claimed(const WCHAR *w, DWORD how, DWORD flags) {
                        how, FILE_ATTRIBUTE_NORMAL | flags, NULL);
 }
 
+/* 1: the name is that of the open file, which no process is removing. */
+static int has_name(HANDLE h, const WCHAR *w) {
+    BY_HANDLE_FILE_INFORMATION mine, named;
+    HANDLE other = open_claimed(w, OPEN_EXISTING, FILE_FLAG_OPEN_REPARSE_POINT);
+    if (other == INVALID_HANDLE_VALUE)
+        return 0;
+    int is_same = GetFileInformationByHandle(h, &mine) && GetFileInformationByHandle(other, &named) &&
+                  mine.dwVolumeSerialNumber == named.dwVolumeSerialNumber &&
+                  mine.nFileIndexHigh == named.nFileIndexHigh && mine.nFileIndexLow == named.nFileIndexLow;
+    CloseHandle(other);
+    return is_same;
+}
+
 /* Removes a file that no process has locked. */
 static int remove_left(const WCHAR *w, const char *path, ea_err *err) {
     DWORD attributes = GetFileAttributesW(w);
@@ -544,6 +557,9 @@ static int remove_left(const WCHAR *w, const char *path, ea_err *err) {
     if (rc)
         return rc;
     rc = ea_file_try_lock(left, err);
+    /* the last holder of the lock may have renamed the file, and another process may have made the next */
+    if (rc != EA_EBUSY && !has_name(h, w))
+        rc = ea_fail(err, EA_EBUSY, "make %s", path);
     if (rc != EA_EBUSY)
         rc = DeleteFileW(w) ? 0 : platform_fail_last(err, "remove", path);
     ea_file_close(left);
@@ -560,14 +576,17 @@ int ea_file_claim(ea_file **ret, const char *path, ea_err *err) {
         h = open_claimed(w, CREATE_NEW, 0);
     if (!rc && h == INVALID_HANDLE_VALUE)
         rc = platform_fail_last(err, "make", path);
-    free(w);
-    if (rc)
-        return rc;
-    rc = file_of(ret, h, path, err);
-    if (!rc && ea_file_try_lock(*ret, NULL) == EA_EBUSY) {
-        ea_file_close(*ret);
+    ea_file *f = NULL;
+    if (!rc)
+        rc = file_of(&f, h, path, err);
+    /* another process found it before it was locked: it holds it, is removing it, or has made the next */
+    if (!rc && (ea_file_try_lock(f, NULL) == EA_EBUSY || !has_name(h, w))) {
+        ea_file_close(f);
         rc = ea_fail(err, EA_EBUSY, "make %s", path);
     }
+    free(w);
+    if (!rc)
+        *ret = f;
     return rc;
 }
 

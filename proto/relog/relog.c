@@ -132,9 +132,10 @@ int ea_relog_add_input(ea_relog *g, const char *path, void *context, unsigned *r
 
 static void output_deinit(relog_output *o) {
     ea_etl_writer_destroy(o->writer);
-    ea_file_close(o->file);
     if (o->is_made)
-        EA_IGNORE(ea_path_remove(o->partial, NULL)); /* it may be gone already */
+        EA_IGNORE(
+            ea_path_remove(o->partial, NULL)); /* before the lock ends: afterwards the name may be another run's */
+    ea_file_close(o->file);
     free(o->path);
     free(o->partial);
     free(o->replaced);
@@ -403,14 +404,13 @@ int ea_relog_replace(ea_relog *g, const ea_relog_event *event) {
     return 0;
 }
 
-/* Gives the output its name. keeps: what has that name is kept, for the case that another output fails. */
+/* Gives the output its name. The file stays locked until it has it, so that no other run takes the partial one. keeps:
+ * what has that name is kept, for the case that another output fails. */
 static int publish(ea_relog *g, relog_output *o, int keeps) {
     ea_file *reserved;
     int rc = 0;
-    ea_etl_writer_destroy(o->writer); /* Windows renames no open file */
-    ea_file_close(o->file);
+    ea_etl_writer_destroy(o->writer);
     o->writer = NULL;
-    o->file = NULL;
     if (ea_path_exists(o->path) && !ea_path_is_file(o->path)) /* since the run began; Windows might rename it */
         return ea_fail(&g->err, EA_EINVAL, "relog %s: expected a file, or a name that does not exist", o->path);
     if (keeps && ea_path_exists(o->path)) {
@@ -427,6 +427,10 @@ static int publish(ea_relog *g, relog_output *o, int keeps) {
         rc = ea_path_rename(o->partial, o->path, &g->err);
     o->is_renamed = !ea_path_exists(o->partial); /* also when only the folder could not be synced */
     o->is_made = !o->is_renamed;
+    if (o->is_renamed) {
+        ea_file_close(o->file);
+        o->file = NULL;
+    }
     return rc;
 }
 

@@ -5,6 +5,7 @@
 
 #include <yaml.h>
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -448,6 +449,17 @@ static rules_rule *read_rule(document *d, const char *file) {
     return rule;
 }
 
+/* What finds a rule by its id afterwards, such as its detections, has one rule for it: a second one is refused. */
+static void check_id(const ea_rules_builder *b, document *d, const ea_rule_info *info) {
+    const rules_rule *other = *info->id ? ea_bytes_map_get(&b->by_id, info->id, strlen(info->id)) : NULL;
+    if (!other)
+        return;
+    const yaml_node_t *id = find(d, yaml_document_get_root_node(&d->yaml), "id");
+    rules_fail(&d->r, line_of(id), column_of(id),
+               "%.200s, line %" PRIu32 " has the id \"%.80s\" already: give each rule an id of its own",
+               other->info.file, other->info.line, info->id);
+}
+
 /* Reads the document that is loaded. */
 static int take_document(ea_rules_builder *b, document *d, const char *file) {
     if (setjmp(d->r.failed)) {
@@ -455,11 +467,16 @@ static int take_document(ea_rules_builder *b, document *d, const char *file) {
         return d->r.code;
     }
     rules_rule *rule = read_rule(d, file);
+    check_id(b, d, &rule->info);
     size_t used_bytes = b->used_bytes + d->r.arena->used_bytes, text_bytes = b->text_bytes + d->r.text_bytes;
     if (used_bytes > READ_MAX_BYTES || text_bytes > ALL_TEXT_MAX_BYTES)
         rules_refuse(&d->r, d->r.line, 1,
                      "the rules so far have almost %d MiB of values, or take %d MiB of memory: load fewer of them",
                      ALL_TEXT_MAX_BYTES >> 20, READ_MAX_BYTES >> 20);
+    if (*rule->info.id && ea_bytes_map_put(&b->by_id, rule->info.id, strlen(rule->info.id), rule)) {
+        ea_arena_deinit(d->r.arena);
+        return EA_ENOMEM;
+    }
     b->used_bytes = used_bytes;
     b->text_bytes = text_bytes;
     rule->memory = *d->r.arena;
@@ -477,6 +494,7 @@ int ea_rules_builder_create(ea_rules_builder **ret) {
         return EA_ENOMEM;
     ea_arena_init(&b->arena, READ_MAX_BYTES);
     b->last = &b->first;
+    ea_bytes_map_init(&b->by_id, 0);
     *ret = b;
     return 0;
 }
@@ -489,6 +507,7 @@ void ea_rules_builder_destroy(ea_rules_builder *b) {
         rule = rule->next;
         ea_arena_deinit(&memory);
     }
+    ea_bytes_map_deinit(&b->by_id);
     ea_arena_deinit(&b->arena);
     free(b);
 }

@@ -1,13 +1,16 @@
 """Processes that read what others sent are confined: while a question, a profile and a symbol worker run, /proc says that each has seccomp,
 no_new_privs, a lower priority, a higher out-of-memory score, no capability beyond file modes, a fixed environment without a planted secret and no
-descriptor but its own; /metrics and doctor say which parts this kernel has. Commands that read a store confine themselves.
+descriptor but its own; /metrics and doctor say which parts this kernel has. Commands that read a store confine themselves, and what they bring up to date first is
+read by a process that is confined.
 """
 import http.client
 import json
 import os
 import pathlib
 import re
+import shutil
 import socket
+import sqlite3
 import subprocess
 
 import harness
@@ -16,6 +19,7 @@ import web_world
 
 TRACE = "clr-kernel-win8-x64"
 ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n"
+OTHER = "other"  # agent that sends the same trace
 SECRET = "planted-secret-of-the-test"
 NICE, OOM_SCORE, SECCOMP_FILTER = 5, 500, 2
 FILE_MODES = 1 << 1 | 1 << 2  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
@@ -95,7 +99,7 @@ def check_profile(checks, collector, web, silent, active):
     connection.close()
 
 
-def check_command(checks, env, words, active):
+def check_command(checks, env, words, active, said=""):
     """A command whose answer is not taken: it waits with its first bytes, in its sandbox."""
     out, full = os.pipe()
     os.set_blocking(full, False)
@@ -119,7 +123,8 @@ def check_command(checks, env, words, active):
         full = -1
         while os.read(out, 1 << 20):
             pass
-        checks.equal((running.wait(60), running.stderr.read()), (0, b""), f"{words[0]} in its sandbox")
+        code, errors = running.wait(60), running.stderr.read().decode()
+        checks.that(code == 0 and said in errors and bool(said) == bool(errors), f"{words[0]} in its sandbox: {code}, {errors!r}, expected {said!r}")
     finally:
         if full >= 0:
             os.close(full)
@@ -135,13 +140,42 @@ def check_commands(checks, env, collector, active):
     rule = env.folder / "rule.yml"
     rule.write_text("title: shell\nlogsource: {product: windows, category: process_creation}\ndetection: {s: {CommandLine|contains: x}, condition: s}\n")
     program = ("watch", "--store", str(collector.store), "-e", '"Process/*" { @ = count(); }')
-    for words in (("ps", *place), program, ("rules", "check", *place, str(rule)), ("modules", *place, "--pid", "0"), ("export", *place), ("pull", *place, "-o", env.folder / "pulled.etl"), ("where", *place, "--pid", "0", modules[0]["base"])):
-        check_command(checks, env, words, active)
+    where = ("where", *place, "--pid", "0", modules[0]["base"])
+    for words in (("ps", *place), program, ("rules", "check", *place, str(rule)), ("rules", "test", *place, str(rule)), ("modules", *place, "--pid", "0"),
+                  ("export", *place), ("pull", *place, "-o", env.folder / "pulled.etl"), where, ("hosts", "--store", str(collector.store)), ("ledger", *place), ("profile", *place)):
+        check_command(checks, env, words, active, "events with weight" if words[0] == "profile" else "")
+    check_command(checks, env, (*where, "--lines", "--symbol-cache", str(env.folder / "symbols")), active, "without symbols: ")
+
+
+def check_fold(checks, env, collector, active):
+    """A command that reads what the history lacks, with no collector: the process that folds waits for the tables, which the test has locked."""
+    tables, before = collector.store / "state.db", env.folder / "state.before"
+    shutil.copyfile(tables, before)
+    collector.start()
+    env.replay(traces.paths(TRACE, env.build), collector, agent=OTHER, spool=env.folder / "more")
+    collector.stop()
+    for path in collector.store.glob("state.db*"):
+        path.unlink()
+    shutil.copyfile(before, tables)
+    lock = sqlite3.connect(tables, isolation_level=None)
+    lock.execute("BEGIN IMMEDIATE")
+    running = subprocess.Popen([str(env.collector), "ps", "--store", str(collector.store), "--host", OTHER], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        check_child(checks, running.pid, "fold-worker", active, files=("/segments/", ".db", "state.lock"))
+        checks.that(running.poll() is None, "ps waits for it")
+        lock.execute("ROLLBACK")
+        lock.close()
+        shown, errors = running.communicate(timeout=60)
+        checks.equal((running.returncode, bool(shown), errors), (0, True, b""), "ps after the fold")
+    finally:
+        lock.close()
+        running.kill()
+        running.wait()
 
 
 def test(env, checks, arguments):
     os.environ["EA_TEST_SECRET"] = SECRET
-    env.make_certificates(agents=[TRACE])
+    env.make_certificates(agents=[TRACE, OTHER])
     with socket.create_server(("127.0.0.1", 0)) as silent:
         collector = env.new_collector(extra=["--web", "127.0.0.1:0", "--symbols", f"srv*http://127.0.0.1:{silent.getsockname()[1]}/silent"]).start()
         checks.that(SECRET.encode() in pathlib.Path(f"/proc/{collector.process.pid}/environ").read_bytes(), "the collector has the planted secret")
@@ -169,6 +203,7 @@ def test(env, checks, arguments):
                            "the end of all children but the broker", 60)
         check_commands(checks, env, collector, active)
         collector.stop()
+        check_fold(checks, env, collector, active)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
-/* The thread of the rules over a store of two hosts, in a clock in which each range of batches takes longer than a
- * turn: hosts take turns, and a detection has a bound of bytes. */
+/* The thread of the rules over a store of several hosts, in a clock in which each range of batches takes longer than a
+ * turn: hosts take turns, those that took least come first, what they take is charged, a batch that needs too much
+ * memory costs itself alone, and a detection has a bound of bytes. */
 #include "collector/detect/detector.h"
 #include "collector/state/detections.h"
 #include "collector/state/incidents.h"
 #include "collector/state/state_worker.h"
 #include "collector/store/sqlite.h"
+#include "collector/store/sqlite_memory.h"
 #include "proto/base/platform.h"
 #include "service/batch/builder.h"
 #include "tests/unit/machine_records.h"
@@ -21,30 +23,54 @@
 #include <cmocka.h>
 
 #define EPOCH_NS INT64_C(1700000000000000000)
+#define RANGE_NS (INT64_C(1000000) * TURNS * EC_DETECTOR_TURN_MS)
 
-enum { MANY = 7, FEW = 2, LONG = 6000, WAIT_ROUNDS = 3000, LIMIT_S = 120 };
+enum { MANY = 7, FEW = 2, BUSY_HOSTS = 12, TURNS = 10, LONG = 6000, WAIT_ROUNDS = 3000, LIMIT_S = 120 };
 
 static const char RULE[] = "title: shell\nid: shell\nlogsource: {product: windows, category: process_creation}\n"
                            "detection: {s: {CommandLine|contains: ' /n'}, condition: s}\n";
 
-/* Each range of batches takes a turn and a half. */
+/* Each range of batches takes TURNS turns of processor time. */
 static _Atomic int64_t passed_ns;
+static atomic_int judged_count;
+static void (*after_judged)(int count); /* in the rules' thread; NULL: nothing */
+static int has_large_batch;             /* of host a-busy, batch 3 needs more memory than SQLite gets */
 
-int64_t __real_ea_monotonic_ns(void);
-int64_t __wrap_ea_monotonic_ns(void);
+int64_t __real_ea_thread_cpu_ns(void);
+int64_t __wrap_ea_thread_cpu_ns(void);
 int __real_ec_detections_judged(ec_detections *d, const ec_detections_stream *s, uint64_t next, int is_all,
                                 ea_err *err);
 int __wrap_ec_detections_judged(ec_detections *d, const ec_detections_stream *s, uint64_t next, int is_all,
                                 ea_err *err);
+int __real_sqlite3_step(sqlite3_stmt *st);
+int __wrap_sqlite3_step(sqlite3_stmt *st);
 
-int64_t __wrap_ea_monotonic_ns(void) {
-    return __real_ea_monotonic_ns() + atomic_load(&passed_ns);
+int64_t __wrap_ea_thread_cpu_ns(void) {
+    return __real_ea_thread_cpu_ns() + atomic_load(&passed_ns);
 }
 
 int __wrap_ec_detections_judged(ec_detections *d, const ec_detections_stream *s, uint64_t next, int is_all,
                                 ea_err *err) {
-    atomic_fetch_add(&passed_ns, INT64_C(1500000) * EC_DETECTOR_TURN_MS);
-    return __real_ec_detections_judged(d, s, next, is_all, err);
+    atomic_fetch_add(&passed_ns, RANGE_NS);
+    int rc = __real_ec_detections_judged(d, s, next, is_all, err);
+    int count = atomic_fetch_add(&judged_count, 1) + 1;
+    if (!rc && after_judged)
+        after_judged(count);
+    return rc;
+}
+
+int __wrap_sqlite3_step(sqlite3_stmt *st) {
+    const char *sql = sqlite3_sql(st);
+    if (has_large_batch && sql && strstr(sql, "\"Process/Start\" AS e")) {
+        char *bound = sqlite3_expanded_sql(st);
+        int is_large = bound && strstr(bound, "e.host = 'a-busy'") && strstr(bound, "e.batch >= 3 ");
+        sqlite3_free(bound);
+        if (is_large) {
+            assert_null(sqlite3_malloc64(EC_DETECTOR_SQL_MAX + 1));
+            return SQLITE_NOMEM;
+        }
+    }
+    return __real_sqlite3_step(st);
 }
 
 static void must(int rc, const ea_err *err) {
@@ -142,9 +168,8 @@ static void fold(void) {
     ec_state_worker_close(history);
 }
 
-static ea_counters *counters;
-
-static ec_detector *start(void) {
+/* With these rules, and the store's folder. */
+static ec_detector *start(ec_detector_options *options) {
     ec_detector *detector = NULL;
     ea_err err = {0};
     must(ea_path_make_dirs(scratch_path("rules"), &err), &err);
@@ -154,10 +179,12 @@ static ec_detector *start(void) {
     fclose(f);
     assert_int_equal(mkfifo(scratch_path("rules/pipe.yml"), 0600), 0); /* never written to */
     alarm(LIMIT_S);
-    counters = calloc(1, sizeof *counters);
-    assert_non_null(counters);
-    const ec_detector_options options = {.store = scratch, .rules = scratch_path("rules"), .counters = counters};
-    must(ec_detector_start(&detector, &options, &err), &err);
+    options->store = scratch;
+    options->rules = scratch_path("rules");
+    options->counters = calloc(1, sizeof(ea_counters));
+    assert_non_null(options->counters);
+    atomic_store(&judged_count, 0);
+    must(ec_detector_start(&detector, options, &err), &err);
     return detector;
 }
 
@@ -167,18 +194,22 @@ static void wait_for(int64_t count) {
     assert_int_equal(ask("SELECT count(*) FROM detections"), count);
 }
 
-static void stop(ec_detector *detector) {
-    ec_detector_stop(detector);
-    free(counters);
-}
-
-/* Runs the rules until so many are kept. */
-static void judge(ec_store *store, int64_t count) {
+/* Runs the rules until so many are kept, and returns a counter. */
+static uint64_t judge_as(ec_store *store, ec_detector_options options, int64_t count, enum ea_counter counter) {
     ec_store_close(store);
     fold();
-    ec_detector *detector = start();
-    wait_for(count);
-    stop(detector);
+    ec_detector *detector = start(&options);
+    for (int i = 0; i < WAIT_ROUNDS && ask("SELECT count(*) FROM detections") < count; i++)
+        ea_sleep_ns(10000000);
+    ec_detector_stop(detector);
+    uint64_t counted = ea_counter_get(options.counters, counter);
+    free(options.counters);
+    assert_int_equal(ask("SELECT count(*) FROM detections"), count);
+    return counted;
+}
+
+static void judge(ec_store *store, int64_t count) {
+    assert_int_equal(judge_as(store, (ec_detector_options){.arg = NULL}, count, EA_COUNT_rules_skipped), 0);
 }
 
 /* As if the batches had arrived so long ago. */
@@ -194,8 +225,9 @@ static void arrive(ec_store *store, const int64_t *ages_ms, size_t count, int64_
     }
 }
 
+static const int64_t OLD_MS[MANY] = {60000, 60000, 60000, 60000, 60000, 60000, 60000};
+
 static void hosts_take_turns(void **state) {
-    static const int64_t OLD_MS[MANY] = {60000, 60000, 60000, 60000, 60000, 60000, 60000};
     (void)state;
     ec_store *store = open_seen();
     add_batches(store, "a-busy", 1, MANY, "shell.exe /n");
@@ -233,13 +265,85 @@ static void the_history_has_what_came_meanwhile(void **state) {
     add_batches(store, "pc", 1, 3, "shell.exe /n"); /* the first two are known */
     arrive(store, AGES_MS, 3, ea_utc_ns());
     ec_store_close(store);
-    ec_detector *detector = start();
+    ec_detector_options options = {.arg = NULL};
+    ec_detector *detector = start(&options);
     wait_for(1);
     ea_sleep_ns(1500000000);
     wait_for(1); /* not the second batch: what came within 2 s of it is not in the history */
     fold();
     wait_for(3);
-    stop(detector);
+    ec_detector_stop(detector);
+    free(options.counters);
+}
+
+/* Once all hosts have taken a turn, and each has more, another one's batches arrive. */
+static void add_another(int count) {
+    ec_store *store = NULL;
+    ea_err err = {0};
+    if (count != BUSY_HOSTS + 1)
+        return;
+    must(ec_store_open(&store, scratch, &(ec_store_options){.writable = 1}, &err), &err);
+    add_batches(store, "z-other", 99, FEW, "shell.exe /n");
+    arrive(store, OLD_MS, MANY, ea_utc_ns());
+    ec_store_close(store);
+    fold();
+}
+
+static void busy_hosts_wait_for_the_others(void **state) {
+    (void)state;
+    ec_store *store = open_seen();
+    for (int i = 0; i < BUSY_HOSTS; i++) {
+        char host[8];
+        snprintf(host, sizeof host, "h%02d", i);
+        add_batches(store, host, (uint8_t)(i + 1), 4, "shell.exe /n");
+    }
+    arrive(store, OLD_MS, MANY, ea_utc_ns());
+    after_judged = add_another;
+    judge(store, 4 * BUSY_HOSTS + FEW);
+    after_judged = NULL;
+    /* not after a turn of each, but after the round in which they arrived */
+    int64_t first = ask("SELECT min(detection_id) FROM detections WHERE host = 'z-other'");
+    assert_in_range(first, BUSY_HOSTS + 2, BUSY_HOSTS + 3);
+}
+
+static _Atomic int64_t busy_ns, quiet_ns;
+
+static void on_used(void *arg, const char *host, int64_t cpu_ns) {
+    (void)arg;
+    atomic_fetch_add(strcmp(host, "a-busy") == 0 ? &busy_ns : &quiet_ns, cpu_ns);
+}
+
+static int has_room(void *arg, const char *host) {
+    (void)arg;
+    return strcmp(host, "a-busy") != 0;
+}
+
+/* A host above its quota has one range in a while; what its range took, and what the others take, is charged. */
+static void judging_is_charged(void **state) {
+    (void)state;
+    ec_store *store = open_seen();
+    add_batches(store, "a-busy", 1, MANY, "shell.exe /n");
+    add_batches(store, "b-quiet", 2, FEW, "shell.exe /n");
+    arrive(store, OLD_MS, MANY, ea_utc_ns());
+    uint64_t waited = judge_as(store, (ec_detector_options){.on_used = on_used, .has_room = has_room}, 1 + FEW,
+                               EA_COUNT_rules_waited);
+    assert_true(waited > 0);
+    assert_int_equal(ask("SELECT count(*) FROM detections WHERE host = 'a-busy'"), 1);
+    assert_in_range(atomic_load(&busy_ns), RANGE_NS, 2 * RANGE_NS - 1);
+    assert_in_range(atomic_load(&quiet_ns), FEW * RANGE_NS, (FEW + 1) * RANGE_NS - 1);
+}
+
+static void a_large_batch_costs_itself(void **state) {
+    (void)state;
+    ec_store *store = open_seen();
+    add_batches(store, "a-busy", 1, MANY, "shell.exe /n");
+    add_batches(store, "b-quiet", 2, FEW, "shell.exe /n");
+    arrive(store, OLD_MS, MANY, ea_utc_ns());
+    has_large_batch = 1;
+    uint64_t skipped = judge_as(store, (ec_detector_options){.arg = NULL}, MANY + FEW - 1, EA_COUNT_rules_skipped);
+    has_large_batch = 0;
+    assert_int_equal(skipped, 1);
+    assert_int_equal(ask("SELECT count(*) FROM detections WHERE host = 'a-busy' AND batch = 3"), 0);
 }
 
 static void a_detection_is_bounded(void **state) {
@@ -258,10 +362,15 @@ static void a_detection_is_bounded(void **state) {
 }
 
 int main(void) {
+    ea_err err = {0};
+    must(ec_sqlite_memory_start(&err), &err);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(hosts_take_turns, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(each_batch_is_held, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(the_history_has_what_came_meanwhile, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(busy_hosts_wait_for_the_others, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(judging_is_charged, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(a_large_batch_costs_itself, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(a_detection_is_bounded, scratch_make, scratch_clear)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,6 +49,54 @@ static void claims(void **state) {
 }
 #endif
 
+enum { CLAIMERS = 4, CLAIMS = 200 };
+
+typedef struct claimer {
+    const char *path;
+    char number;
+    int claimed, lost; /* how often; and how often the name was another file's then */
+} claimer;
+
+/* Claims the name again and again, as runs of a program do: writes, reads by the name, removes. */
+static void claim_often(void *arg) {
+    claimer *c = arg;
+    for (int i = 0; i < CLAIMS; i++) {
+        ea_file *f = NULL;
+        ea_err err;
+        char *text = NULL;
+        size_t n = 0;
+        if (ea_file_claim(&f, c->path, &err))
+            continue;
+        c->claimed++;
+        if (ea_file_write_at(f, 0, &c->number, 1, &err) || ea_path_read_all(c->path, 16, &text, &n, &err) || n != 1 ||
+            text[0] != c->number)
+            c->lost++;
+        free(text);
+        (void)!ea_path_remove(c->path, &err);
+        ea_file_close(f);
+    }
+}
+
+/* Of several that claim one name at a time, one has it. */
+static void claims_of_several(void **state) {
+    (void)state;
+    const char *path = scratch_path("claimed");
+    claimer all[CLAIMERS];
+    ea_thread *threads_of[CLAIMERS];
+    ea_err err;
+    int claimed = 0;
+    for (int i = 0; i < CLAIMERS; i++) {
+        all[i] = (claimer){.path = path, .number = (char)('a' + i)};
+        assert_int_equal(ea_thread_start(&threads_of[i], "claimer", claim_often, &all[i], &err), 0);
+    }
+    for (int i = 0; i < CLAIMERS; i++) {
+        ea_thread_join(threads_of[i]);
+        claimed += all[i].claimed;
+        assert_int_equal(all[i].lost, 0);
+    }
+    assert_true(claimed > 0);
+}
+
 static void files(void **state) {
     (void)state;
     ea_err err;
@@ -303,6 +351,7 @@ static void time_and_rest(void **state) {
 int main(void) {
 #define T(name) cmocka_unit_test_setup_teardown(name, scratch_make, scratch_clear)
     static const struct CMUnitTest tests[] = {
+        T(claims_of_several),
         T(files),
         T(holes),
         T(paths),

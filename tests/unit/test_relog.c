@@ -19,6 +19,24 @@
 
 #include "tests/unit/scratch.h"
 
+static const char *claimed_while_renamed; /* NULL: nothing */
+static int claim_rc;
+
+int __real_ea_path_rename(const char *from, const char *to, ea_err *err);
+int __wrap_ea_path_rename(const char *from, const char *to, ea_err *err);
+
+/* Another run acts before the rename. */
+int __wrap_ea_path_rename(const char *from, const char *to, ea_err *err) {
+    ea_file *f = NULL;
+    ea_err ignored;
+    if (claimed_while_renamed) {
+        claim_rc = ea_file_claim(&f, claimed_while_renamed, &ignored);
+        if (!claim_rc)
+            ea_file_close(f);
+    }
+    return __real_ea_path_rename(from, to, err);
+}
+
 static void make_file(const char *path, unsigned number) {
     made_up m;
     ea_err err;
@@ -392,6 +410,20 @@ static void outputs_belong_to_one_run(void **state) {
     assert_true(assert_same_events(in, two) >= MADE_UP_RECORDS);
 }
 
+/* While the output gets its name, another run with the same output does not get the partial file. */
+static void a_claim_lasts_until_the_name(void **state) {
+    (void)state;
+    const char *in = scratch_path("in.etl"), *out = scratch_path("out.etl"), *partial = scratch_path("out.etl.partial");
+    make_file(in, 2);
+    claimed_while_renamed = partial;
+    claim_rc = 0;
+    assert_int_equal(run_of(&in, 1, out), 0);
+    claimed_while_renamed = NULL;
+    assert_int_equal(claim_rc, EA_EBUSY);
+    assert_true(assert_same_events(in, out) >= MADE_UP_RECORDS);
+    assert_false(ea_path_exists(partial));
+}
+
 #if !defined(_WIN32)
 /* A link where the unfinished output goes would let another user choose which file is overwritten. */
 static void links_are_not_followed(void **state) {
@@ -486,6 +518,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(failures_leave_no_output, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(inputs_that_do_not_fit, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(outputs_belong_to_one_run, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(a_claim_lasts_until_the_name, scratch_make, scratch_clear),
 #if !defined(_WIN32)
         cmocka_unit_test_setup_teardown(links_are_not_followed, scratch_make, scratch_clear),
 #endif

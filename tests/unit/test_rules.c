@@ -228,6 +228,33 @@ static void test_one_bad_document_costs_one_rule(void **state) {
     ea_rules_destroy(r);
 }
 
+/* A second rule with an id is refused, in whatever file it is, and its file, line and reason are reported. */
+static void test_an_id_has_one_rule(void **state) {
+    static const char FIRST[] = HEAD "  s:\n    A: b\n  condition: s\nid: one\n---\n" HEAD
+                                     "  s:\n    A: b\n  condition: s\n---\n" HEAD "  s:\n    A: b\n  condition: s\n";
+    static const char SECOND[] =
+        HEAD "  s:\n    A: c\n  condition: s\nid: two\n---\n" HEAD "  s:\n    A: c\n  condition: s\nid: one\n";
+    ea_rules_builder *b = NULL;
+    ea_rules *rules = NULL;
+    problems p = {0};
+    (void)state;
+    assert_int_equal(ea_rules_builder_create(&b), 0);
+    assert_int_equal(ea_rules_add(b, "first.yml", FIRST, strlen(FIRST), on_problem, &p), 0);
+    assert_int_equal(p.count, 0); /* without an id there may be several */
+    assert_int_equal(ea_rules_add(b, "second.yml", SECOND, strlen(SECOND), on_problem, &p), 0);
+    assert_int_equal(p.count, 1);
+    assert_string_equal(p.last.file, "second.yml");
+    assert_int_equal(p.last.line, 19);
+    assert_int_equal(p.last.column, 5);
+    assert_int_equal(p.last.is_unsupported, 0);
+    assert_non_null(strstr(p.last.message, "first.yml, line 1 has the id \"one\" already"));
+    assert_int_equal(ea_rules_build(b, &rules, on_problem, &p), 0);
+    assert_int_equal(p.count, 1);
+    assert_int_equal(ea_rules_count(rules), 4);
+    ea_rules_builder_destroy(b);
+    ea_rules_destroy(rules);
+}
+
 /* Tags, and the text of each document of a file: from its first line on, without the lines of others. */
 static void test_tags_and_texts(void **state) {
     static const char END[] = "logsource: {category: c}\ndetection:\n  s: {A: b}\n  condition: s\n";
@@ -755,6 +782,7 @@ int main(void) {
         cmocka_unit_test(test_mistakes),
         cmocka_unit_test(test_filters),
         cmocka_unit_test(test_one_bad_document_costs_one_rule),
+        cmocka_unit_test(test_an_id_has_one_rule),
         cmocka_unit_test(test_tags_and_texts),
         cmocka_unit_test(test_a_long_text_is_cut),
         cmocka_unit_test(test_values),

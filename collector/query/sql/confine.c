@@ -2,10 +2,10 @@
 #include "collector/query/sql/confine.h"
 
 #include "collector/query/sql/temp_files.h"
-#include "collector/sandbox/sandbox.h"
 
 #include <signal.h>
 #include <sqlite3.h>
+#include <stdlib.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
@@ -45,7 +45,27 @@ static void limit_files(uint64_t limit_bytes) {
     (void)setrlimit(RLIMIT_FSIZE, &l);
 }
 
+/* The paths of the store, and the others. */
+static int enter(const ec_sandbox_path *paths, size_t count, const ec_sandbox *more, ea_err *err) {
+    size_t more_count = more ? more->path_count : 0;
+    ec_sandbox_path *all = calloc(count + more_count, sizeof *all);
+    if (!all)
+        return ea_fail(err, EA_ENOMEM, "enter the sandbox");
+    for (size_t i = 0; i < count + more_count; i++)
+        all[i] = i < count ? paths[i] : more->paths[i - count];
+    int rc = ec_sandbox_enter(
+        &(ec_sandbox){.rights = more ? more->rights : 0, .paths = all, .path_count = count + more_count}, err);
+    free(all);
+    return rc;
+}
+
 int ec_query_confine(const char *dir, uint64_t limit_temp_bytes, const char *output, ea_err *err) {
+    const ec_sandbox_path path = {.path = output, .access = EC_SANDBOX_WRITE};
+    const ec_sandbox more = {.paths = &path, .path_count = 1};
+    return ec_query_confine_with(dir, limit_temp_bytes, output ? &more : NULL, err);
+}
+
+int ec_query_confine_with(const char *dir, uint64_t limit_temp_bytes, const ec_sandbox *more, ea_err *err) {
     static const char *const NAMES[DATABASES] = {"index.db", "state.db", "alarms.db"};
 
     static const struct {
@@ -86,12 +106,9 @@ int ec_query_confine(const char *dir, uint64_t limit_temp_bytes, const char *out
     if (!rc && sqlite3_auto_extension((void (*)(void))sort_in_files) != SQLITE_OK)
         rc = ea_fail(err, EA_ENOMEM, "enter the sandbox");
     limit_files(limit_temp_bytes > SHARED_MEMORY_MAX ? limit_temp_bytes : SHARED_MEMORY_MAX);
-    size_t text_count = count;
-    if (output)
-        paths[count++] = (ec_sandbox_path){.path = output, .access = EC_SANDBOX_WRITE};
     if (!rc)
-        rc = ec_sandbox_enter(&(ec_sandbox){.paths = paths, .path_count = count}, err);
-    for (size_t i = 0; i < text_count; i++)
+        rc = enter(paths, count, more, err);
+    for (size_t i = 0; i < count; i++)
         ea_text_deinit(&texts[i]);
     return rc;
 }

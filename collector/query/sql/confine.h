@@ -3,6 +3,7 @@
 #ifndef EC_QUERY_SQL_CONFINE_H
 #define EC_QUERY_SQL_CONFINE_H
 
+#include "collector/sandbox/sandbox.h"
 #include "proto/base/err.h"
 
 #include <stdint.h>
@@ -14,5 +15,8 @@
  * folder temp of the store when this user may write there, else in /var/tmp or /tmp. output: a folder in which files
  * may be made and changed, too; NULL: none. Errors: as ec_sandbox_enter, EA_ENOMEM. */
 EA_MUST_CHECK int ec_query_confine(const char *dir, uint64_t limit_temp_bytes, const char *output, ea_err *err);
+/* The same, and what `more` lists and allows beside the store; NULL: nothing. */
+EA_MUST_CHECK int ec_query_confine_with(const char *dir, uint64_t limit_temp_bytes, const ec_sandbox *more,
+                                        ea_err *err);
 
 #endif

@@ -792,6 +792,9 @@ static int tables_filter(sqlite3_vtab_cursor *base, int number, const char *plan
     ea_err err = {0};
     (void)number;
     c->is_row = 0;
+    for (int i = 0; i < argc; i++) /* nothing compares with NULL, such as the key of a process that is not known */
+        if (sqlite3_value_type(argv[i]) == SQLITE_NULL)
+            return SQLITE_OK;
     ea_text_init(&sql);
     write_select(&sql, t, plan, argc, argv, to, &count);
     if (sql.failed) {
