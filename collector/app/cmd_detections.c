@@ -1,6 +1,7 @@
 /* etwcollector detections list, detections set: events that Sigma rules matched, and what people did about them. Called
  * by: main.c. Calls: collector/state (detections.h; alarms.db). Thread: the main one. */
 #include "collector/app/collector_commands.h"
+#include "collector/app/detection_rows.h"
 #include "collector/app/question.h"
 #include "collector/state/detections.h"
 #include "collector/state/incidents.h"
@@ -15,7 +16,7 @@
 static const char *const STATES[] = {"open", "acknowledged", "closed", NULL};
 static const char *const STATES_OR_ALL[] = {"open", "acknowledged", "closed", "all", NULL};
 
-enum { ANY_STATE = 3 };
+enum { ANY_STATE = 3, SUPPRESSED_MAX = 1000 };
 
 typedef struct detections_options {
     const char *store, *host;
@@ -44,13 +45,18 @@ enum detections_column {
     FOUND,
     TAGS,
     TEXT,
+    CHAIN,
 };
 
-static const char LIST[] =
-    "SELECT detection_id, utc_ns, host, level, title, rule, source, state, who, comment, state_utc_ns, pid, process,"
-    " stream, batch, position, fields, found_utc_ns, tags, CASE WHEN ?3 THEN (SELECT r.text FROM detections_rules r"
-    " WHERE r.text_id = d.text_id) END FROM detections d WHERE (?1 IS NULL OR host = ?1) AND (?2 IS NULL OR"
-    " state = ?2) AND (?3 = 0 OR detection_id = ?3) ORDER BY utc_ns DESC, detection_id DESC LIMIT ?4";
+static const char LIST[] = "SELECT " EC_DETECTION_COLUMNS(
+    "CASE WHEN ?3 THEN (SELECT r.text FROM detections_rules r WHERE r.text_id ="
+    " d.text_id) END") " FROM detections d WHERE (?1 IS NULL OR host = ?1) AND (?2 IS NULL OR"
+                       " state = ?2) AND (?3 = 0 OR detection_id = ?3) ORDER BY utc_ns DESC, detection_id DESC LIMIT "
+                       "?4";
+
+static const char CHAIN_SQL[] =
+    "SELECT json_extract(value, '$.image_name'), json_extract(value, '$.pid'), json_extract(value, '$.account'),"
+    " json_extract(value, '$.command_line') FROM json_each(iif(json_valid(?1), ?1, '[]'))";
 
 static const char *detections_text(sqlite3_stmt *st, enum detections_column column) {
     const char *text = (const char *)sqlite3_column_text(st, column);
@@ -62,7 +68,7 @@ static void add_member(ea_text *t, sqlite3_stmt *st, const char *name, enum dete
     ea_text_json_str(t, (const char *)sqlite3_column_text(st, column));
 }
 
-static void detections_add_json(ea_text *t, sqlite3_stmt *st, int is_long) {
+void ec_detection_add_json(ea_text *t, sqlite3_stmt *st, unsigned parts) {
     ea_text_printf(t, "{\"number\": %lld", (long long)sqlite3_column_int64(st, NUMBER));
     ec_json_time(t, "time", sqlite3_column_int64(st, TIME), 1);
     add_member(t, st, "host", HOST);
@@ -85,13 +91,34 @@ static void detections_add_json(ea_text *t, sqlite3_stmt *st, int is_long) {
                    (long long)sqlite3_column_int64(st, POSITION));
     ec_json_time(t, "found", sqlite3_column_int64(st, FOUND), 1);
     ea_text_printf(t, ", \"tags\": %s", detections_text(st, TAGS));
-    if (is_long)
+    if (parts & EC_DETECTION_RULE_TEXT)
         add_member(t, st, "rule_text", TEXT);
+    if (parts & EC_DETECTION_CHAIN)
+        ea_text_printf(t, ", \"chain\": %s", detections_text(st, CHAIN));
     ea_text_printf(t, ", \"fields\": %s}", detections_text(st, FIELDS));
 }
 
 static void detections_add_safe(ea_text *t, sqlite3_stmt *st, enum detections_column column) {
     ea_text_safe(t, detections_text(st, column), strlen(detections_text(st, column)));
+}
+
+/* The process and its parents, a line each, by SQLite's JSON functions. */
+static void detections_add_chain(ea_text *t, sqlite3_stmt *row) {
+    sqlite3_stmt *st = NULL;
+    if (sqlite3_prepare_v2(sqlite3_db_handle(row), CHAIN_SQL, -1, &st, NULL) != SQLITE_OK)
+        return;
+    sqlite3_bind_text(st, 1, detections_text(row, CHAIN), -1, SQLITE_STATIC);
+    for (int i = 0; sqlite3_step(st) == SQLITE_ROW; i++) {
+        ea_text_str(t, i ? "\n    started by: " : "\n    process: ");
+        for (int k = 0; k < 4; k++) {
+            static const char *const BEFORE[] = {"", " (", "), ", ": "};
+            const char *text = (const char *)sqlite3_column_text(st, k);
+            ea_text_str(t, k == 1 || (text && *text) ? BEFORE[k] : k == 2 ? ")" : "");
+            if (text)
+                ea_text_safe(t, text, strlen(text));
+        }
+    }
+    sqlite3_finalize(st);
 }
 
 static void detections_add_text(ea_text *t, sqlite3_stmt *st, int is_long) {
@@ -127,6 +154,7 @@ static void detections_add_text(ea_text *t, sqlite3_stmt *st, int is_long) {
                        "\n    event: stream %s, batch %lld, position %lld\n    fields: ", detections_text(st, STREAM),
                        (long long)sqlite3_column_int64(st, BATCH), (long long)sqlite3_column_int64(st, POSITION));
         detections_add_safe(t, st, FIELDS);
+        detections_add_chain(t, st);
         ea_text_str(t, "\n    tags: ");
         detections_add_safe(t, st, TAGS);
         ea_text_str(t, "\n    the rule as it was:\n");
@@ -155,7 +183,7 @@ static int list_rows(ea_text *t, const detections_options *o, sqlite3 *db, uint6
     for (; (code = sqlite3_step(st)) == SQLITE_ROW; ++*ret_count) {
         if (o->json) {
             ea_text_str(t, *ret_count ? ",\n  " : "\n  ");
-            detections_add_json(t, st, o->number != 0);
+            ec_detection_add_json(t, st, o->number ? EC_DETECTION_CHAIN | EC_DETECTION_RULE_TEXT : 0);
         } else {
             detections_add_text(t, st, o->number != 0);
         }
@@ -182,6 +210,43 @@ static int count_left_out(const detections_options *o, sqlite3 *db, int64_t *ret
     return rc < 0 ? rc : 0;
 }
 
+/* What filters suppressed, of a host or of all: the most of it first. */
+static int print_suppressed(ea_text *t, const detections_options *o, sqlite3 *db, ea_err *err) {
+    sqlite3_stmt *st = NULL;
+    int code, rc = 0, count = 0;
+    if (o->json)
+        ea_text_str(t, "\"suppressed\": [");
+    if (sqlite3_prepare_v2(db,
+                           "SELECT rule, filter, total(count) FROM detections_suppressed WHERE ?1 IS NULL OR host = ?1"
+                           " GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2 LIMIT ?2",
+                           -1, &st, NULL) == SQLITE_OK) { /* else a collector of before, or none with rules */
+        if (o->host)
+            sqlite3_bind_text(st, 1, o->host, -1, SQLITE_STATIC);
+        sqlite3_bind_int(st, 2, SUPPRESSED_MAX);
+        for (; (code = sqlite3_step(st)) == SQLITE_ROW; count++) {
+            const char *rule = (const char *)sqlite3_column_text(st, 0), *by = (const char *)sqlite3_column_text(st, 1);
+            if (o->json) {
+                ea_text_str(t, count ? ",\n  {\"rule\": " : "\n  {\"rule\": ");
+                ea_text_json_str(t, rule);
+                ea_text_str(t, ", \"filter\": ");
+                ea_text_json_str(t, by);
+                ea_text_printf(t, ", \"count\": %lld}", (long long)sqlite3_column_int64(st, 2));
+            } else if (rule && by) {
+                ea_text_printf(t, "%lld matches of ", (long long)sqlite3_column_int64(st, 2));
+                ea_text_safe(t, rule, strlen(rule));
+                ea_text_str(t, " were suppressed by the filter ");
+                ea_text_safe(t, by, strlen(by));
+                ea_text_char(t, '\n');
+            }
+        }
+        rc = ec_sqlite_end(st, code, 0, "read the detections", err);
+        sqlite3_finalize(st);
+    }
+    if (o->json)
+        ea_text_str(t, "]");
+    return rc;
+}
+
 static int detections_list_run(const void *arg, int operand_count, char **operands) {
     const detections_options *o = arg;
     ec_incidents *file = NULL;
@@ -203,9 +268,13 @@ static int detections_list_run(const void *arg, int operand_count, char **operan
     if (!rc && o->number && !count)
         rc = ea_fail(&err, EA_ENOTFOUND, "there is no detection %" PRIu64, o->number);
     if (!rc && o->json)
-        ea_text_printf(&t, "\n], \"left_out\": %" PRId64 "}\n", left_out);
+        ea_text_printf(&t, "\n], \"left_out\": %" PRId64 ", ", left_out);
     else if (!rc && left_out)
         ea_text_printf(&t, "%" PRId64 " further matches were not kept: their rule has too many in an hour\n", left_out);
+    if (!rc && (o->json || !o->number))
+        rc = print_suppressed(&t, o, ec_incidents_database(file), &err);
+    if (!rc && o->json)
+        ea_text_str(&t, "}\n");
     if (!rc)
         rc = ec_answer_write(&t, &err);
     if (rc)
@@ -251,7 +320,9 @@ const ea_command ec_cmd_detections_list = {
         "one\ndetection, however often the event comes. Of one rule and host 100 are kept for each hour of the events' "
         "time;\nfurther matches are counted. The collector may be running meanwhile.\n"
         "--json: {detections: [{number, time, host, level, title, rule, source, state, who, comment, state_time, pid, "
-        "process,\nstream, batch, position, found, tags, fields}], left_out}; with --number also rule_text. SQL has "
+        "process,\nstream, batch, position, found, tags, fields}], left_out, suppressed: [{rule, filter, count}]}; "
+        "with --number also rule_text and\nchain [{stream, instance, pid, image_name, command_line, account, begin}]: "
+        "the process, its parent, and so on. SQL has "
         "them as table "
         "detections.",
     .options = LIST_OPTIONS,

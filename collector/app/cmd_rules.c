@@ -226,11 +226,14 @@ static void rules_print_end(rules_report *r, const ec_rules_files *files) {
     ea_text_printf(
         t,
         r->json ? "],\n\"files\": %" PRIu64 ", \"rule_count\": %" PRIu64 ", \"full\": %" PRIu64 ", \"partly\": %" PRIu64
-                  ", \"never\": %" PRIu64 ", \"mistakes\": %" PRIu64 ", \"unsupported\": %" PRIu64 "}\n"
+                  ", \"never\": %" PRIu64 ", \"mistakes\": %" PRIu64 ", \"unsupported\": %" PRIu64
+                  ", \"filters\": %" PRIu64 ", \"correlations\": %" PRIu64 "}\n"
                 : "%" PRIu64 " files, %" PRIu64 " rules: %" PRIu64 " full, %" PRIu64 " partly, %" PRIu64
-                  " never; documents with a mistake: %" PRIu64 ", not supported: %" PRIu64 "\n",
+                  " never; documents with a mistake: %" PRIu64 ", not supported: %" PRIu64 "; filters: %" PRIu64
+                  ", correlations: %" PRIu64 "\n",
         files->file_count, (uint64_t)ea_rules_count(r->rules), r->counts[EC_COVERAGE_FULL],
-        r->counts[EC_COVERAGE_PARTLY], r->counts[EC_COVERAGE_NEVER], files->mistake_count, files->unsupported_count);
+        r->counts[EC_COVERAGE_PARTLY], r->counts[EC_COVERAGE_NEVER], files->mistake_count, files->unsupported_count,
+        (uint64_t)ea_rules_filter_count(r->rules), (uint64_t)ea_rules_correlation_count(r->rules));
 }
 
 static int rules_print_all(rules_report *r, const ec_rules_files *files, ea_err *err) {
@@ -332,7 +335,7 @@ const ea_command ec_cmd_rules_check = {
         "--json: {rules: [{file, title, id, level, status, product, category, service, line, coverage, missing: "
         "[{field (null: all),\nstate (missing, part), option}]}], problems: [{file, line, column, kind (mistake, "
         "unsupported), message}],\ngains: [{options, rules}], files, rule_count, full, partly, never, mistakes, "
-        "unsupported}.\n"
+        "unsupported, filters, correlations}.\n"
         "--attack: a technique is covered (a rule that names it is full), partly, or blind, with the numbers of rules, "
         "and with\n--store of detections. --json with it: {techniques: [{technique, state, full, partly, never, "
         "detections}], rules_without}.\n"

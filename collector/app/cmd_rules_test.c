@@ -31,10 +31,10 @@ typedef struct rules_test {
     ea_rules_run *run;
     ec_archive *archive;
     int64_t from_utc_ns, to_utc_ns;
-    uint64_t *matches;               /* by rule */
+    uint64_t *matches, *suppressed;  /* by rule */
     uint8_t *is_tested;              /* by group */
     const ec_archive_stream *stream; /* of the last path */
-    uint64_t event_count, match_count, printed_count, class_count;
+    uint64_t event_count, match_count, suppressed_count, printed_count, class_count;
     ec_outcome worst; /* of the statements */
     ea_text out;
     ea_err *err;
@@ -146,6 +146,12 @@ static int test_on_row(void *arg, size_t count, const ec_value *cells) {
         return t->rc = ea_fail(t->err, rc, "run the rules");
     t->event_count++;
     for (size_t i = 0; i < found_count; i++) {
+        if (ea_rules_run_excepted(t->run, found[i], test_cell(t, EC_RULES_HOST), cells[EC_RULES_TIME].i) !=
+            UINT32_MAX) {
+            t->suppressed[found[i]]++;
+            t->suppressed_count++;
+            continue;
+        }
         t->matches[found[i]]++;
         t->match_count++;
         if (t->printed_count == t->options->limit_matches)
@@ -237,10 +243,12 @@ static void test_print_end(rules_test *t, const ec_rules_files *files) {
             ea_text_json_str(out, info->file);
             ea_text_printf(out, ", \"line\": %" PRIu32 ", \"title\": ", info->line);
             ea_text_json_str(out, info->title);
-            ea_text_printf(out, ", \"tested\": %s, \"matches\": %" PRIu64 "}", is_tested ? "true" : "false",
-                           t->matches[i]);
-        } else if (t->matches[i]) {
+            ea_text_printf(out, ", \"tested\": %s, \"matches\": %" PRIu64 ", \"suppressed\": %" PRIu64 "}",
+                           is_tested ? "true" : "false", t->matches[i], t->suppressed[i]);
+        } else if (t->matches[i] || t->suppressed[i]) {
             ea_text_printf(out, "%8" PRIu64 " times ", t->matches[i]);
+            if (t->suppressed[i])
+                ea_text_printf(out, "(%" PRIu64 " suppressed) ", t->suppressed[i]);
             ea_text_safe(out, info->file, strlen(info->file));
             ea_text_printf(out, ":%" PRIu32 ": ", info->line);
             ea_text_safe(out, info->title, strlen(info->title));
@@ -250,15 +258,16 @@ static void test_print_end(rules_test *t, const ec_rules_files *files) {
     if (t->options->json)
         ea_text_str(out, "],\n\"problems\": [");
     ea_text_add(out, files->problems.data, files->problems.len_bytes);
-    ea_text_printf(out,
-                   t->options->json ? "],\n\"tested\": %" PRIu64 ", \"fired\": %" PRIu64 ", \"events\": %" PRIu64
-                                      ", \"match_count\": %" PRIu64 ", \"ended\": \"%s\", \"behind_batches\": %" PRIu64
-                                      ", \"damaged_batches\": %" PRIu64 "}\n"
-                                    : "%" PRIu64 " rules tested, %" PRIu64 " matched; %" PRIu64 " events, %" PRIu64
-                                      " matches; ended: %s; batches that the history lacks: %" PRIu64
-                                      ", damaged: %" PRIu64 "\n",
-                   tested, fired, t->event_count, t->match_count, ec_ending_name(t->worst.ending), t->worst.backlog,
-                   t->worst.damaged);
+    ea_text_printf(
+        out,
+        t->options->json
+            ? "],\n\"tested\": %" PRIu64 ", \"fired\": %" PRIu64 ", \"events\": %" PRIu64 ", \"match_count\": %" PRIu64
+              ", \"suppressed\": %" PRIu64 ", \"ended\": \"%s\", \"behind_batches\": %" PRIu64
+              ", \"damaged_batches\": %" PRIu64 "}\n"
+            : "%" PRIu64 " rules tested, %" PRIu64 " matched; %" PRIu64 " events, %" PRIu64 " matches, %" PRIu64
+              " suppressed by filters; ended: %s; batches that the history lacks: %" PRIu64 ", damaged: %" PRIu64 "\n",
+        tested, fired, t->event_count, t->match_count, t->suppressed_count, ec_ending_name(t->worst.ending),
+        t->worst.backlog, t->worst.damaged);
 }
 
 static int test_open(rules_test *t, const test_options *o, ea_err *err) {
@@ -280,8 +289,9 @@ static int test_open(rules_test *t, const test_options *o, ea_err *err) {
         rc = ec_data_time("--to", o->to, o->store, o->host, NULL, &t->to_utc_ns, err);
     if (!rc) {
         t->matches = calloc(ea_rules_count(t->rules) + 1, sizeof *t->matches);
+        t->suppressed = calloc(ea_rules_count(t->rules) + 1, sizeof *t->suppressed);
         t->is_tested = calloc(ea_rules_group_count(t->rules) + 1, 1);
-        if (!t->matches || !t->is_tested || ea_rules_run_create(&t->run, t->rules))
+        if (!t->matches || !t->suppressed || !t->is_tested || ea_rules_run_create(&t->run, t->rules))
             rc = ea_fail(err, EA_ENOMEM, "run the rules");
     }
     return rc;
@@ -322,6 +332,7 @@ static int rules_test_run(const void *arg, int operand_count, char **operands) {
     ea_text_deinit(&t.out);
     ea_rules_run_destroy(t.run);
     free(t.matches);
+    free(t.suppressed);
     free(t.is_tested);
     ec_archive_close(t.archive);
     ec_rules_files_deinit(&files);
@@ -384,7 +395,8 @@ const ea_command ec_cmd_rules_test = {
         "with\nthe fields that the rules of the log source name, then how often each rule matched. Rules of services, "
         "rules of log\nsources that no event serves, and fields that rules check lists as missing are not tested.\n"
         "--json: {matches: [{time, host, pid, title, level, file, line, fields}], rules: [{file, line, title, tested, "
-        "matches}],\nproblems (as rules check), tested, fired, events, match_count, ended, behind_batches, "
+        "matches,\nsuppressed}], problems (as rules check), tested, fired, events, match_count, suppressed, ended, "
+        "behind_batches, "
         "damaged_batches}.\n"
         "Exit codes: 0 done, 1 failed, 2 usage, 3 a rule file has a mistake, 4 ended at a limit.\n\n"
         "  etwcollector rules test --store /var/lib/etwcollector --from -30d rules/windows",

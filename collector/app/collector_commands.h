@@ -48,6 +48,7 @@ extern const ea_command ec_cmd_report;
 extern const ea_command ec_cmd_rules_check;
 extern const ea_command ec_cmd_rules_test;
 extern const ea_command ec_cmd_detections_list;
+extern const ea_command ec_cmd_detections_send;
 extern const ea_command ec_cmd_detections_set;
 extern const ea_command ec_cmd_ledger;
 extern const ea_command ec_cmd_backup;

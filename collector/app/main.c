@@ -33,6 +33,7 @@ static const ea_command *const COMMANDS[] = {
     &ec_cmd_rules_check,
     &ec_cmd_rules_test,
     &ec_cmd_detections_list,
+    &ec_cmd_detections_send,
     &ec_cmd_detections_set,
     &ec_cmd_ledger,
     &ec_cmd_backup,

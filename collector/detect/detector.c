@@ -1,6 +1,7 @@
 /* See detector.h. */
 #include "collector/detect/detector.h"
 
+#include "collector/detect/correlations.h"
 #include "collector/detect/rules_files.h"
 #include "collector/detect/rules_store.h"
 #include "collector/query/scan/cell.h"
@@ -10,6 +11,7 @@
 #include "collector/store/sqlite_memory.h"
 #include "proto/base/arena.h"
 #include "proto/base/array.h"
+#include "proto/base/clock.h"
 #include "proto/base/map.h"
 #include "proto/base/platform.h"
 
@@ -22,6 +24,7 @@ enum {
     IDLE_MS = 500,
     STREAMS_A_ROUND = 1024,
     QUICK_PART = 4,       /* of a turn */
+    REACH_MAX = 10000,    /* batches of a stream in a round */
     FADE_S = 10,          /* until what a host has taken counts half */
     HOSTS_MAX = 16384,    /* whose use is remembered; beyond it all of them begin anew */
     OPEN_MS = 1000,       /* of processor time, until what was read of streams is released */
@@ -29,6 +32,10 @@ enum {
     ESCAPED_MAX = 6,      /* bytes of JSON for one of a text */
     NAME_MAX_BYTES = 128, /* of a field, with its punctuation */
     PROCESS_MAX_BYTES = 1024,
+    GROUPED_MAX_BYTES = 1024, /* of a field that a correlation compares */
+    CHAIN_NAME_MAX_BYTES = 256,
+    CHAIN_COMMAND_MAX_BYTES = 1024,
+    CHAIN_PROCESS_MAX_BYTES = 1600, /* of JSON */
     FOUND_MAX_BYTES = 16 << 20,
 };
 
@@ -47,12 +54,13 @@ typedef struct detector_match {
     int64_t utc_ns;
     uint32_t rule, pid;
     int has_pid;
-    const char *process, *fields; /* in the arena */
+    const char *process, *fields, *chain; /* in the arena */
 } detector_match;
 
+/* Matches of a rule in a batch that are not kept. */
 typedef struct detector_left_out {
     uint64_t batch, count;
-    uint32_t rule;
+    uint32_t rule, filter; /* that excepts them; UINT32_MAX: beyond the bound */
 } detector_left_out;
 
 /* A stream of the round. */
@@ -73,6 +81,7 @@ struct ec_detector {
     ec_rules_files files;
     ea_rules_run *run;
     ec_detections *kept;
+    ec_correlations *correlations;
     ec_detections_stream *streams; /* by host */
     size_t stream_count, stream_capacity;
     ec_detections_stream after; /* where this round begins, when the last one did not come to the end */
@@ -83,6 +92,7 @@ struct ec_detector {
     int64_t faded_ns;    /* monotonic */
     detector_turn turns[STREAMS_A_ROUND];
     ec_sql *sql; /* of the round */
+    sqlite3_stmt *process_of_key;
     ec_rules_mains *mains;
     int is_broken;        /* it could not be opened in this round */
     int64_t opened_ns;    /* of the thread's processor time */
@@ -97,10 +107,12 @@ struct ec_detector {
     size_t match_count, match_capacity;
     detector_left_out *left_out;
     size_t left_out_count, left_out_capacity;
+    ec_correlation_hit *hits; /* texts are in the arena */
+    size_t hit_count, hit_capacity;
     uint32_t *counts; /* matches by rule */
     uint64_t event_count;
     ea_arena arena;
-    ea_text cells[EC_RULES_HEAD_COLUMNS + EC_RULES_COLUMNS_MAX], json, cut;
+    ea_text cells[EC_RULES_HEAD_COLUMNS + EC_RULES_COLUMNS_MAX], json, cut, group;
     enum ec_look looks[EC_RULES_HEAD_COLUMNS + EC_RULES_COLUMNS_MAX];
     char said[400]; /* the last failure that was reported */
 };
@@ -122,8 +134,10 @@ static void note_rules(const ec_detector *d, const ec_rules_files *f) {
         detector_note(d, line);
         at += len + (at[len] != 0);
     }
-    snprintf(line, sizeof line, "%zu Sigma rules of %.500s, %" PRIu64 " are not used%s", ea_rules_count(f->rules),
-             d->folder, all, all > EC_DETECTOR_PROBLEMS_MAX ? "; etwcollector rules check lists all" : "");
+    snprintf(line, sizeof line,
+             "%zu Sigma rules, %zu filters and %zu correlations of %.500s, %" PRIu64 " are not used%s",
+             ea_rules_count(f->rules), ea_rules_filter_count(f->rules), ea_rules_correlation_count(f->rules), d->folder,
+             all, all > EC_DETECTOR_PROBLEMS_MAX ? "; etwcollector rules check lists all" : "");
     detector_note(d, line);
 }
 
@@ -161,24 +175,24 @@ static const char *cell_at(const ec_detector *d, size_t i) {
 }
 
 /* The first bytes of a text, in d->cut. */
-static const char *detector_cut(ec_detector *d, const ea_text *value, size_t limit_bytes) {
-    size_t len = value->len_bytes < limit_bytes ? value->len_bytes : limit_bytes;
-    while (len && len < value->len_bytes && ((unsigned char)value->data[len] & 0xc0) == 0x80)
+static const char *detector_cut(ec_detector *d, const char *value, size_t len_bytes, size_t limit_bytes) {
+    size_t len = len_bytes < limit_bytes ? len_bytes : limit_bytes;
+    while (len && len < len_bytes && ((unsigned char)value[len] & 0xc0) == 0x80)
         len--;
     ea_text_clear(&d->cut);
     if (len)
-        ea_text_add(&d->cut, value->data, len);
+        ea_text_add(&d->cut, value, len);
     return len && d->cut.data ? d->cut.data : "";
 }
 
 /* The value takes at most limit_bytes and its quotation marks. */
-static void add_cut(ec_detector *d, const ea_text *value, size_t limit_bytes) {
+static void add_cut(ec_detector *d, const char *value, size_t len_bytes, size_t limit_bytes) {
     size_t begin = d->json.len_bytes;
-    ea_text_json_str(&d->json, detector_cut(d, value, limit_bytes));
+    ea_text_json_str(&d->json, detector_cut(d, value, len_bytes, limit_bytes));
     if (d->json.failed || d->json.len_bytes - begin <= limit_bytes + 2)
         return;
     d->json.data[d->json.len_bytes = begin] = 0;
-    ea_text_json_str(&d->json, detector_cut(d, value, limit_bytes / ESCAPED_MAX));
+    ea_text_json_str(&d->json, detector_cut(d, value, len_bytes, limit_bytes / ESCAPED_MAX));
 }
 
 static const char *match_fields(ec_detector *d, const ec_rules_statement *s) {
@@ -192,7 +206,7 @@ static const char *match_fields(ec_detector *d, const ec_rules_statement *s) {
             ea_text_str(&d->json, before);
             ea_text_json_str(&d->json, s->names[i]);
             ea_text_str(&d->json, ": ");
-            add_cut(d, &d->cells[EC_RULES_HEAD_COLUMNS + i],
+            add_cut(d, cell_at(d, EC_RULES_HEAD_COLUMNS + i), d->cells[EC_RULES_HEAD_COLUMNS + i].len_bytes,
                     room < EC_DETECTOR_FIELD_MAX ? room : EC_DETECTOR_FIELD_MAX);
             before = ", ";
         }
@@ -200,20 +214,171 @@ static const char *match_fields(ec_detector *d, const ec_rules_statement *s) {
     return d->json.failed || d->cut.failed ? NULL : ea_arena_strdup(&d->arena, d->json.data);
 }
 
-static int leave_out(ec_detector *d, uint32_t rule, uint64_t batch, ea_err *err) {
+/* ---- the process and its parents ---- */
+
+enum chain_column {
+    CHAIN_STREAM,
+    CHAIN_INSTANCE,
+    CHAIN_PID,
+    CHAIN_NAME,
+    CHAIN_COMMAND,
+    CHAIN_ACCOUNT,
+    CHAIN_BEGIN,
+    CHAIN_PARENT_KEY
+};
+
+static const char CHAIN_SQL[] = "SELECT stream, instance, pid, image_name, command_line, account, begin, parent_key"
+                                " FROM processes WHERE process_key = ?1";
+
+static void chain_add_text(ec_detector *d, sqlite3_stmt *st, const char *name, enum chain_column column,
+                           size_t limit_bytes) {
+    const char *text = (const char *)sqlite3_column_text(st, column);
+    ea_text_printf(&d->json, ", \"%s\": ", name);
+    if (text)
+        add_cut(d, text, (size_t)sqlite3_column_bytes(st, column), limit_bytes);
+    else
+        ea_text_str(&d->json, "null");
+}
+
+static void chain_add_process(ec_detector *d, sqlite3_stmt *st) {
+    ea_text *t = &d->json;
+    ea_text_printf(t, "{\"stream\": \"%s\", \"instance\": %lld, \"pid\": %lld",
+                   (const char *)sqlite3_column_text(st, CHAIN_STREAM),
+                   (long long)sqlite3_column_int64(st, CHAIN_INSTANCE), (long long)sqlite3_column_int64(st, CHAIN_PID));
+    chain_add_text(d, st, "image_name", CHAIN_NAME, CHAIN_NAME_MAX_BYTES);
+    chain_add_text(d, st, "command_line", CHAIN_COMMAND, CHAIN_COMMAND_MAX_BYTES);
+    chain_add_text(d, st, "account", CHAIN_ACCOUNT, CHAIN_NAME_MAX_BYTES);
+    if (sqlite3_column_type(st, CHAIN_BEGIN) == SQLITE_NULL) {
+        ea_text_str(t, ", \"begin\": null}");
+    } else {
+        ea_text_str(t, ", \"begin\": \"");
+        ea_text_utc_ns(t, sqlite3_column_int64(st, CHAIN_BEGIN));
+        ea_text_str(t, "\"}");
+    }
+}
+
+/* The process of a row, its parent, and so on, as a JSON array; NULL: there is none, or no memory. A parent that cannot
+ * be read ends it. */
+static const char *match_chain(ec_detector *d, sqlite3_stmt *row) {
+    sqlite3_stmt *st = d->process_of_key;
+    sqlite3_int64 key = sqlite3_column_int64(row, EC_RULES_PROCESS_KEY);
+    int has_more = sqlite3_column_type(row, EC_RULES_PROCESS_KEY) != SQLITE_NULL;
+    ea_text_clear(&d->json);
+    for (int i = 0; has_more && i < EC_DETECTOR_CHAIN_MAX &&
+                    d->json.len_bytes + CHAIN_PROCESS_MAX_BYTES < EC_DETECTOR_CHAIN_MAX_BYTES;
+         i++) {
+        sqlite3_bind_int64(st, 1, key);
+        has_more = sqlite3_step(st) == SQLITE_ROW;
+        if (has_more) {
+            ea_text_str(&d->json, i ? ", " : "[");
+            chain_add_process(d, st);
+            key = sqlite3_column_int64(st, CHAIN_PARENT_KEY);
+            has_more = sqlite3_column_type(st, CHAIN_PARENT_KEY) != SQLITE_NULL;
+        }
+        sqlite3_reset(st);
+    }
+    if (!d->json.len_bytes)
+        return NULL;
+    ea_text_char(&d->json, ']');
+    return d->json.failed || d->cut.failed ? NULL : ea_arena_strdup(&d->arena, d->json.data);
+}
+
+static int leave_out(ec_detector *d, uint32_t rule, uint32_t filter, uint64_t batch, ea_err *err) {
     for (size_t i = d->left_out_count; i-- > 0;)
-        if (d->left_out[i].rule == rule && d->left_out[i].batch == batch) {
+        if (d->left_out[i].rule == rule && d->left_out[i].filter == filter && d->left_out[i].batch == batch) {
             d->left_out[i].count++;
             return 0;
         }
     if (EA_GROW(d->left_out, d->left_out_capacity, d->left_out_count + 1, SIZE_MAX))
         return ea_fail(err, EA_ENOMEM, "run the rules");
-    d->left_out[d->left_out_count++] = (detector_left_out){.rule = rule, .batch = batch, .count = 1};
+    d->left_out[d->left_out_count++] = (detector_left_out){.rule = rule, .filter = filter, .batch = batch, .count = 1};
     return 0;
 }
 
-static int take_matches(ec_detector *d, sqlite3_stmt *st, const detector_class *c, const uint32_t *rules, size_t count,
-                        ea_err *err) {
+/* ---- correlations ---- */
+
+/* The column of a field; -1: the event has no value of it. */
+static int column_of_field(const ec_detector *d, const ec_rules_statement *s, const char *name) {
+    for (size_t i = 0; i < s->field_count; i++)
+        if (strcmp(s->names[i], name) == 0 && d->looks[EC_RULES_HEAD_COLUMNS + i] != EC_LOOK_EMPTY)
+            return (int)(EC_RULES_HEAD_COLUMNS + i);
+    return -1;
+}
+
+/* What is compared, in d->group without regard to the case of ASCII letters, and for a person, in d->json. */
+static void write_group(ec_detector *d, const ec_rules_statement *s, const ea_rule_correlation *r) {
+    const char *before = "";
+    ea_text_clear(&d->json);
+    ea_text_clear(&d->group);
+    ea_text_char(&d->json, '{');
+    for (uint32_t i = 0; i < r->field_count; i++) {
+        int column = column_of_field(d, s, r->fields[i]);
+        ea_text_str(&d->group, i ? ", " : "");
+        if (column < 0) {
+            ea_text_str(&d->group, "null");
+            continue;
+        }
+        ea_text_str(&d->json, before);
+        ea_text_json_str(&d->json, r->fields[i]);
+        ea_text_str(&d->json, ": ");
+        size_t begin = d->json.len_bytes;
+        add_cut(d, cell_at(d, (size_t)column), d->cells[column].len_bytes, GROUPED_MAX_BYTES);
+        if (!d->json.failed)
+            ea_text_add(&d->group, d->json.data + begin, d->json.len_bytes - begin);
+        before = ", ";
+    }
+    ea_text_char(&d->json, '}');
+    for (size_t i = 0; i < d->group.len_bytes; i++)
+        if (d->group.data[i] >= 'A' && d->group.data[i] <= 'Z')
+            d->group.data[i] = (char)(d->group.data[i] + 32);
+}
+
+static int take_hit(ec_detector *d, const ec_rules_statement *s, const detector_match *m, uint32_t correlation,
+                    ea_err *err) {
+    const ea_rule_correlation *r = ea_rules_correlation(d->files.rules, correlation);
+    int value = *r->field ? column_of_field(d, s, r->field) : -1;
+    ec_correlation_hit h = {.correlation = correlation,
+                            .rule = m->rule,
+                            .batch = m->batch,
+                            .position = m->position,
+                            .utc_ns = m->utc_ns,
+                            .pid = m->pid,
+                            .has_pid = m->has_pid};
+    write_group(d, s, r);
+    if (!d->json.failed && !d->group.failed) {
+        h.fields = ea_arena_strdup(&d->arena, d->json.data);
+        h.group = ea_arena_strdup(&d->arena, d->group.len_bytes ? d->group.data : "");
+    }
+    if (value >= 0)
+        h.value = ea_arena_strdup(
+            &d->arena, detector_cut(d, cell_at(d, (size_t)value), d->cells[value].len_bytes, GROUPED_MAX_BYTES));
+    if (d->looks[EC_RULES_PROCESS] != EC_LOOK_EMPTY)
+        h.process = ea_arena_strdup(&d->arena, detector_cut(d, cell_at(d, EC_RULES_PROCESS),
+                                                            d->cells[EC_RULES_PROCESS].len_bytes, PROCESS_MAX_BYTES));
+    if (!h.fields || !h.group || (value >= 0 && !h.value))
+        return leave_out(d, m->rule, UINT32_MAX, m->batch, err);
+    if (EA_GROW(d->hits, d->hit_capacity, d->hit_count + 1, SIZE_MAX))
+        return ea_fail(err, EA_ENOMEM, "run the rules");
+    d->hits[d->hit_count++] = h;
+    return 0;
+}
+
+/* A match for each correlation of its rule. */
+static int take_hits(ec_detector *d, const ec_rules_statement *s, const detector_match *m, ea_err *err) {
+    int rc = 0;
+    for (uint32_t i = 0; i < ea_rules_correlation_count(d->files.rules) && !rc; i++) {
+        const ea_rule_correlation *r = ea_rules_correlation(d->files.rules, i);
+        uint32_t k = 0;
+        while (k < r->rule_count && r->rules[k] != m->rule)
+            k++;
+        if (k < r->rule_count)
+            rc = take_hit(d, s, m, i, err);
+    }
+    return rc;
+}
+
+static int take_matches(ec_detector *d, sqlite3_stmt *st, const detector_class *c, const char *host,
+                        const uint32_t *rules, size_t count, ea_err *err) {
     detector_match m = {.batch = (uint64_t)sqlite3_column_int64(st, EC_RULES_BATCH),
                         .position = (uint64_t)sqlite3_column_int64(st, EC_RULES_POSITION),
                         .utc_ns = sqlite3_column_int64(st, EC_RULES_TIME),
@@ -222,17 +387,29 @@ static int take_matches(ec_detector *d, sqlite3_stmt *st, const detector_class *
     int is_kept = 0;
     for (size_t i = 0; i < count; i++) {
         m.rule = rules[i];
+        uint32_t filter = ea_rules_run_excepted(d->run, m.rule, host, m.utc_ns);
+        int rc = 0;
+        if (filter != UINT32_MAX) {
+            if ((rc = leave_out(d, m.rule, filter, m.batch, err)))
+                return rc;
+            continue;
+        }
+        if ((rc = take_hits(d, &c->statement, &m, err)))
+            return rc;
+        if (ea_rules_info(d->files.rules, m.rule)->is_part)
+            continue;
         if (d->counts[m.rule] < EC_DETECTIONS_AN_HOUR && !is_kept) {
             m.fields = match_fields(d, &c->statement);
             m.process =
                 d->looks[EC_RULES_PROCESS] == EC_LOOK_EMPTY
                     ? NULL
-                    : ea_arena_strdup(&d->arena, detector_cut(d, &d->cells[EC_RULES_PROCESS], PROCESS_MAX_BYTES));
+                    : ea_arena_strdup(&d->arena, detector_cut(d, cell_at(d, EC_RULES_PROCESS),
+                                                              d->cells[EC_RULES_PROCESS].len_bytes, PROCESS_MAX_BYTES));
+            m.chain = match_chain(d, st);
             is_kept = 1;
         }
-        int rc = 0;
         if (d->counts[m.rule] >= EC_DETECTIONS_AN_HOUR || !m.fields)
-            rc = leave_out(d, m.rule, m.batch, err);
+            rc = leave_out(d, m.rule, UINT32_MAX, m.batch, err);
         else if (EA_GROW(d->matches, d->match_capacity, d->match_count + 1, SIZE_MAX))
             rc = ea_fail(err, EA_ENOMEM, "run the rules");
         else
@@ -244,11 +421,13 @@ static int take_matches(ec_detector *d, sqlite3_stmt *st, const detector_class *
     return 0;
 }
 
-static int judge_row(ec_detector *d, sqlite3_stmt *st, const detector_class *c, ea_err *err) {
+static int judge_row(ec_detector *d, sqlite3_stmt *st, const detector_class *c, const char *host, ea_err *err) {
     ea_rules_value values[EC_RULES_COLUMNS_MAX];
     size_t value_count = 0, columns = EC_RULES_HEAD_COLUMNS + c->statement.field_count, found_count = 0;
     const uint32_t *found = NULL;
     for (size_t i = EC_RULES_PROCESS; i < columns; i++) {
+        if (i == EC_RULES_PROCESS_KEY)
+            continue;
         ec_value v = {.type = EC_NULL};
         int type = sqlite3_column_type(st, (int)i);
         if (type == SQLITE_INTEGER) {
@@ -274,7 +453,7 @@ static int judge_row(ec_detector *d, sqlite3_stmt *st, const detector_class *c, 
     int rc = ea_rules_run_event(d->run, c->group, values, value_count, &found, &found_count);
     if (rc)
         return ea_fail(err, rc, "run the rules");
-    return found_count ? take_matches(d, st, c, found, found_count, err) : 0;
+    return found_count ? take_matches(d, st, c, host, found, found_count, err) : 0;
 }
 
 /* Asks the rules of one class. EA_ECANCELED: the time is over. */
@@ -286,7 +465,7 @@ static int judge_class(ec_detector *d, detector_class *c, const ec_detections_st
     sqlite3_bind_int64(st, 3, (sqlite3_int64)s->next);
     sqlite3_bind_int64(st, 4, (sqlite3_int64)last);
     while ((code = sqlite3_step(st)) == SQLITE_ROW && !rc) {
-        rc = judge_row(d, st, c, err);
+        rc = judge_row(d, st, c, s->host, err);
         if (!rc && ea_thread_cpu_ns() > d->deadline_ns)
             rc = EA_ECANCELED;
     }
@@ -312,7 +491,7 @@ static int write_tags(ec_detector *d, const ea_rule_info *info, ea_err *err) {
 
 /* What was found in the batches up to last, and that they are judged, in one transaction. */
 static int keep_range(ec_detector *d, const ec_detections_stream *s, uint64_t last, int is_all, ea_err *err) {
-    uint64_t new_count = 0, left_out = 0;
+    uint64_t new_count = 0, left_out = 0, suppressed = 0, correlated = 0;
     char source[1200];
     int rc = ec_detections_begin(d->kept, err);
     for (size_t i = 0; !rc && i < d->match_count; i++) {
@@ -334,19 +513,32 @@ static int keep_range(ec_detector *d, const ec_detections_stream *s, uint64_t la
                                   .process = m->process,
                                   .fields = m->fields,
                                   .tags = d->json.data,
-                                  .text = info->text};
+                                  .text = info->text,
+                                  .chain = m->chain};
         rc = ec_detections_add(d->kept, s, &row, ea_utc_ns(), &kept, err);
         new_count += kept == 1;
         if (!rc && kept == 2)
-            rc = leave_out(d, m->rule, m->batch, err);
+            rc = leave_out(d, m->rule, UINT32_MAX, m->batch, err);
     }
     for (size_t i = 0; !rc && i < d->left_out_count; i++) {
         const detector_left_out *l = &d->left_out[i];
         const ea_rule_info *info = ea_rules_info(d->files.rules, l->rule);
+        char filter[1200];
         snprintf(source, sizeof source, "%s:%" PRIu32, info->file, info->line);
-        left_out += l->count;
-        rc = ec_detections_leave_out(d->kept, s, l->batch, ec_rules_key(info, source), l->count, err);
+        const char *rule = ec_rules_key(info, source);
+        if (l->filter == UINT32_MAX) {
+            left_out += l->count;
+            rc = ec_detections_leave_out(d->kept, s, l->batch, rule, l->count, err);
+        } else {
+            suppressed += l->count;
+            rc = ec_detections_suppress(
+                d->kept, s, l->batch, rule,
+                ec_rules_filter_key(ea_rules_filter(d->files.rules, l->filter), filter, sizeof filter), l->count, err);
+        }
     }
+    if (!rc)
+        rc = ec_correlations_judge(d->correlations, d->files.rules, s, d->hits, d->hit_count, ea_utc_ns(), &correlated,
+                                   err);
     if (!rc)
         rc = ec_detections_judged(d->kept, s, last + 1, is_all, err);
     if (rc) {
@@ -354,8 +546,9 @@ static int keep_range(ec_detector *d, const ec_detections_stream *s, uint64_t la
         return rc;
     }
     ea_count(d->options.counters, EA_COUNT_rules_events, d->event_count);
-    ea_count(d->options.counters, EA_COUNT_rules_matched, new_count);
+    ea_count(d->options.counters, EA_COUNT_rules_matched, new_count + correlated);
     ea_count(d->options.counters, EA_COUNT_rules_left_out, left_out);
+    ea_count(d->options.counters, EA_COUNT_rules_suppressed, suppressed);
     return 0;
 }
 
@@ -414,10 +607,13 @@ static int open_round(ec_detector *d, ea_err *err) {
     const ec_sql_options options = {.keep_going = keep_going, .arg = d};
     size_t count = 0;
     const ea_sigma_source *sources = ea_sigma_sources(d->tables, &count);
+    const char *tail;
     d->deadline_ns = INT64_MAX;
     d->opened_ns = ea_thread_cpu_ns();
     d->range_count = 0;
     int rc = ec_sql_open(&d->sql, d->store, &options, err);
+    if (!rc && ec_sql_prepare(d->sql, CHAIN_SQL, &d->process_of_key, &tail, err) != SQLITE_OK)
+        rc = err->code ? err->code : ec_fail_sqlite(err, ec_sql_database(d->sql), "run the rules");
     if (!rc)
         rc = ec_rules_mains_create(&d->mains, ec_sql_database(d->sql), err);
     for (size_t i = 0; i < count && !rc; i++) {
@@ -434,6 +630,8 @@ static int open_round(ec_detector *d, ea_err *err) {
 
 static void close_round(ec_detector *d) {
     drop_classes(d);
+    sqlite3_finalize(d->process_of_key);
+    d->process_of_key = NULL;
     ec_rules_mains_destroy(d->mains);
     d->mains = NULL;
     ec_sql_close(d->sql);
@@ -449,51 +647,98 @@ typedef struct detector_reach {
     uint64_t highest; /* that is stored; 0: nothing */
 } detector_reach;
 
-static int read_reach(ec_store *store, ec_state_db *state, const ec_detections_stream *s, detector_reach *ret,
-                      ea_err *err) {
+/* What the index says of a stream. */
+typedef struct detector_stored {
+    uint64_t highest;          /* number of a batch; 0: nothing is stored */
+    uint64_t count;            /* batches up to the folded one, of a stream with a late batch */
+    int64_t received_last_ns;  /* of the newest arrival */
+    int64_t received_after_ns; /* of the first batch that is not folded; INT64_MAX: there is none */
+} detector_stored;
+
+static int read_stored(ec_store *store, const ec_detections_stream *s, uint64_t folded, detector_stored *ret,
+                       ea_err *err) {
+    static const char STREAM_SQL[] =
+        "SELECT s.received_last_utc_ns, (SELECT max(number) FROM batches b WHERE b.stream_id = s.stream_id),"
+        " CASE WHEN ?4 THEN (SELECT count(*) FROM batches b WHERE b.stream_id = s.stream_id AND b.number <= ?3) END,"
+        " coalesce((SELECT received_utc_ns FROM batches b WHERE b.stream_id = s.stream_id AND b.number > ?3 ORDER BY"
+        " b.number LIMIT 1), 9223372036854775807) FROM streams s WHERE s.agent = ?1 AND s.stream = ?2";
     sqlite3_stmt *st = NULL;
-    ec_state_fold fold;
-    int64_t received_ns = 0, now_ns = ea_utc_ns();
-    uint64_t count = 0;
-    *ret = (detector_reach){0};
-    int found = ec_state_db_find_fold(state, s->host, s->id, &fold, err), rc = found < 0 ? found : 0;
-    if (!rc)
-        rc = ec_sqlite_prepare(ec_store_database(store), &st,
-                               "SELECT s.received_last_utc_ns, (SELECT max(number) FROM batches b WHERE b.stream_id ="
-                               " s.stream_id), CASE WHEN ?4 THEN (SELECT count(*) FROM batches b WHERE b.stream_id ="
-                               " s.stream_id AND b.number <= ?3) END FROM streams s WHERE s.agent = ?1 AND s.stream ="
-                               " ?2",
-                               "read the streams", err);
+    *ret = (detector_stored){.highest = 0};
+    int rc = ec_sqlite_prepare(ec_store_database(store), &st, STREAM_SQL, "read the streams", err);
     if (!rc) {
         sqlite3_bind_text(st, 1, s->host, -1, SQLITE_STATIC);
         sqlite3_bind_blob(st, 2, s->id, EA_STREAM_ID_BYTES, SQLITE_STATIC);
-        sqlite3_bind_int64(st, 3, found ? (sqlite3_int64)fold.position : 0);
+        sqlite3_bind_int64(st, 3, (sqlite3_int64)folded);
         sqlite3_bind_int(st, 4, s->is_late);
         rc = ec_sqlite_step(st, "read the streams", err);
     }
-    if (rc > 0) {
-        received_ns = sqlite3_column_int64(st, 0);
-        ret->highest = (uint64_t)sqlite3_column_int64(st, 1);
-        count = (uint64_t)sqlite3_column_int64(st, 2);
-        rc = 0;
-    }
+    if (rc > 0)
+        *ret = (detector_stored){.received_last_ns = sqlite3_column_int64(st, 0),
+                                 .highest = (uint64_t)sqlite3_column_int64(st, 1),
+                                 .count = (uint64_t)sqlite3_column_int64(st, 2),
+                                 .received_after_ns = sqlite3_column_int64(st, 3)};
     sqlite3_finalize(st);
-    if (rc || !found || !ret->highest)
+    return rc < 0 ? rc : 0;
+}
+
+/* Ends the reach before the first batch that was received after young_ns, but not in what the clock takes for the
+ * future. */
+static int hold_young(ec_store *store, const ec_detections_stream *s, int64_t young_ns, int64_t now_ns,
+                      detector_reach *reach, ea_err *err) {
+    static const char YOUNG_SQL[] =
+        "SELECT min(b.number) FROM batches b JOIN streams s ON s.stream_id = b.stream_id WHERE s.agent = ?1 AND"
+        " s.stream = ?2 AND b.number >= ?3 AND b.number <= ?4 AND b.received_utc_ns > ?5 AND b.received_utc_ns <= ?6";
+    sqlite3_stmt *st = NULL;
+    if (reach->last > s->next && reach->last - s->next > REACH_MAX)
+        reach->last = s->next + REACH_MAX; /* the query is bounded; the next round has the others */
+    int rc = ec_sqlite_prepare(ec_store_database(store), &st, YOUNG_SQL, "read the batches", err);
+    if (!rc) {
+        sqlite3_bind_text(st, 1, s->host, -1, SQLITE_STATIC);
+        sqlite3_bind_blob(st, 2, s->id, EA_STREAM_ID_BYTES, SQLITE_STATIC);
+        sqlite3_bind_int64(st, 3, (sqlite3_int64)s->next);
+        sqlite3_bind_int64(st, 4, (sqlite3_int64)reach->last);
+        sqlite3_bind_int64(st, 5, young_ns);
+        sqlite3_bind_int64(st, 6, now_ns);
+        rc = ec_sqlite_step(st, "read the batches", err);
+    }
+    if (rc > 0 && sqlite3_column_type(st, 0) != SQLITE_NULL)
+        reach->last = (uint64_t)sqlite3_column_int64(st, 0) - 1;
+    sqlite3_finalize(st);
+    return rc < 0 ? rc : 0;
+}
+
+/* A batch waits for EC_DETECTOR_HOLD_MS, and until the history has what was received meanwhile. */
+static int read_reach(ec_store *store, ec_state_db *state, const ec_detections_stream *s, detector_reach *ret,
+                      ea_err *err) {
+    ec_state_fold fold;
+    detector_stored stored;
+    int64_t now_ns = ea_utc_ns();
+    *ret = (detector_reach){0};
+    int found = ec_state_db_find_fold(state, s->host, s->id, &fold, err), rc = found < 0 ? found : 0;
+    if (!rc)
+        rc = read_stored(store, s, found ? fold.position : 0, &stored, err);
+    if (rc)
         return rc;
+    ret->highest = stored.highest;
+    if (!found || !ret->highest)
+        return 0;
     ret->last = fold.position < ret->highest ? fold.position : ret->highest;
-    int64_t age_ns = now_ns - received_ns;
-    if (ret->last == ret->highest && age_ns >= 0 && age_ns < NS_OF_MS(EC_DETECTOR_HOLD_MS))
-        ret->last--;
-    if (s->is_late && fold.batch_count < count && now_ns - s->noticed_utc_ns < NS_OF_MS(1000) * LATE_WAIT_S)
+    int64_t seen_ns = stored.received_after_ns < now_ns ? stored.received_after_ns : now_ns;
+    int64_t age_ns = now_ns - stored.received_last_ns;
+    int is_quiet = stored.received_after_ns == INT64_MAX && (age_ns < 0 || age_ns >= NS_OF_MS(EC_DETECTOR_HOLD_MS));
+    if (ret->last >= s->next && !is_quiet)
+        rc = hold_young(store, s, seen_ns - NS_OF_MS(EC_DETECTOR_HOLD_MS), now_ns, ret, err);
+    if (!rc && s->is_late && fold.batch_count < stored.count &&
+        now_ns - s->noticed_utc_ns < NS_OF_MS(1000) * LATE_WAIT_S)
         ret->last = 0; /* the history begins again, with the late batch */
-    return 0;
+    return rc;
 }
 
 /* EA_ECANCELED: it took too long, or SQLite too much memory (*ret_is_large). */
 static int judge_range(ec_detector *d, const ec_detections_stream *s, uint64_t last, int64_t limit_ns,
                        int *ret_is_large, ea_err *err) {
     int rc = 0;
-    d->match_count = d->left_out_count = 0;
+    d->match_count = d->left_out_count = d->hit_count = 0;
     d->event_count = 0;
     d->range_count++;
     ea_arena_reset(&d->arena);
@@ -681,13 +926,18 @@ static int judge_streams(ec_detector *d, ec_store *store, ec_state_db *state, ea
     return first;
 }
 
+static int open_kept(ec_detector *d, ea_err *err) {
+    int rc = d->kept ? 0 : ec_detections_open(&d->kept, d->store, err);
+    return rc || d->correlations ? rc : ec_correlations_open(&d->correlations, d->kept, err);
+}
+
 static int judge_round(ec_detector *d, ea_err *err) {
     ec_store *store = NULL;
     ec_state_db *state = NULL;
     uint64_t arrived = 0;
     d->stream_count = 0;
     d->is_left = d->is_broken = 0;
-    int rc = d->kept ? 0 : ec_detections_open(&d->kept, d->store, err);
+    int rc = open_kept(d, err);
     if (!rc)
         rc = ec_store_open(&store, d->store, &(ec_store_options){0}, err);
     if (!rc)
@@ -738,11 +988,13 @@ static void work(void *arg) {
 }
 
 static void detector_destroy(ec_detector *d) {
+    ec_correlations_close(d->correlations);
     ec_detections_close(d->kept);
     for (size_t i = 0; i < sizeof d->cells / sizeof *d->cells; i++)
         ea_text_deinit(&d->cells[i]);
     ea_text_deinit(&d->json);
     ea_text_deinit(&d->cut);
+    ea_text_deinit(&d->group);
     ea_arena_deinit(&d->arena);
     ea_u64_map_deinit(&d->taken_ns);
     ea_u64_map_deinit(&d->used_ns);
@@ -755,6 +1007,7 @@ static void detector_destroy(ec_detector *d) {
     free(d->classes);
     free(d->matches);
     free(d->left_out);
+    free(d->hits);
     free(d->counts);
     free(d->store);
     free(d->folder);
@@ -771,6 +1024,7 @@ int ec_detector_start(ec_detector **ret, const ec_detector_options *options, ea_
         ea_text_init(&d->cells[i]);
     ea_text_init(&d->json);
     ea_text_init(&d->cut);
+    ea_text_init(&d->group);
     ea_arena_init(&d->arena, FOUND_MAX_BYTES);
     ea_u64_map_init(&d->taken_ns, 0);
     ea_u64_map_init(&d->used_ns, 0);
@@ -782,7 +1036,7 @@ int ec_detector_start(ec_detector **ret, const ec_detector_options *options, ea_
     if (!rc)
         rc = load_rules(d, err);
     if (!rc)
-        rc = ec_detections_open(&d->kept, d->store, err);
+        rc = open_kept(d, err);
     if (!rc)
         rc = ea_mutex_create(&d->mutex, err);
     if (!rc)

@@ -3,9 +3,9 @@
  * proto/rules, collector/query, collector/state. Thread: it has its own; the functions may be called by any.
  *
  * A batch is judged in one transaction with what was found in it, so that after a crash each match is there once. The
- * newest batch of a stream waits for EC_DETECTOR_HOLD_MS, since facts about a process (its module, the facts of its
- * file, its account) come some milliseconds after its start, and may be in the next batch. A batch whose number is
- * below what was judged is judged with all that came after it.
+ * batch waits for EC_DETECTOR_HOLD_MS after its arrival, and until the history has what arrived meanwhile, since facts
+ * about a process (its module, the facts of its file, its account) come after its start, and may be in a later batch. A
+ * batch whose number is below what was judged is judged with all that came after it.
  *
  * Hosts take turns: a host with much to be judged, or with events that take long, does not keep the others waiting. In
  * a round the host comes first whose batches took least of late, each stream has a turn of EC_DETECTOR_TURN_MS, and
@@ -20,16 +20,18 @@
 
 enum {
     EC_DETECTOR_HOLD_MS = 2000,
-    EC_DETECTOR_RANGE_MAX = 64,     /* batches in one transaction */
-    EC_DETECTOR_RANGE_MS = 1000,    /* of processor time, for them; beyond it they are judged one by one */
-    EC_DETECTOR_LIMIT_MS = 4000,    /* likewise, for one batch; beyond it the batch is skipped */
-    EC_DETECTOR_TURN_MS = 100,      /* likewise, of a stream; the range at hand is finished */
-    EC_DETECTOR_ROUND_MS = 300,     /* likewise, of a round; the turn at hand is finished */
-    EC_DETECTOR_WAIT_S = 10,        /* of a host that is above its quota */
-    EC_DETECTOR_SQL_MAX = 64 << 20, /* bytes of SQLite */
-    EC_DETECTOR_FIELD_MAX = 8192,   /* bytes of a field in a detection */
-    EC_DETECTOR_ROW_MAX = 32768,    /* bytes of all of them, as JSON */
-    EC_DETECTOR_PROBLEMS_MAX = 20,  /* lines about rules that cannot be used */
+    EC_DETECTOR_RANGE_MAX = 64,         /* batches in one transaction */
+    EC_DETECTOR_RANGE_MS = 1000,        /* of processor time, for them; beyond it they are judged one by one */
+    EC_DETECTOR_LIMIT_MS = 4000,        /* likewise, for one batch; beyond it the batch is skipped */
+    EC_DETECTOR_TURN_MS = 100,          /* likewise, of a stream; the range at hand is finished */
+    EC_DETECTOR_ROUND_MS = 300,         /* likewise, of a round; the turn at hand is finished */
+    EC_DETECTOR_WAIT_S = 10,            /* of a host that is above its quota */
+    EC_DETECTOR_SQL_MAX = 64 << 20,     /* bytes of SQLite */
+    EC_DETECTOR_FIELD_MAX = 8192,       /* bytes of a field in a detection */
+    EC_DETECTOR_ROW_MAX = 32768,        /* bytes of all of them, as JSON */
+    EC_DETECTOR_CHAIN_MAX = 16,         /* processes in its chain */
+    EC_DETECTOR_CHAIN_MAX_BYTES = 8192, /* of it, as JSON: further parents are left out */
+    EC_DETECTOR_PROBLEMS_MAX = 20,      /* lines about rules that cannot be used */
 };
 
 typedef struct ec_detector ec_detector;

@@ -22,5 +22,7 @@ EA_MUST_CHECK int ec_rules_files_read(ec_rules_files *f, int operand_count, char
 void ec_rules_files_deinit(ec_rules_files *f);
 /* By what a rule's detections name it: its id, else its title, else source (FILE:LINE). */
 const char *ec_rules_key(const ea_rule_info *info, const char *source);
+/* The same of a filter; buffer: for FILE:LINE. */
+const char *ec_rules_filter_key(const ea_rule_filter *filter, char *buffer, size_t size);
 
 #endif

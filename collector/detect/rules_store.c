@@ -259,7 +259,8 @@ static void store_finish(ec_rules_statement *ret, const ea_sigma_source *s, cons
     }
     ea_text_char(t, ' ');
     ea_text_printf(t, "SELECT e.time, e.host, %s, e.stream, e.batch, e.position, %s",
-                   is_range ? "e.pid" : "coalesce(process.pid, e.pid)", is_range ? "NULL" : "process.image_name");
+                   is_range ? "e.pid" : "coalesce(process.pid, e.pid)",
+                   is_range ? "NULL, NULL" : "process.image_name, process.process_key");
     ea_text_add(t, columns->data, columns->len_bytes);
     ea_text_str(t, " FROM ");
     snprintf(name, sizeof name, "%.*s", (int)len, class_name);

@@ -10,7 +10,7 @@
 
 #include <sqlite3.h>
 
-enum { EC_RULES_HEAD_COLUMNS = 7, EC_RULES_COLUMNS_MAX = 64 };
+enum { EC_RULES_HEAD_COLUMNS = 8, EC_RULES_COLUMNS_MAX = 64 };
 
 /* The head's columns. */
 enum ec_rules_head {
@@ -20,7 +20,8 @@ enum ec_rules_head {
     EC_RULES_STREAM,
     EC_RULES_BATCH,
     EC_RULES_POSITION,
-    EC_RULES_PROCESS, /* the file name of the process's program; NULL: it is not known, or EC_RULES_OF_RANGE */
+    EC_RULES_PROCESS,     /* the file name of the process's program; NULL: it is not known, or EC_RULES_OF_RANGE */
+    EC_RULES_PROCESS_KEY, /* of SQL; NULL the same way */
 };
 
 enum ec_rules_scope {

@@ -23,9 +23,12 @@ enum detections_statement {
     COUNT_HOUR,
     IS_KNOWN,
     LEAVE_OUT,
+    SUPPRESS,
     JUDGED,
     OVER,
     HOST_OF,
+    SENT,
+    SET_SENT,
     SET,
     STATEMENTS
 };
@@ -38,9 +41,11 @@ static const char IS_KNOWN_SQL[] =
     "SELECT 1 FROM detections WHERE host = ?1 AND stream = ?2 AND batch = ?3 AND position = ?4 AND"
     " rule = ?5";
 static const char ADD_SQL[] =
-    "INSERT INTO detections(host, stream, batch, position, rule, title, level, source, utc_ns, found_utc_ns,"
-    " pid, process, fields, tags, text_id, state, who, comment) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,"
-    " ?10, ?11, ?12, ?13, ?14, (SELECT text_id FROM detections_rules WHERE text = ?15), 'open', '', '')";
+    "INSERT INTO detections(detection_id, host, stream, batch, position, rule, title, level, source, utc_ns, "
+    "found_utc_ns,"
+    " pid, process, fields, tags, text_id, chain, state, who, comment) VALUES(1 + " EC_DETECTIONS_LAST
+    ", ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,"
+    " ?10, ?11, ?12, ?13, ?14, (SELECT text_id FROM detections_rules WHERE text = ?15), ?16, 'open', '', '')";
 
 static const char *const SQL[STATEMENTS] = {
     [SEEN] = "SELECT segment, offset FROM detections_seen",
@@ -51,7 +56,10 @@ static const char *const SQL[STATEMENTS] = {
     [ADD_TEXT] = "INSERT OR IGNORE INTO detections_rules(text) VALUES(?1)",
     [ADD] = ADD_SQL,
     [HOST_OF] = "SELECT host FROM detections WHERE detection_id = ?1",
+    [SENT] = "SELECT number, 1 FROM detections_sent WHERE name = ?1 UNION ALL SELECT " EC_DETECTIONS_LAST ", 0 LIMIT 1",
+    [SET_SENT] = "INSERT OR REPLACE INTO detections_sent VALUES(?1, ?2)",
     [LEAVE_OUT] = "INSERT OR REPLACE INTO detections_left_out VALUES(?1, ?2, ?3, ?4, ?5)",
+    [SUPPRESS] = "INSERT OR REPLACE INTO detections_suppressed VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
     [JUDGED] = "UPDATE detections_next SET number = ?3, is_pending = ?4, is_late = 0 WHERE host = ?1 AND stream = ?2",
     [OVER] = "DELETE FROM detections_next WHERE host = ?1 AND stream = ?2",
     [SET] = "UPDATE detections SET state = ?2, who = ?3, comment = ?4, state_utc_ns = ?5 WHERE detection_id = ?1",
@@ -85,6 +93,10 @@ void ec_detections_close(ec_detections *d) {
         sqlite3_finalize(d->statements[i]);
     ec_incidents_close(d->file);
     free(d);
+}
+
+sqlite3 *ec_detections_database(ec_detections *d) {
+    return d->db;
 }
 
 static int detections_prepare(ec_detections *d, enum detections_statement which, sqlite3_stmt **ret, ea_err *err) {
@@ -288,6 +300,7 @@ int ec_detections_add(ec_detections *d, const ec_detections_stream *s, const ec_
     detections_bind_text(st, 13, row->fields);
     detections_bind_text(st, 14, row->tags ? row->tags : "[]");
     detections_bind_text(st, 15, row->text);
+    detections_bind_text(st, 16, row->chain ? row->chain : "[]");
     *ret = 1;
     d->has_more = 1;
     return ec_sqlite_run(st, DOING, err);
@@ -307,20 +320,42 @@ int ec_detections_leave_out(ec_detections *d, const ec_detections_stream *s, uin
     return ec_sqlite_run(st, DOING, err);
 }
 
+int ec_detections_suppress(ec_detections *d, const ec_detections_stream *s, uint64_t batch, const char *rule,
+                           const char *filter, uint64_t count, ea_err *err) {
+    sqlite3_stmt *st = NULL;
+    int rc = detections_prepare(d, SUPPRESS, &st, err);
+    if (rc)
+        return rc;
+    bind_stream(st, s);
+    sqlite3_bind_int64(st, 3, (sqlite3_int64)batch);
+    detections_bind_text(st, 4, rule);
+    detections_bind_text(st, 5, filter);
+    sqlite3_bind_int64(st, 6, (sqlite3_int64)count);
+    d->has_more = 1;
+    return ec_sqlite_run(st, DOING, err);
+}
+
 /* Deletes what is too much, of the host that has most: closed detections first, then the oldest. An agent can be given
  * as many as it likes, by events of many hours, and would else delete those of all others. */
 static int bound_rows(ec_detections *d, ea_err *err) {
-    char sql[1200];
-    snprintf(sql, sizeof sql,
-             "DELETE FROM detections WHERE detection_id IN (SELECT detection_id FROM detections WHERE host ="
-             " (SELECT host FROM detections GROUP BY host ORDER BY count(*) DESC LIMIT 1) ORDER BY state = 'closed'"
-             " DESC, detection_id LIMIT max(0, (SELECT count(*) FROM detections) - %d));"
-             "DELETE FROM detections_left_out WHERE (host, stream, batch, rule) IN (SELECT host, stream, batch, rule"
-             " FROM detections_left_out WHERE host = (SELECT host FROM detections_left_out GROUP BY host ORDER BY"
-             " count(*) DESC LIMIT 1) ORDER BY batch LIMIT max(0, (SELECT count(*) FROM detections_left_out) - %d));"
-             "DELETE FROM detections_rules WHERE text_id NOT IN (SELECT text_id FROM detections WHERE text_id IS NOT"
-             " NULL)",
-             EC_DETECTIONS_KEPT, EC_LEFT_OUT_KEPT);
+    char sql[2000];
+    snprintf(
+        sql, sizeof sql,
+        EC_DETECTIONS_KEEP_LAST
+        ";"
+        "DELETE FROM detections WHERE detection_id IN (SELECT detection_id FROM detections WHERE host ="
+        " (SELECT host FROM detections GROUP BY host ORDER BY count(*) DESC LIMIT 1) ORDER BY state = 'closed'"
+        " DESC, detection_id LIMIT max(0, (SELECT count(*) FROM detections) - %d));"
+        "DELETE FROM detections_left_out WHERE (host, stream, batch, rule) IN (SELECT host, stream, batch, rule"
+        " FROM detections_left_out WHERE host = (SELECT host FROM detections_left_out GROUP BY host ORDER BY"
+        " count(*) DESC LIMIT 1) ORDER BY batch LIMIT max(0, (SELECT count(*) FROM detections_left_out) - %d));"
+        "DELETE FROM detections_suppressed WHERE (host, stream, batch, rule, filter) IN (SELECT host, stream, batch,"
+        " rule, filter FROM detections_suppressed WHERE host = (SELECT host FROM detections_suppressed GROUP BY host"
+        " ORDER BY count(*) DESC LIMIT 1) ORDER BY batch LIMIT max(0, (SELECT count(*) FROM detections_suppressed) -"
+        " %d));"
+        "DELETE FROM detections_rules WHERE text_id NOT IN (SELECT text_id FROM detections WHERE text_id IS NOT"
+        " NULL)",
+        EC_DETECTIONS_KEPT, EC_LEFT_OUT_KEPT, EC_LEFT_OUT_KEPT);
     return ec_sqlite_exec(d->db, sql, DOING, err);
 }
 
@@ -338,6 +373,33 @@ int ec_detections_judged(ec_detections *d, const ec_detections_stream *s, uint64
     if (!rc && d->has_more)
         rc = bound_rows(d, err);
     return rc ? rc : ec_sqlite_exec(d->db, "COMMIT", DOING, err);
+}
+
+/* ---- receivers ---- */
+
+int ec_detections_sent(ec_detections *d, const char *receiver, uint64_t *ret, ea_err *err) {
+    sqlite3_stmt *st = NULL;
+    int rc = detections_prepare(d, SENT, &st, err);
+    if (rc)
+        return rc;
+    detections_bind_text(st, 1, receiver);
+    rc = ec_sqlite_step(st, DOING, err);
+    if (rc > 0) {
+        *ret = (uint64_t)sqlite3_column_int64(st, 0);
+        rc = sqlite3_column_int(st, 1);
+    }
+    sqlite3_reset(st);
+    return rc;
+}
+
+int ec_detections_set_sent(ec_detections *d, const char *receiver, uint64_t number, ea_err *err) {
+    sqlite3_stmt *st = NULL;
+    int rc = detections_prepare(d, SET_SENT, &st, err);
+    if (rc)
+        return rc;
+    detections_bind_text(st, 1, receiver);
+    sqlite3_bind_int64(st, 2, (sqlite3_int64)number);
+    return ec_sqlite_run(st, DOING, err);
 }
 
 /* ---- people ---- */

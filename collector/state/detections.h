@@ -19,7 +19,7 @@
 enum {
     EC_DETECTIONS_AN_HOUR = 100,
     EC_DETECTIONS_KEPT = 100000, /* of the host that has most, closed ones, then the oldest, are deleted */
-    EC_LEFT_OUT_KEPT = 100000,   /* rows of counts */
+    EC_LEFT_OUT_KEPT = 100000,   /* rows of counts: of what was left out, and of what was suppressed */
 };
 
 typedef struct ec_detections ec_detections;
@@ -35,10 +35,12 @@ typedef struct ec_detection {
     const char *fields;  /* a JSON object of the fields that rules of the log source name */
     const char *tags;    /* a JSON array of texts; NULL: none */
     const char *text;    /* the rule's document; NULL: it is not known */
+    const char *chain;   /* a JSON array: the process, its parent, and so on; NULL: not known */
 } ec_detection;
 
 EA_MUST_CHECK int ec_detections_open(ec_detections **ret, const char *dir, ea_err *err);
-void ec_detections_close(ec_detections *d); /* NULL is allowed */
+void ec_detections_close(ec_detections *d);        /* NULL is allowed */
+sqlite3 *ec_detections_database(ec_detections *d); /* for what is kept in the same transactions */
 
 /* Takes note of what has arrived since the last call, by the index that store reads; at the first call of a folder all
  * that is stored is known already. *ret_count: batches that are new. */
@@ -66,10 +68,24 @@ EA_MUST_CHECK int ec_detections_add(ec_detections *d, const ec_detections_stream
 /* Matches of a batch that are not given: they are beyond the bound. */
 EA_MUST_CHECK int ec_detections_leave_out(ec_detections *d, const ec_detections_stream *s, uint64_t batch,
                                           const char *rule, uint64_t count, ea_err *err);
+/* Matches of a batch that a filter excepted. */
+EA_MUST_CHECK int ec_detections_suppress(ec_detections *d, const ec_detections_stream *s, uint64_t batch,
+                                         const char *rule, const char *filter, uint64_t count, ea_err *err);
 /* next 0: nothing is stored of the stream any more. is_all: nothing of it is left to be judged until more arrives. */
 EA_MUST_CHECK int ec_detections_judged(ec_detections *d, const ec_detections_stream *s, uint64_t next, int is_all,
                                        ea_err *err);
 void ec_detections_undo(ec_detections *d);
+
+/* The highest number that a detection has or had; numbers are not used again. */
+#define EC_DETECTIONS_LAST                                                                                             \
+    "max(coalesce((SELECT max(detection_id) FROM detections), 0), coalesce((SELECT number FROM detections_last), 0))"
+/* To be run before detections are deleted. */
+#define EC_DETECTIONS_KEEP_LAST "INSERT OR REPLACE INTO detections_last SELECT 1, " EC_DETECTIONS_LAST
+
+/* How far the receiver of that name has got: up to which number it has accepted all. 1, or 0: it is not known yet, and
+ * *ret is the highest number that there is. */
+EA_MUST_CHECK int ec_detections_sent(ec_detections *d, const char *receiver, uint64_t *ret, ea_err *err);
+EA_MUST_CHECK int ec_detections_set_sent(ec_detections *d, const char *receiver, uint64_t number, ea_err *err);
 
 enum ec_detection_state { EC_DETECTION_OPEN, EC_DETECTION_ACKNOWLEDGED, EC_DETECTION_CLOSED, EC_DETECTION_STATES };
 

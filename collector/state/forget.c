@@ -1,6 +1,7 @@
 /* See forget.h. */
 #include "collector/state/forget.h"
 
+#include "collector/state/detections.h"
 #include "collector/state/incidents.h"
 #include "collector/state/state_db.h"
 #include "collector/store/retention.h"
@@ -260,11 +261,16 @@ static int forget_alarms(const char *dir, const subject *who, ea_err *err) {
     static const char *const OF_STREAM[] = {
         "DELETE FROM detections WHERE host = ?1 AND (?2 IS NULL OR stream = lower(hex(?2)))",
         "DELETE FROM detections_left_out WHERE host = ?1 AND (?2 IS NULL OR stream = lower(hex(?2)))",
+        "DELETE FROM detections_suppressed WHERE host = ?1 AND (?2 IS NULL OR stream = lower(hex(?2)))",
+        "DELETE FROM correlation_hits WHERE host = ?1 AND (?2 IS NULL OR stream = lower(hex(?2)))",
+        "DELETE FROM correlation_alerts WHERE host = ?1 AND (?2 IS NULL OR stream = lower(hex(?2)))",
         "DELETE FROM detections_next WHERE host = ?1 AND (?2 IS NULL OR stream = lower(hex(?2)))",
     };
     if (!ea_path_exists(path))
         return 0;
     int rc = ec_incidents_open(&a, dir, 1, err);
+    if (!rc)
+        rc = forget_run(ec_incidents_database(a), EC_DETECTIONS_KEEP_LAST, err);
     for (size_t i = 0; !rc && i < sizeof OF_STREAM / sizeof *OF_STREAM; i++)
         rc = ask(ec_incidents_database(a), OF_STREAM[i], who, NULL, err);
     if (!rc) /* texts of rules may name machines */

@@ -14,18 +14,35 @@ enum { BUSY_MS = 5000 };
     " position INTEGER NOT NULL, rule TEXT NOT NULL, title TEXT NOT NULL, level TEXT NOT NULL,"                        \
     " source TEXT NOT NULL, utc_ns INTEGER NOT NULL, found_utc_ns INTEGER NOT NULL, pid INTEGER, process TEXT,"        \
     " fields TEXT NOT NULL, state TEXT NOT NULL, who TEXT NOT NULL, comment TEXT NOT NULL, state_utc_ns INTEGER,"      \
-    " tags TEXT NOT NULL DEFAULT '[]', text_id INTEGER, UNIQUE(host, stream, batch, position, rule));"
+    " tags TEXT NOT NULL DEFAULT '[]', text_id INTEGER, chain TEXT NOT NULL DEFAULT '[]',"                             \
+    " UNIQUE(host, stream, batch, position, rule));"
 /* The texts of rules as they were when they matched. */
 #define RULES_TABLE "detections_rules(text_id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);"
 
-/* See detections.h. detections_left_out: matches of a batch beyond the bound of their rule. detections_next: of a
- * stream the number of the first batch that is not judged; detections_seen: the place up to which arrivals are known.
+/* See detections.h. detections_left_out: matches of a batch beyond the bound of their rule; detections_suppressed:
+ * those that a filter excepted. detections_last: the highest number that a deleted detection may have had;
+ * detections_sent: how far a receiver has got. correlation_...: correlations.h of collector/detect. detections_next: of
+ * a stream the number of the first batch that is not judged; detections_seen: the place up to which arrivals are known.
  */
 #define DETECTIONS                                                                                                     \
     "CREATE TABLE IF NOT EXISTS " DETECTIONS_TABLE "CREATE TABLE IF NOT EXISTS " RULES_TABLE                           \
     "CREATE INDEX IF NOT EXISTS detections_rule ON detections(host, rule, utc_ns);"                                    \
     "CREATE TABLE IF NOT EXISTS detections_left_out(host TEXT NOT NULL, stream TEXT NOT NULL, batch INTEGER NOT NULL," \
     " rule TEXT NOT NULL, count INTEGER NOT NULL, PRIMARY KEY(host, stream, batch, rule)) WITHOUT ROWID;"              \
+    "CREATE TABLE IF NOT EXISTS detections_suppressed(host TEXT NOT NULL, stream TEXT NOT NULL, batch INTEGER"         \
+    " NOT NULL, rule TEXT NOT NULL, filter TEXT NOT NULL, count INTEGER NOT NULL, PRIMARY KEY(host, stream, batch,"    \
+    " rule, filter)) WITHOUT ROWID;"                                                                                   \
+    "CREATE TABLE IF NOT EXISTS detections_last(one INTEGER PRIMARY KEY CHECK(one = 1), number INTEGER NOT NULL);"     \
+    "CREATE TABLE IF NOT EXISTS detections_sent(name TEXT PRIMARY KEY, number INTEGER NOT NULL) WITHOUT ROWID;"        \
+    "CREATE TABLE IF NOT EXISTS correlation_hits(host TEXT NOT NULL, stream TEXT NOT NULL, batch INTEGER NOT NULL,"    \
+    " position INTEGER NOT NULL, rule TEXT NOT NULL, correlation TEXT NOT NULL, grouped TEXT NOT NULL, utc_ns INTEGER" \
+    " NOT NULL, found_utc_ns INTEGER NOT NULL, value TEXT, pid INTEGER, process TEXT, fields TEXT NOT NULL,"           \
+    " UNIQUE(host, stream, batch, position, rule, correlation));"                                                      \
+    "CREATE INDEX IF NOT EXISTS correlation_hits_of ON correlation_hits(correlation, grouped, utc_ns);"                \
+    "CREATE INDEX IF NOT EXISTS correlation_hits_found ON correlation_hits(correlation, found_utc_ns);"                \
+    "CREATE TABLE IF NOT EXISTS correlation_alerts(correlation TEXT NOT NULL, grouped TEXT NOT NULL, utc_ns INTEGER"   \
+    " NOT NULL, found_utc_ns INTEGER NOT NULL, host TEXT NOT NULL, stream TEXT NOT NULL, PRIMARY KEY(correlation, "    \
+    "grouped, utc_ns)) WITHOUT ROWID;"                                                                                 \
     "CREATE TABLE IF NOT EXISTS detections_next(host TEXT NOT NULL, stream TEXT NOT NULL, number INTEGER NOT NULL,"    \
     " is_pending INTEGER NOT NULL, is_late INTEGER NOT NULL, noticed_utc_ns INTEGER NOT NULL, PRIMARY KEY(host, "      \
     "stream)) WITHOUT ROWID;"                                                                                          \
@@ -67,10 +84,12 @@ static int exec(ec_incidents *a, const char *sql, ea_err *err) {
     return sqlite3_exec(a->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : ec_fail_sqlite(err, a->db, "keep incidents");
 }
 
-/* Columns that files of version 0.1 lack. */
+/* Columns that older files lack. */
 static const struct {
     const char *name, *declared, *value;
-} NEW_COLUMNS[] = {{"tags", "TEXT NOT NULL DEFAULT '[]'", "'[]'"}, {"text_id", "INTEGER", "NULL"}};
+} NEW_COLUMNS[] = {{"tags", "TEXT NOT NULL DEFAULT '[]'", "'[]'"},
+                   {"text_id", "INTEGER", "NULL"},
+                   {"chain", "TEXT NOT NULL DEFAULT '[]'", "'[]'"}};
 
 enum { NEW_COLUMN_COUNT = sizeof NEW_COLUMNS / sizeof *NEW_COLUMNS };
 

@@ -388,8 +388,9 @@ static const fixed LISTS[] = {
      {ANY_HOST, RANGE, {"state", PARAM_STATE, ""}, {"level", PARAM_TEXT, ""}, {"rule", PARAM_TEXT, ""}},
      FIXED_LIST},
     {"/api/v1/detections/{number}",
-     "One detection, with the fields that its rule may have looked at, and the text that the rule had",
-     "SELECT " DETECTION_COLUMNS ", fields, rule_text FROM detections WHERE number = ?1",
+     "One detection, with the fields that its rule may have looked at, the process with its parents, and the text that "
+     "the rule had",
+     "SELECT " DETECTION_COLUMNS ", fields, chain, rule_text FROM detections WHERE number = ?1",
      NULL,
      {{"number", PARAM_NUMBER, NULL}},
      FIXED_DETECTION},

@@ -267,6 +267,7 @@ enum ea_counter_part {
     X(rules_matched, 201, EA_INFO, EA_OF_COLLECTOR, "new detections")                                                  \
     X(rules_left_out, 202, EA_NOTICE, EA_OF_COLLECTOR,                                                                 \
       "matches that were not kept since their rule has too many in the hour on their host")                            \
+    X(rules_suppressed, 204, EA_INFO, EA_OF_COLLECTOR, "matches that a Sigma filter excepted")                         \
     X(rules_skipped, 203, EA_NOTICE, EA_OF_COLLECTOR,                                                                  \
       "batches that some Sigma rules were not asked about: they took too long, or could not be read")                  \
     X(rules_waited, 205, EA_NOTICE, EA_OF_COLLECTOR,                                                                   \

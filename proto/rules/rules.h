@@ -1,6 +1,6 @@
-/* Sigma rules over events: rules are read from YAML (Sigma 2.1), compiled per log source, and run on events that are
- * given as fields and texts. Calls: proto/base, libyaml. Called by: the commands. Thread: a builder and a run belong to
- * their owner; compiled rules are constant and may serve several runs.
+/* Sigma rules and filters over events: they are read from YAML (Sigma 2.1), compiled per log source, and run on events
+ * that are given as fields and texts. Calls: proto/base, libyaml. Called by: the commands. Thread: a builder and a run
+ * belong to their owner; compiled rules are constant and may serve several runs.
  *
  * An event costs one pass over each text for all literals of its field (rules_automaton.h), and the conditions of the
  * rules whose necessary literals were found. Regular expressions and patterns with wildcards inside (rules_regex.h) run
@@ -22,6 +22,9 @@ enum {
     EA_RULES_MEMORY_MAX_BYTES = 64 << 20, /* of one rule while it is read */
     EA_RULES_TESTS_MAX = 1 << 16,         /* of one rule's condition */
     EA_RULES_TAGS_MAX = 64,               /* of one rule */
+    EA_RULES_FILTERED_MAX = 1000,         /* rules, and hosts, that one filter names */
+    EA_RULES_CORRELATED_MAX = 32,         /* rules, and fields, that one correlation names */
+    EA_RULES_SPAN_MAX_S = 30 * 86400,     /* of a correlation */
     EA_RULES_KEPT_MAX_BYTES = 64 << 10    /* of one document's text (ea_rule_info) */
 };
 
@@ -36,7 +39,8 @@ typedef struct ea_rules_problem {
 typedef struct ea_rule_info {
     const char *file;
     uint32_t line;                            /* where the document begins */
-    const char *title, *id, *level, *status;  /* "": not given */
+    const char *title, *id, *name;            /* "": not given */
+    const char *level, *status;               /* the same */
     const char *product, *category, *service; /* "": not given */
     const char *text;                         /* the document, from that line on; the first lines of a long one */
     const char *const *tags;                  /* as they are written: "attack.t1059.001" */
@@ -45,7 +49,38 @@ typedef struct ea_rule_info {
     uint32_t field_count;
     int has_keywords;
     uint32_t group; /* of ea_rules_group */
+    int is_part;    /* of a correlation: its matches alone are no detections */
 } ea_rule_info;
+
+/* A Sigma filter: a match of the rules that it names is excepted when the filter's condition does not hold. hosts and
+ * expires are this program's own. */
+typedef struct ea_rule_filter {
+    const char *file;
+    uint32_t line;
+    const char *title, *id;
+    const char *const *rules; /* ids, names or titles of rules of its log source */
+    uint32_t rule_count;      /* 0: all rules of its log source */
+    const char *const *hosts; /* with * and ? */
+    uint32_t host_count;      /* 0: all hosts */
+    int64_t end_utc_ns;       /* events from this time on are not excepted; INT64_MAX: it does not expire */
+    uint32_t group;           /* of ea_rules_group */
+} ea_rule_filter;
+
+enum ea_correlation_type { EA_EVENT_COUNT, EA_VALUE_COUNT, EA_TEMPORAL, EA_TEMPORAL_ORDERED };
+
+/* A Sigma correlation: matches of other rules that are together within a time. */
+typedef struct ea_rule_correlation {
+    ea_rule_info info; /* its text, title, level, tags and so on; it has no log source, fields and group */
+    enum ea_correlation_type type;
+    const uint32_t *rules; /* as it names them, each once */
+    uint32_t rule_count;
+    const char *const *fields; /* that must be the same in all of them */
+    uint32_t field_count;
+    const char *field; /* EA_VALUE_COUNT: whose values are counted */
+    uint64_t least;    /* matches, or values, in one span */
+    int64_t span_ns;
+    int generates; /* its rules make detections, too */
+} ea_rule_correlation;
 
 typedef struct ea_rules_builder ea_rules_builder;
 typedef struct ea_rules ea_rules;
@@ -57,8 +92,8 @@ void ea_rules_builder_destroy(ea_rules_builder *b); /* NULL is allowed */
  * EA_ENOMEM. */
 EA_MUST_CHECK int ea_rules_add(ea_rules_builder *b, const char *file, const char *text, size_t len_bytes,
                                void (*on_problem)(void *arg, const ea_rules_problem *problem), void *arg);
-/* Compiles what was added. The builder may be destroyed then. Rules that are too large are reported as above. Errors:
- * EA_ENOMEM. */
+/* Compiles what was added. The builder may be destroyed then. Rules that are too large are reported as above, and rules
+ * that a filter names and its log source does not have; the filter serves the others. Errors: EA_ENOMEM. */
 EA_MUST_CHECK int ea_rules_build(ea_rules_builder *b, ea_rules **ret,
                                  void (*on_problem)(void *arg, const ea_rules_problem *problem), void *arg);
 void ea_rules_destroy(ea_rules *r); /* NULL is allowed */
@@ -66,6 +101,8 @@ void ea_rules_destroy(ea_rules *r); /* NULL is allowed */
 size_t ea_rules_count(const ea_rules *r);
 const ea_rule_info *ea_rules_info(const ea_rules *r, uint32_t rule);
 size_t ea_rules_bytes(const ea_rules *r); /* what the compiled rules take */
+size_t ea_rules_filter_count(const ea_rules *r);
+const ea_rule_filter *ea_rules_filter(const ea_rules *r, uint32_t filter);
 
 /* Log sources: rules with the same product, category and service are a group. */
 size_t ea_rules_group_count(const ea_rules *r);
@@ -96,6 +133,11 @@ void ea_rules_run_destroy(ea_rules_run *r); /* NULL is allowed */
  * values: a condition holds when it holds for one of them. Errors: EA_ENOMEM. */
 EA_MUST_CHECK int ea_rules_run_event(ea_rules_run *r, uint32_t group, const ea_rules_value *values, size_t count,
                                      const uint32_t **ret_rules, size_t *ret_count);
+size_t ea_rules_correlation_count(const ea_rules *r);
+const ea_rule_correlation *ea_rules_correlation(const ea_rules *r, uint32_t correlation);
+/* The first filter that excepts a rule's match on the event of the last ea_rules_run_event, when it happened on this
+ * host at this time; UINT32_MAX: none does. */
+uint32_t ea_rules_run_excepted(const ea_rules_run *r, uint32_t rule, const char *host, int64_t utc_ns);
 ea_rules_stats ea_rules_run_stats(const ea_rules_run *r);
 
 #endif

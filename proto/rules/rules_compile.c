@@ -25,6 +25,7 @@ typedef struct rules_node {
 
 typedef struct making {
     ea_rules *rules;
+    const rules_rule *documents;
     ea_arena *arena;   /* of the result */
     ea_arena *scratch; /* of the compilation */
     rules_group *g;
@@ -651,27 +652,55 @@ static const char *keep_text(making *m, const char *s) {
     return keep(m, s, strlen(s) + 1, 1);
 }
 
+static const char *const *keep_texts(making *m, const char *const *texts, uint32_t count) {
+    const char **kept = take(m, m->arena, count, sizeof *kept);
+    for (uint32_t i = 0; i < count; i++)
+        kept[i] = keep_text(m, texts[i]);
+    return kept;
+}
+
 static void keep_info(making *m, const rules_rule *r, uint32_t group, ea_rule_info *ret) {
     const ea_rule_info *i = &r->info;
     *ret = *i;
     ret->file = keep_text(m, i->file);
     ret->title = keep_text(m, i->title);
     ret->id = keep_text(m, i->id);
+    ret->name = keep_text(m, i->name);
     ret->level = keep_text(m, i->level);
     ret->status = keep_text(m, i->status);
     ret->product = keep_text(m, i->product);
     ret->category = keep_text(m, i->category);
     ret->service = keep_text(m, i->service);
     ret->text = keep_text(m, i->text);
-    const char **tags = take(m, m->arena, i->tag_count, sizeof *tags);
-    for (uint32_t k = 0; k < i->tag_count; k++)
-        tags[k] = keep_text(m, i->tags[k]);
-    ret->tags = tags;
-    const char **fields = take(m, m->arena, i->field_count, sizeof *fields);
-    for (uint32_t k = 0; k < i->field_count; k++)
-        fields[k] = keep_text(m, i->fields[k]);
-    ret->fields = fields;
+    ret->tags = keep_texts(m, i->tags, i->tag_count);
+    ret->fields = keep_texts(m, i->fields, i->field_count);
     ret->group = group;
+}
+
+static void keep_filter(making *m, const rules_rule *r, uint32_t group, ea_rule_filter *ret) {
+    const ea_rule_filter *f = r->filter;
+    *ret = *f;
+    ret->file = keep_text(m, r->info.file);
+    ret->line = r->info.line;
+    ret->title = keep_text(m, r->info.title);
+    ret->id = keep_text(m, r->info.id);
+    ret->rules = keep_texts(m, f->rules, f->rule_count);
+    ret->hosts = keep_texts(m, f->hosts, f->host_count);
+    ret->group = group;
+}
+
+/* Fields that a correlation of the group's rules compares: events are to be given with them. */
+static void add_correlated_fields(making *m, rules_rule *const *rules, size_t count) {
+    for (const rules_rule *c = m->documents; c; c = c->next) {
+        int is_used = 0;
+        for (uint32_t i = 0; c->correlation && i < c->name_count && !is_used; i++)
+            for (size_t k = 0; k < count && !is_used; k++)
+                is_used = !rules[k]->filter && rules_is_named(&rules[k]->info, c->names[i]);
+        for (uint32_t i = 0; is_used && i < c->correlation->field_count; i++)
+            (void)field_number(m, c->correlation->fields[i]);
+        if (is_used && *c->correlation->field)
+            (void)field_number(m, c->correlation->field);
+    }
 }
 
 /* The condition and the program of a rule; 0, EA_EINVAL with the problem, or EA_ENOMEM. */
@@ -694,17 +723,24 @@ static int keep_rule(making *m, const rules_rule *r, rules_program *program, uin
     ea_rules *all = m->rules;
     if (setjmp(m->failed))
         return m->code;
+    if (r->filter) {
+        keep_filter(m, r, (uint32_t)all->group_count, &all->filters[all->filter_count]);
+        program->rule = RULES_FILTER | (uint32_t)all->filter_count++;
+        return 0;
+    }
     keep_info(m, r, (uint32_t)all->group_count, &all->infos[all->count]);
     program->rule = (uint32_t)all->count;
     all->program_of[all->count++] = number;
     return 0;
 }
 
-static int keep_group(making *m, const ea_rule_info *source, node *const *conditions, const rules_program *programs,
-                      uint32_t count) {
+static int keep_group(making *m, rules_rule *const *rules, size_t rule_count, node *const *conditions,
+                      const rules_program *programs, uint32_t count) {
+    const ea_rule_info *source = &rules[0]->info;
     m->code = 0;
     if (setjmp(m->failed))
         return m->code;
+    add_correlated_fields(m, rules, rule_count);
     m->g->product = keep_text(m, source->product);
     m->g->category = keep_text(m, source->category);
     m->g->service = keep_text(m, source->service);
@@ -733,7 +769,7 @@ static int compile_group(making *m, rules_rule *const *rules, size_t count,
         }
     }
     if (!rc)
-        rc = keep_group(m, &rules[0]->info, conditions, programs, kept);
+        rc = keep_group(m, rules, count, conditions, programs, kept);
     end_group(m);
     free(conditions);
     free(programs);
@@ -755,6 +791,85 @@ static int compare_rules(const void *a, const void *b) {
     return order ? order : (x->info.line > y->info.line) - (x->info.line < y->info.line);
 }
 
+/* A rule that a filter names and that is not there: its exceptions would silently be missing. */
+static void check_filter(const ea_rules *all, const ea_rule_filter *f,
+                         void (*on_problem)(void *arg, const ea_rules_problem *problem), void *arg) {
+    for (uint32_t i = 0; i < f->rule_count; i++) {
+        size_t k = 0;
+        while (k < all->count && (all->infos[k].group != f->group || !rules_is_named(&all->infos[k], f->rules[i])))
+            k++;
+        if (k < all->count)
+            continue;
+        ea_rules_problem problem = {.file = f->file, .line = f->line, .column = 1};
+        snprintf(problem.message, sizeof problem.message,
+                 "the filter names a rule that its log source does not have: no id, name or title is \"%.200s\"",
+                 f->rules[i]);
+        on_problem(arg, &problem);
+    }
+}
+
+/* Fails for a name that is no rule: the correlation would silently never hold. */
+static int find_rules(making *m, const rules_rule *r, ea_rule_correlation *ret, ea_rules_problem *problem) {
+    const ea_rules *all = m->rules;
+    uint32_t *found = take(m, m->arena, EA_RULES_CORRELATED_MAX, sizeof *found);
+    for (uint32_t i = 0; i < r->name_count; i++) {
+        uint32_t before = ret->rule_count;
+        for (uint32_t k = 0; k < all->count; k++) {
+            if (!rules_is_named(&all->infos[k], r->names[i]))
+                continue;
+            for (uint32_t n = 0; n < ret->rule_count; n++)
+                if (found[n] == k || ret->rule_count > before) {
+                    snprintf(problem->message, sizeof problem->message,
+                             "the correlation names a rule twice, or \"%.200s\" names several", r->names[i]);
+                    return EA_EINVAL;
+                }
+            found[ret->rule_count++] = k;
+        }
+        if (ret->rule_count == before) {
+            snprintf(problem->message, sizeof problem->message,
+                     "the correlation names an unknown rule: no id, name or title is \"%.200s\"", r->names[i]);
+            return EA_EINVAL;
+        }
+    }
+    ret->rules = found;
+    return 0;
+}
+
+static int keep_correlation(making *m, const rules_rule *r, ea_rules_problem *problem) {
+    ea_rules *all = m->rules;
+    ea_rule_correlation *c = &all->correlations[all->correlation_count];
+    m->code = 0;
+    if (setjmp(m->failed))
+        return m->code;
+    *c = *r->correlation;
+    keep_info(m, r, UINT32_MAX, &c->info);
+    *problem = (ea_rules_problem){.file = c->info.file, .line = c->info.line, .column = 1};
+    c->fields = keep_texts(m, c->fields, c->field_count);
+    c->field = keep_text(m, c->field);
+    int rc = find_rules(m, r, c, problem);
+    all->correlation_count += !rc;
+    return rc;
+}
+
+static int keep_correlations(making *m, void (*on_problem)(void *arg, const ea_rules_problem *problem), void *arg) {
+    ea_rules *all = m->rules;
+    int rc = 0;
+    for (const rules_rule *r = m->documents; r && !rc; r = r->next) {
+        ea_rules_problem problem = {0};
+        rc = r->correlation ? keep_correlation(m, r, &problem) : 0;
+        if (rc == EA_EINVAL) {
+            on_problem(arg, &problem);
+            rc = 0;
+        }
+    }
+    for (int generates = 0; generates < 2; generates++) /* one that lets a rule make detections is enough */
+        for (size_t i = 0; i < all->correlation_count; i++)
+            for (uint32_t k = 0; k < all->correlations[i].rule_count; k++)
+                if (all->correlations[i].generates == generates)
+                    all->infos[all->correlations[i].rules[k]].is_part = !generates;
+    return rc;
+}
+
 int ea_rules_build(ea_rules_builder *b, ea_rules **ret, void (*on_problem)(void *arg, const ea_rules_problem *problem),
                    void *arg) {
     ea_rules *all = calloc(1, sizeof *all);
@@ -767,19 +882,23 @@ int ea_rules_build(ea_rules_builder *b, ea_rules **ret, void (*on_problem)(void 
     if (!rc) {
         ea_arena_init(&all->arena, COMPILED_MAX_BYTES);
         all->infos = ea_arena_zalloc(&all->arena, b->count + 1, sizeof *all->infos);
+        all->correlations = ea_arena_zalloc(&all->arena, b->correlation_count + 1, sizeof *all->correlations);
+        all->filters = ea_arena_zalloc(&all->arena, b->filter_count + 1, sizeof *all->filters);
         all->program_of = ea_arena_zalloc(&all->arena, b->count + 1, sizeof *all->program_of);
         all->groups = ea_arena_zalloc(&all->arena, b->count + 1, sizeof *all->groups);
         m->rules = all;
+        m->documents = b->first;
         m->arena = &all->arena;
         m->scratch = &scratch;
         ea_bytes_map_init(&m->atom_of, 0);
         ea_u64_map_init(&m->popular, 0);
         ea_text_init(&m->key);
-        if (!all->infos || !all->program_of || !all->groups)
+        if (!all->infos || !all->filters || !all->correlations || !all->program_of || !all->groups)
             rc = EA_ENOMEM;
     }
     for (rules_rule *r = b->first; r && rules; r = r->next)
-        rules[count++] = r;
+        if (!r->correlation)
+            rules[count++] = r;
     if (count > 1 && !rc)
         qsort(rules, count, sizeof *rules, compare_rules);
     for (size_t i = 0; i < count && !rc;) {
@@ -792,6 +911,10 @@ int ea_rules_build(ea_rules_builder *b, ea_rules **ret, void (*on_problem)(void 
         all->group_count++;
         i = end;
     }
+    for (size_t i = 0; !rc && i < all->filter_count; i++)
+        check_filter(all, &all->filters[i], on_problem, arg);
+    if (!rc)
+        rc = keep_correlations(m, on_problem, arg);
     if (m) {
         if (all) {
             all->patterns = m->patterns;
@@ -832,6 +955,22 @@ size_t ea_rules_count(const ea_rules *r) {
 
 const ea_rule_info *ea_rules_info(const ea_rules *r, uint32_t rule) {
     return &r->infos[rule];
+}
+
+size_t ea_rules_correlation_count(const ea_rules *r) {
+    return r->correlation_count;
+}
+
+const ea_rule_correlation *ea_rules_correlation(const ea_rules *r, uint32_t correlation) {
+    return &r->correlations[correlation];
+}
+
+size_t ea_rules_filter_count(const ea_rules *r) {
+    return r->filter_count;
+}
+
+const ea_rule_filter *ea_rules_filter(const ea_rules *r, uint32_t filter) {
+    return &r->filters[filter];
 }
 
 size_t ea_rules_bytes(const ea_rules *r) {

@@ -70,6 +70,10 @@ typedef struct rules_rule {
     uint32_t column; /* of the condition */
     uint32_t condition_line;
     rules_expr *condition;
+    ea_rule_correlation *correlation; /* the document is one; it has no condition */
+    const char *const *names;         /* of its rules */
+    uint32_t name_count;
+    ea_rule_filter *filter; /* the document is one: the condition is that of its exceptions; NULL: a rule */
     struct rules_rule *next;
     ea_arena memory; /* all of the above is in it */
 } rules_rule;
@@ -78,7 +82,7 @@ struct ea_rules_builder {
     ea_arena arena; /* of the names of files; each rule has its own, so that of a refused one nothing stays */
     rules_rule *first, **last;
     ea_bytes_map by_id; /* those that have an id: the rule */
-    size_t count;
+    size_t count, filter_count, correlation_count; /* documents; those that are no rules */
     size_t used_bytes, text_bytes; /* of all rules: their memory; their values, as rules_reading has them */
 };
 
@@ -172,8 +176,10 @@ typedef struct rules_test {
 typedef struct rules_program {
     const rules_test *tests;
     uint32_t start;
-    uint32_t rule;
+    uint32_t rule; /* or RULES_FILTER and the filter */
 } rules_program;
+
+enum { RULES_FILTER = 1 << 30 };
 
 typedef struct rules_group {
     const char *product, *category, *service;
@@ -196,11 +202,20 @@ struct ea_rules {
     ea_arena arena;
     ea_rule_info *infos;
     size_t count;
+    ea_rule_filter *filters;
+    size_t filter_count;
+    ea_rule_correlation *correlations;
+    size_t correlation_count;
     uint32_t *program_of; /* of each rule in its group */
     rules_group *groups;
     size_t group_count;
     rules_nfa *patterns;
     size_t pattern_count;
 };
+
+/* 1 when the text is the rule's id, name or title. */
+int rules_is_named(const ea_rule_info *info, const char *text);
+/* 1 when the filter's exceptions are for this rule, host and time. */
+int rules_filter_is_for(const ea_rule_filter *f, const ea_rule_info *info, const char *host, int64_t utc_ns);
 
 #endif

@@ -1,5 +1,6 @@
 /* Rules out of YAML. See rules.h. Each document is read on its own, so that a mistake costs one rule. Thread: the
  * builder's. */
+#include "proto/base/clock.h"
 #include "proto/rules/rules_parts.h"
 
 #include <yaml.h>
@@ -216,7 +217,7 @@ static void read_detection(document *d, rules_rule *rule, const yaml_node_t *det
     for (const yaml_node_pair_t *p = detection->data.mapping.pairs.start; p < detection->data.mapping.pairs.top; p++) {
         const yaml_node_t *key = node_at(d, p->key), *value = node_at(d, p->value);
         rules_scalar name = key_of(d, key);
-        if (strcmp(name.text, "condition") == 0)
+        if (strcmp(name.text, "condition") == 0 || (rule->filter && strcmp(name.text, "rules") == 0))
             continue;
         for (size_t i = 0; i < d->name_count; i++)
             if (strcmp(d->names[i].name, name.text) == 0)
@@ -241,21 +242,67 @@ static void read_detection(document *d, rules_rule *rule, const yaml_node_t *det
     rule->column = column_of(condition);
 }
 
-static void read_tags(document *d, ea_rule_info *info, const yaml_node_t *root) {
-    const yaml_node_t *n = find(d, root, "tags");
+/* The texts of a list, or the text alone; what they are: "a list of tags". n: NULL for none. */
+static const char *const *texts_of(document *d, const yaml_node_t *n, const char *what, uint32_t limit,
+                                   uint32_t *ret_count) {
     size_t count = !n ? 0 : n->type == YAML_SEQUENCE_NODE ? item_count(n) : 1;
-    if (count > EA_RULES_TAGS_MAX)
-        rules_fail(&d->r, line_of(n), column_of(n), "the rule has more than %d tags", EA_RULES_TAGS_MAX);
-    const char **tags = rules_take(&d->r, count, sizeof *tags);
+    if (count > limit)
+        rules_fail(&d->r, line_of(n), column_of(n), "expected %s with at most %u entries, found %zu", what,
+                   (unsigned)limit, count);
+    const char **texts = rules_take(&d->r, count, sizeof *texts);
+    *ret_count = 0;
     for (size_t i = 0; i < count; i++) {
         const yaml_node_t *item = n->type == YAML_SEQUENCE_NODE ? node_at(d, n->data.sequence.items.start[i]) : n;
-        rules_scalar s = scalar_of(d, item, "a list of tags");
+        rules_scalar s = scalar_of(d, item, what);
         if (strlen(s.text) != s.len_bytes)
-            rules_fail(&d->r, s.line, s.column, "the tag contains a NUL");
+            rules_fail(&d->r, s.line, s.column, "the text contains a NUL");
         if (!s.is_null)
-            tags[info->tag_count++] = s.text;
+            texts[(*ret_count)++] = s.text;
     }
-    info->tags = tags;
+    return texts;
+}
+
+/* Whom a filter concerns. An empty list is a mistake: it would concern all. */
+static const char *const *filtered_of(document *d, const yaml_node_t *n, const char *what, uint32_t *ret_count) {
+    const char *const *texts = texts_of(d, n, what, EA_RULES_FILTERED_MAX, ret_count);
+    for (uint32_t i = 0; i < *ret_count; i++)
+        if (!*texts[i])
+            rules_fail(&d->r, line_of(n), column_of(n), "expected %s, found an empty text", what);
+    if (n && !*ret_count)
+        rules_fail(&d->r, line_of(n), column_of(n), "expected %s, found none", what);
+    return texts;
+}
+
+static int64_t expiry_of(document *d, const yaml_node_t *root) {
+    const yaml_node_t *n = find(d, root, "expires");
+    char text[40];
+    int64_t utc_ns;
+    if (!n)
+        return INT64_MAX;
+    rules_scalar s = scalar_of(d, n, "a date");
+    snprintf(text, sizeof text, "%.10s%s", s.text, s.len_bytes == 10 ? "T00:00:00Z" : "");
+    if (s.len_bytes != 10 || ea_utc_ns_parse(text, &utc_ns))
+        rules_fail(&d->r, s.line, s.column, "expected a date such as 2027-01-31 (it begins at 00:00 UTC)");
+    return utc_ns;
+}
+
+static void read_filter(document *d, rules_rule *rule, const yaml_node_t *root, const yaml_node_t *n) {
+    static const char RULES[] = "a list of rules (id, name or title), or any";
+    const yaml_node_t *rules = find(d, n, "rules");
+    ea_rule_filter *f = rule->filter = rules_take(&d->r, 1, sizeof *f);
+    if (!rules)
+        rules_fail(&d->r, line_of(n), column_of(n), "the filter has no rules: expected %s", RULES);
+    if (rules->type != YAML_SCALAR_NODE || strcmp(scalar_of(d, rules, RULES).text, "any") != 0)
+        f->rules = filtered_of(d, rules, RULES, &f->rule_count);
+    f->hosts = filtered_of(d, find(d, root, "hosts"), "a list of hosts", &f->host_count);
+    f->end_utc_ns = expiry_of(d, root);
+}
+
+/* The condition says what stays; that of the exceptions is its opposite. */
+static void turn_condition(document *d, rules_rule *rule) {
+    rules_expr *not = rules_expr_new(&d->r, RULES_NOT, 1);
+    not ->children[0] = rule->condition;
+    rule->condition = not ;
 }
 
 static void keep_document(document *d, ea_rule_info *info) {
@@ -269,22 +316,107 @@ static void keep_document(document *d, ea_rule_info *info) {
     info->text = copy;
 }
 
+/* ---- correlations ---- */
+
+static int64_t span_of(document *d, const yaml_node_t *map, const yaml_node_t *n) {
+    static const struct {
+        char unit;
+        uint32_t seconds;
+    } UNITS[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}, {'w', 7 * 86400}};
+
+    uint64_t count = 0;
+    if (!n)
+        rules_fail(&d->r, line_of(map), column_of(map), "the correlation has no timespan: expected such as 5m");
+    rules_scalar s = scalar_of(d, n, "a timespan");
+    size_t digits = strspn(s.text, "0123456789");
+    for (size_t i = 0; i < digits && i < 10; i++)
+        count = count * 10 + (uint64_t)(s.text[i] - '0');
+    for (size_t i = 0; i < sizeof UNITS / sizeof *UNITS; i++)
+        if (digits && digits < 10 && s.text[digits] == UNITS[i].unit && !s.text[digits + 1] && count &&
+            count * UNITS[i].seconds <= EA_RULES_SPAN_MAX_S)
+            return (int64_t)(count * UNITS[i].seconds) * 1000000000;
+    rules_fail(&d->r, s.line, s.column, "expected a timespan such as 30s, 5m, 1h or 7d, at most 30d");
+}
+
+/* The condition of event_count and value_count: at least so many. */
+static void read_threshold(document *d, ea_rule_correlation *c, const yaml_node_t *map, const yaml_node_t *n) {
+    rules_number number;
+    if (!n || n->type != YAML_MAPPING_NODE)
+        rules_fail(&d->r, line_of(n ? n : map), column_of(n ? n : map), "expected a condition such as {gte: 10}");
+    for (const yaml_node_pair_t *p = n->data.mapping.pairs.start; p < n->data.mapping.pairs.top; p++) {
+        rules_scalar key = key_of(d, node_at(d, p->key));
+        const yaml_node_t *value = node_at(d, p->value);
+        int is_more = strcmp(key.text, "gt") == 0;
+        if (strcmp(key.text, "field") == 0 && c->type == EA_VALUE_COUNT) {
+            c->field = scalar_of(d, value, "the name of a field").text;
+        } else if (is_more || strcmp(key.text, "gte") == 0) {
+            rules_scalar s = scalar_of(d, value, "a number");
+            if (!rules_number_parse(s.text, s.len_bytes, &number) || !number.is_integer || number.is_negative ||
+                number.magnitude > UINT32_MAX || number.magnitude + (uint64_t)is_more == 0)
+                rules_fail(&d->r, s.line, s.column, "expected a whole number above 0");
+            c->least = number.magnitude + (uint64_t)is_more;
+        } else {
+            rules_refuse(&d->r, key.line, key.column, "expected gte or gt%s: other conditions are not supported",
+                         c->type == EA_VALUE_COUNT ? ", and field" : "");
+        }
+    }
+    if (!c->least)
+        rules_fail(&d->r, line_of(n), column_of(n), "the condition has no gte or gt");
+    if (c->type == EA_VALUE_COUNT && (!c->field || !*c->field))
+        rules_fail(&d->r, line_of(n), column_of(n),
+                   "the condition has no field: expected such as {field: User, gte: 3}");
+}
+
+static void read_correlation(document *d, rules_rule *rule, const yaml_node_t *root, const yaml_node_t *n) {
+    static const char *const TYPES[] = {"event_count", "value_count", "temporal", "temporal_ordered"};
+    static const char RULES[] = "a list of rules (id, name or title)";
+    ea_rule_correlation *c = rule->correlation = rules_take(&d->r, 1, sizeof *c);
+    if (n->type != YAML_MAPPING_NODE)
+        rules_fail(&d->r, line_of(n), column_of(n), "expected a correlation: a mapping with type, rules and timespan");
+    const yaml_node_t *type = find(d, n, "type"), *other = find(d, n, "aliases"), *generate = find(d, n, "generate");
+    const char *name = text_of(d, n, "type");
+    size_t i = 0;
+    while (i < sizeof TYPES / sizeof *TYPES && strcmp(TYPES[i], name) != 0)
+        i++;
+    if (i == sizeof TYPES / sizeof *TYPES)
+        rules_refuse(&d->r, line_of(type ? type : n), column_of(type ? type : n),
+                     "expected the type event_count, value_count, temporal or temporal_ordered");
+    c->type = (enum ea_correlation_type)i;
+    if (other)
+        rules_refuse(&d->r, line_of(other), column_of(other), "aliases of fields are not supported");
+    rule->names = texts_of(d, find(d, n, "rules"), RULES, EA_RULES_CORRELATED_MAX, &rule->name_count);
+    if (rule->name_count < (c->type >= EA_TEMPORAL ? 2 : 1))
+        rules_fail(&d->r, line_of(n), column_of(n), "expected %s%s", RULES,
+                   c->type >= EA_TEMPORAL ? ": two or more" : "");
+    c->fields = texts_of(d, find(d, n, "group-by"), "a list of fields", EA_RULES_CORRELATED_MAX, &c->field_count);
+    c->field = "";
+    c->span_ns = span_of(d, n, find(d, n, "timespan"));
+    other = find(d, n, "condition");
+    if (c->type < EA_TEMPORAL)
+        read_threshold(d, c, n, other);
+    else if (other)
+        rules_refuse(&d->r, line_of(other), column_of(other),
+                     "conditions of temporal correlations are not supported: all rules have to match");
+    if (!generate)
+        generate = find(d, root, "generate");
+    c->generates = generate && strcmp(scalar_of(d, generate, "true or false").text, "true") == 0;
+}
+
 static rules_rule *read_rule(document *d, const char *file) {
     const yaml_node_t *root = yaml_document_get_root_node(&d->yaml);
     if (root->type != YAML_MAPPING_NODE)
         rules_fail(&d->r, line_of(root), column_of(root), "expected a rule: a mapping with logsource and detection");
-    const yaml_node_t *other = find(d, root, "correlation");
-    if (!other && find(d, root, "filter") && !find(d, root, "detection"))
-        other = find(d, root, "filter");
+    const yaml_node_t *other = find(d, root, "action"), *correlation = find(d, root, "correlation");
     if (other)
-        rules_refuse(&d->r, line_of(other), column_of(other), "correlation rules and filters are not supported");
-    if ((other = find(d, root, "action")))
         rules_refuse(&d->r, line_of(other), column_of(other),
                      "documents with an action are not supported: write one rule a document");
     const yaml_node_t *source = find(d, root, "logsource"), *detection = find(d, root, "detection");
-    if (!source || source->type != YAML_MAPPING_NODE)
+    const yaml_node_t *filter = detection ? NULL : find(d, root, "filter");
+    if (!correlation && (!source || source->type != YAML_MAPPING_NODE))
         rules_fail(&d->r, line_of(root), column_of(root), "the rule has no logsource");
-    if (!detection || detection->type != YAML_MAPPING_NODE)
+    if (filter)
+        detection = filter;
+    if (!correlation && (!detection || detection->type != YAML_MAPPING_NODE))
         rules_fail(&d->r, line_of(root), column_of(root), "the rule has no detection");
     rules_rule *rule = rules_take(&d->r, 1, sizeof *rule);
     ea_rule_info *i = &rule->info;
@@ -292,14 +424,24 @@ static rules_rule *read_rule(document *d, const char *file) {
     i->line = line_of(root);
     i->title = text_of(d, root, "title");
     i->id = text_of(d, root, "id");
+    i->name = text_of(d, root, "name");
     i->level = text_of(d, root, "level");
     i->status = text_of(d, root, "status");
-    i->product = text_of(d, source, "product");
-    i->category = text_of(d, source, "category");
-    i->service = text_of(d, source, "service");
-    read_tags(d, i, root);
+    i->product = correlation ? "" : text_of(d, source, "product");
+    i->category = correlation ? "" : text_of(d, source, "category");
+    i->service = correlation ? "" : text_of(d, source, "service");
+    i->tags = texts_of(d, find(d, root, "tags"), "a list of tags", EA_RULES_TAGS_MAX, &i->tag_count);
     keep_document(d, i);
+    if (correlation) {
+        read_correlation(d, rule, root, correlation);
+        i->fields = rules_take(&d->r, 0, sizeof *i->fields);
+        return rule;
+    }
+    if (filter)
+        read_filter(d, rule, root, filter);
     read_detection(d, rule, detection);
+    if (filter)
+        turn_condition(d, rule);
     const char **fields = rules_take(&d->r, i->field_count, sizeof *fields);
     for (uint32_t k = 0; k < i->field_count; k++)
         fields[k] = d->fields[k];
@@ -341,6 +483,8 @@ static int take_document(ea_rules_builder *b, document *d, const char *file) {
     *b->last = rule;
     b->last = &rule->next;
     b->count++;
+    b->filter_count += rule->filter != NULL;
+    b->correlation_count += rule->correlation != NULL;
     return 0;
 }
 

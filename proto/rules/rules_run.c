@@ -19,6 +19,8 @@ struct ea_rules_run {
     uint32_t *candidates; /* programs */
     size_t candidate_count;
     uint32_t *found;
+    uint32_t *filters; /* whose exceptions the event is among */
+    size_t filter_count;
     uint32_t *marks; /* of a scan */
     uint32_t mark, event;
     rules_dfa **dfas;
@@ -49,10 +51,11 @@ int ea_rules_run_create(ea_rules_run **ret, const ea_rules *rules) {
     r->seen = calloc((size_t)r->program_max + 1, sizeof *r->seen);
     r->candidates = calloc((size_t)r->program_max + 1, sizeof *r->candidates);
     r->found = calloc((size_t)r->program_max + 1, sizeof *r->found);
+    r->filters = calloc(rules->filter_count + 1, sizeof *r->filters);
     r->marks = calloc((size_t)r->output_max + 1, sizeof *r->marks);
     r->dfas = calloc(rules->pattern_count + 1, sizeof(rules_dfa *));
-    if (!r->is_true || !r->is_known || !r->touched || !r->seen || !r->candidates || !r->found || !r->marks ||
-        !r->dfas) {
+    if (!r->is_true || !r->is_known || !r->touched || !r->seen || !r->candidates || !r->found || !r->filters ||
+        !r->marks || !r->dfas) {
         ea_rules_run_destroy(r);
         return EA_ENOMEM;
     }
@@ -79,6 +82,7 @@ void ea_rules_run_destroy(ea_rules_run *r) {
     free(r->seen);
     free(r->candidates);
     free(r->found);
+    free(r->filters);
     free(r->marks);
     free(r->dfas);
     free(r);
@@ -261,6 +265,7 @@ static void begin(ea_rules_run *r) {
         r->is_true[r->touched[i]] = r->is_known[r->touched[i]] = 0;
     r->touched_count = 0;
     r->candidate_count = 0;
+    r->filter_count = 0;
     if (++r->event == 0) {
         memset(r->seen, 0, ((size_t)r->program_max + 1) * sizeof *r->seen);
         r->event = 1;
@@ -270,6 +275,23 @@ static void begin(ea_rules_run *r) {
 static int compare_u32(const void *a, const void *b) {
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
     return (x > y) - (x < y);
+}
+
+/* Runs the candidates that are rules, or those that are filters; those that hold are in ret. */
+static int run_candidates(ea_rules_run *r, int are_filters, uint32_t *ret, size_t *ret_count) {
+    for (size_t i = 0; i < r->candidate_count; i++) {
+        const rules_program *p = &r->g->programs[r->candidates[i]];
+        if (((p->rule & RULES_FILTER) != 0) != are_filters)
+            continue;
+        int rc = run_program(r, p);
+        if (rc < 0)
+            return rc;
+        if (rc)
+            ret[(*ret_count)++] = p->rule & ~(uint32_t)RULES_FILTER;
+    }
+    if (*ret_count > 1)
+        qsort(ret, *ret_count, sizeof *ret, compare_u32);
+    return 0;
 }
 
 int ea_rules_run_event(ea_rules_run *r, uint32_t group, const ea_rules_value *values, size_t count,
@@ -283,22 +305,24 @@ int ea_rules_run_event(ea_rules_run *r, uint32_t group, const ea_rules_value *va
         look_at(r, &values[i]);
     for (uint32_t i = 0; i < r->g->always_count; i++)
         add_candidate(r, r->g->always[i]);
-    for (size_t i = 0; i < r->candidate_count; i++) {
-        const rules_program *p = &r->g->programs[r->candidates[i]];
-        int rc = run_program(r, p);
-        if (rc < 0)
-            return rc;
-        if (rc)
-            r->found[found++] = p->rule;
-    }
-    if (found > 1)
-        qsort(r->found, found, sizeof *r->found, compare_u32);
+    int rc = run_candidates(r, 0, r->found, &found);
+    if (!rc && found)
+        rc = run_candidates(r, 1, r->filters, &r->filter_count);
+    if (rc)
+        return rc;
     r->stats.events++;
     r->stats.candidates += r->candidate_count;
     r->stats.matches += found;
     *ret_rules = r->found;
     *ret_count = found;
     return 0;
+}
+
+uint32_t ea_rules_run_excepted(const ea_rules_run *r, uint32_t rule, const char *host, int64_t utc_ns) {
+    for (size_t i = 0; i < r->filter_count; i++)
+        if (rules_filter_is_for(&r->rules->filters[r->filters[i]], &r->rules->infos[rule], host, utc_ns))
+            return r->filters[i];
+    return UINT32_MAX;
 }
 
 ea_rules_stats ea_rules_run_stats(const ea_rules_run *r) {

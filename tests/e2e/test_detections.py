@@ -99,6 +99,12 @@ def test(env, checks, arguments):
     for nothing in ({"rule": "rule"}, {"state": "closed"}, {"level": "low"}, {"to": "2001-01-01"}):
         checks.equal(get("detections", **nothing)["items"], [], f"detections with {nothing}")
     detail = get(f"detections/{encoded['number']}")
+    chain = json.loads(detail["chain"])
+    checks.equal([(row["pid"], row["image_name"], row["command_line"]) for row in chain],
+                 [(300, "powershell.exe", "powershell.exe -NoP -Enc SQBFAFgA"), (200, "winword.exe", '"C:\\Office\\winword.exe" /n letter.doc'),
+                  (100, "explorer.exe", "C:\\Windows\\explorer.exe")], "the process and its parents")
+    wanted = collector.ask_json("query", "SELECT stream, instance, begin, account FROM processes WHERE pid IN (100, 200, 300) ORDER BY pid DESC")["rows"]
+    checks.equal([{name: row[name] for name in ("stream", "instance", "begin", "account")} for row in chain], wanted, "their instances, starts and accounts")
     checks.equal((json.loads(detail["fields"]), detail["rule_text"]), (encoded["fields"], (folder / "01.yml").read_text()), "fields and the rule's text")
     for path, answered in (("detections", get("detections")), ("detections/{number}", detail)):
         schema = test_web.DOCUMENT["paths"]["/api/v1/" + path]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
@@ -106,7 +112,9 @@ def test(env, checks, arguments):
     status, _, text = web_world.Web(collector).ask(f"/api/v1/detections/{encoded['number']}", "POST", '{"state": "closed"}', {"Content-Type": "application/json"})
     checks.that(status == 403 and "scope respond" in text, f"a state without a token: {status} {text}")
     long = listed(collector, "--number", str(encoded["number"]))["detections"][0]
-    checks.equal((long["tags"], long["rule_text"]), (TAGS, detail["rule_text"]), "tags and the rule's text of detections list")
+    checks.equal((long["tags"], long["rule_text"], long["chain"]), (TAGS, detail["rule_text"], chain), "tags, the rule's text and the processes of detections list")
+    printed = collector.ask(["detections", "list"], "--number", str(encoded["number"]))
+    checks.that("\n    process: powershell.exe (300), " in printed and '\n    started by: winword.exe (200), ' in printed, f"the processes, printed: {printed}")
     checks.that("the rule as it was:\n        {" in collector.ask(["detections", "list"], "--number", str(encoded["number"])), "the rule's text, printed")
 
     # people
@@ -120,11 +128,23 @@ def test(env, checks, arguments):
 
     # rules that are read again: without loss, and the wrong one is mended
     write_rule(folder, "bad.yml", "shell", "process_creation", {"s": {"Image|endswith": "\\shell.exe", "ParentImage|endswith": "\\start.exe"}}, "s", id="shell")
+    filters = [{"title": title, "hosts": [host], "logsource": {"product": "windows", "category": "process_creation"},
+                "filter": {"rules": ["shell"], "s": {"CommandLine|endswith": end}, "condition": "not s"}} for title, host, end in (
+                    ("our deployment", "TEST-*", "/n 1"), ("another host's", "other", "/n 2"))]
+    correlation = {"title": "many shells", "level": "critical", "correlation": {"type": "event_count", "rules": ["shell"], "group-by": ["ParentImage"], "timespan": "1h",
+                                                                                 "condition": {"gte": 2}, "generate": True}}
+    (folder / "filters.yml").write_text("\n---\n".join(json.dumps(row) for row in [*filters, correlation]))
     collector.process.send_signal(signal.SIGHUP)
-    harness.wait_until(lambda: f"{len(one.RULES) + 1} Sigma rules" in collector.log(), "the new rules", SECONDS, collector.log)
+    harness.wait_until(lambda: f"{len(one.RULES) + 1} Sigma rules, 2 filters and 1 correlations" in collector.log(), "the new rules", SECONDS, collector.log)
     env.replay([shells(env, "few.etl", 1000, 3)], collector)
-    wait_for(collector, total + 3, "detections by the new rule")
+    answer = wait_for(collector, total + 3, "detections by the new rule and its correlation")
+    checks.equal([(row["title"], row["level"], row["fields"], row["process"]) for row in answer["detections"] if row["rule"] == "many shells"],
+                 [("many shells", "critical", {"ParentImage": one.DISK + "Tools\\start.exe", "matches": "2"}, "shell.exe")], "a correlation")
+    checks.equal(answer["suppressed"], [{"rule": "shell", "filter": "our deployment", "count": 1}], "a match that a filter excepts")
+    checks.equal(sorted(row["fields"]["CommandLine"] for row in answer["detections"] if row["rule"] == "shell"), ["shell.exe /n 0", "shell.exe /n 2"], "the others")
+    checks.that("1 matches of shell were suppressed by the filter our deployment\n" in collector.ask(["detections", "list"]), "what is suppressed, printed")
     (folder / "bad.yml").unlink()
+    (folder / "filters.yml").unlink()
     for path in folder.iterdir():
         path.rename(path.with_suffix(".off"))
     collector.process.send_signal(signal.SIGHUP)
@@ -134,12 +154,15 @@ def test(env, checks, arguments):
 
     # a storm: the rule that runs still is bounded
     env.replay([shells(env, "storm.etl", 1000, AN_HOUR + 50)], collector)
-    answer = wait_for(collector, total + AN_HOUR, "detections of a storm", left_out=53)
-    checks.equal((len([row for row in answer["detections"] if row["title"] == "shell"]), answer["left_out"]), (AN_HOUR, 53), "a storm")
-    checks.equal(metrics(web)["etwcollector_rules_left_out_total"], 53, "a storm in the metrics")
+    answer = wait_for(collector, total + AN_HOUR + 1, "detections of a storm", left_out=51)
+    checks.equal(sum(row["rule"] == "many shells" for row in answer["detections"]), 1, "one of a correlation in its timespan")
+    checks.equal((len([row for row in answer["detections"] if row["title"] == "shell"]), answer["left_out"]), (AN_HOUR, 51), "a storm")
+    checks.equal([row["count"] for row in answer["suppressed"]], [2], "suppressed matches of a storm")
+    counted = metrics(web)
+    checks.equal((counted["etwcollector_rules_left_out_total"], counted["etwcollector_rules_suppressed_total"]), (51, 2), "a storm in the metrics")
     collector.stop()
     said = json.loads(env.run([env.collector, "forget", "--store", collector.store, "--host", "test-machine", "--json"]).stdout)
-    checks.equal((said["host"], listed(collector)), ("test-machine", {"detections": [], "left_out": 0}), "a host that is removed")
+    checks.equal((said["host"], listed(collector)), ("test-machine", {"detections": [], "left_out": 0, "suppressed": []}), "a host that is removed")
 
     # killed anywhere: each once, as rules test has them
     killed = env.new_collector("killed", extra=["--rules", folder]).start()

@@ -142,17 +142,22 @@ def generated(program, seed, folder):
     rng = random.Random(seed)
     rules, trees, files = [], [], []
     for i in range(150):
-        rule = generated_rule(rng)
+        rule = {**generated_rule(rng), "id": f"rule-{i}"}
         path = folder / f"{i:04}.yml"
-        path.write_text(json.dumps(rule, ensure_ascii=False), encoding="utf-8")  # JSON is YAML
+        documents, tree = [rule], naive.tree_of(rule)
+        if i % 2:  # a filter: its condition has to hold, too
+            made = generated_rule(rng)["detection"]
+            documents.append({"title": "filter", "logsource": rule["logsource"], "filter": {"rules": [f"rule-{i}"], **made}})
+            tree = ("and", [tree, naive.tree_of({"detection": made})])
+        path.write_text("\n---\n".join(json.dumps(document, ensure_ascii=False) for document in documents), encoding="utf-8")  # JSON is YAML
         files.append(path)
         rules.append(rule)
-        trees.append(naive.tree_of(rule))
+        trees.append(tree)
     events = [random_event(rng) for _ in range(200)]
     for i, tree in enumerate(trees):
         events += naive.events_of(tree, 4, seed + i)
     source = rules[0]["logsource"]
-    looks_at_characters = ["?" in json.dumps(rule["detection"]) or "|re" in json.dumps(rule["detection"]) for rule in rules]
+    looks_at_characters = ["?" in file.read_text(encoding="utf-8") or "|re" in file.read_text(encoding="utf-8") for file in files]
     problems, known, answers, _ = judge(program, files, [asked(source, event) for event in events], folder)
     wrong = [f"refused: {problem}" for problem in problems]
     fitting, judged = collections.Counter(), 0
@@ -166,7 +171,7 @@ def generated(program, seed, folder):
             judged += 1
             fitting[i] += expected
             if expected != (i in ours):
-                wrong.append(f"rule {json.dumps(rules[i]['detection'])} on {event!r}: the engine says {i in ours}, the naive evaluator {expected}")
+                wrong.append(f"rule {files[i].read_text(encoding='utf-8')} on {event!r}: the engine says {i in ours}, the naive evaluator {expected}")
     print(f"{judged} judgements of {len(trees)} rules on {len(events)} events; {sum(1 for n in fitting.values() if n)} rules fit an event, "
           f"{sum(1 for n in fitting.values() if n < len(events))} do not fit one")
     if sum(1 for n in fitting.values() if 0 < n < len(events)) < len(trees) * 0.6:

@@ -24,7 +24,7 @@ STATES = ("missing", "part", "there")
 BAD = {  # a file, and where its mistake is
     "bad/field.yml": ("title: b\nlogsource:\n  product: windows\n  category: process_creation\ndetection:\n  s:\n    Image|ends: x\n  condition: s\n", 7, 11, "mistake"),
     "bad/yaml.yaml": ("title: [\n", 2, 1, "mistake"),
-    "bad/chain.yml": ("title: c\ncorrelation:\n  type: event_count\n", 3, 3, "unsupported"),
+    "bad/chain.yml": ("title: c\ncorrelation:\n  type: value_sum\n", 3, 9, "unsupported"),
 }
 
 
@@ -192,7 +192,7 @@ def mistakes(checks, env):
     checks.that(f"{folder}/bad/field.yml:7:11: mistake: unknown modifier" in done.stdout, f"a mistake as text: {done.stdout}")
     checks.that(f"full    {folder}/good.yml:1: rule 0\n" in done.stdout, f"a rule as text: {done.stdout}")
     checks.that("all fields: none: no event of this program serves this log source" in done.stdout, f"another product: {done.stdout}")
-    checks.that("6 files, 3 rules: 2 full, 0 partly, 1 never; documents with a mistake: 2, not supported: 1\n" in done.stdout, f"the sum as text: {done.stdout}")
+    checks.that("6 files, 3 rules: 2 full, 0 partly, 1 never; documents with a mistake: 2, not supported: 1; filters: 0, correlations: 0\n" in done.stdout, f"the sum as text: {done.stdout}")
     checks.equal(checked(env, folder / "good.yml", folder / "bad" / "chain.yml").stderr, "", "a document that is not supported is no mistake")
     for words, code in (((), 2), (("--host", "pc", folder), 2), (("--store", folder, folder), 2), ((folder / "missing.yml",), 1), ((env.folder / "nothing",), 1)):
         (env.folder / "nothing").mkdir(exist_ok=True)

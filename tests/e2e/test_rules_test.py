@@ -139,6 +139,16 @@ def test(env, checks, arguments):
     later = json.loads(tested(env, "--json", "--from", start, folder / "00.yml", folder / "03.yml").stdout)
     checks.equal([row["title"] for row in later["matches"]], ["office starts a shell", "user"], "from a time on")
     checks.equal(json.loads(tested(env, "--json", "--to", start, folder).stdout)["match_count"], 0, "before a time")
+    own = env.folder / "filters.yml"
+    own.write_text("\n---\n".join(json.dumps({"title": title, "logsource": {"product": "windows", "category": "process_creation"}, **more, "filter": {
+        "rules": rules, "s": {"User|endswith": "SYSTEM"}, "condition": "not s"}}) for title, rules, more in (
+            ("by title", ["user", "filtered"], {}), ("another host's", "any", {"hosts": ["other"]}), ("expired", "any", {"expires": "2001-01-01"}))))
+    with_filters = json.loads(tested(env, "--json", folder, own).stdout)
+    checks.equal({row["title"]: row["matches"] for row in with_filters["rules"] if row["suppressed"]}, {"user": 0, "filtered": 0}, "rules with exceptions")
+    checks.equal((with_filters["suppressed"], with_filters["match_count"]), (2, total - 2), "sums with filters")
+    checks.that("0 times (1 suppressed) " in tested(env, folder, own).stdout, "suppressed matches, printed")
+    own.write_text(own.read_text().replace("filtered", "unknown"))
+    checks.that('title is \\"unknown\\"' in tested(env, "--json", folder, own, code=3).stdout, "a filter that names no rule")
     text = tested(env, folder / "01.yml").stdout
     checks.that("high: encoded\n    CommandLine: powershell.exe -NoP -Enc SQBFAFgA\n" in text and "1 times " in text, f"as text: {text}")
     (folder / "bad.yml").write_text("title: [\n")

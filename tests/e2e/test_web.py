@@ -118,7 +118,8 @@ def example(path, parameters, process):
 
 
 DETECTION = {"title": "a <b>rule</b>", "level": "high", "rule": "r", "source": "r.yml:1", "fields": {"Image": "<i>x</i>.exe", "CommandLine": 'x "y" & z'},
-             "tags": ["attack.t1059.001"], "text": "title: a <b>rule</b>\n"}
+             "tags": ["attack.t1059.001"], "text": "title: a <b>rule</b>\n",
+             "chain": [{"stream": "00" * 16, "instance": 1, "pid": 4, "image_name": "<b>x</b>.exe", "command_line": 'x "y" & z', "account": None, "begin": None}]}
 
 
 def add_detection(target):
@@ -127,9 +128,9 @@ def add_detection(target):
     with db:
         d = DETECTION
         db.execute("INSERT INTO detections_rules(text_id, text) VALUES(1, ?)", (d["text"],))
-        db.execute("INSERT INTO detections(host, stream, batch, position, rule, title, level, source, utc_ns, found_utc_ns, pid, process, fields, state, who, comment, tags, text_id) "
-                   "VALUES(?, ?, 1, 0, ?, ?, ?, ?, ?, 2, 4, 'x.exe', ?, 'open', '', '', ?, 1)",
-                   (MACHINE, "00" * 16, d["rule"], d["title"], d["level"], d["source"], 1714730400 * 10**9, json.dumps(d["fields"]), json.dumps(d["tags"])))
+        db.execute("INSERT INTO detections(host, stream, batch, position, rule, title, level, source, utc_ns, found_utc_ns, pid, process, fields, state, who, comment, tags, text_id, chain) "
+                   "VALUES(?, ?, 1, 0, ?, ?, ?, ?, ?, 2, 4, 'x.exe', ?, 'open', '', '', ?, 1, ?)",
+                   (MACHINE, "00" * 16, d["rule"], d["title"], d["level"], d["source"], 1714730400 * 10**9, json.dumps(d["fields"]), json.dumps(d["tags"]), json.dumps(d["chain"])))
     db.close()
 
 

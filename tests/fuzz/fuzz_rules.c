@@ -1,6 +1,6 @@
 /* Sigma rules and events: the text of rule files, a zero byte, then events: u8 count of fields, for each u8 field
  * number, u8 length, the text. What compiles has to run; a rule that holds for an event must be one that can hold with
- * the event's fields; the same event gives the same rules again. */
+ * the event's fields; the same event gives the same rules again, and the same filters except them. */
 #include "proto/rules/rules.h"
 
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static int has(void *arg, const char *field) {
 }
 
 static void run_event(const ea_rules *rules, ea_rules_run *run, uint32_t group, event *e) {
-    uint32_t first[64];
+    uint32_t first[64], filters[64];
     const uint32_t *found = NULL;
     size_t count = 0;
     for (size_t i = 0; i < e->count; i++)
@@ -47,10 +47,16 @@ static void run_event(const ea_rules *rules, ea_rules_run *run, uint32_t group, 
         int can_hold = 0;
         if (ea_rules_can_hold(rules, first[i], has, e, &can_hold) || !can_hold)
             abort();
+        filters[i] = ea_rules_run_excepted(run, first[i], "pc", 1);
+        if (filters[i] != UINT32_MAX && filters[i] >= ea_rules_filter_count(rules))
+            abort();
     }
     if (ea_rules_run_event(run, group, e->values, e->count, &found, &count) || count < kept ||
         (kept && memcmp(first, found, kept * sizeof *first) != 0))
         abort();
+    for (size_t i = 0; i < kept; i++)
+        if (ea_rules_run_excepted(run, first[i], "pc", 1) != filters[i])
+            abort();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -2,8 +2,8 @@
  * usage: rules_judge [--repeat N] @LIST     LIST: the rule files, a line each
  * Standard input, a line each: "E PRODUCT CATEGORY SERVICE" begins an event ("-": not given), "F NAME VALUE" in hex
  * adds a field, "." ends it. Standard output: "problem FILE LINE COLUMN UNSUPPORTED MESSAGE" and "rule NUMBER FILE LINE
- * GROUP", then for each event the numbers of the rules that it fits. With --repeat the events are kept and run N times,
- * and "cost NS" says what one took. */
+ * GROUP", then for each event the numbers of the rules that it fits and that no filter excepts. With --repeat the
+ * events are kept and run N times, and "cost NS" says what one took. */
 #include "proto/base/platform.h"
 #include "proto/rules/rules.h"
 
@@ -39,8 +39,9 @@ static void run(ea_rules_run *r, const event *e, int is_printed) {
     size_t count = 0;
     if (e->group != UINT32_MAX && ea_rules_run_event(r, e->group, e->values, e->count, &found, &count))
         exit(2);
-    for (size_t i = 0; i < count && is_printed; i++)
-        printf("%s%u", i ? " " : "", found[i]);
+    for (size_t i = 0, printed = 0; i < count && is_printed; i++)
+        if (ea_rules_run_excepted(r, found[i], "pc", 0) == UINT32_MAX)
+            printf("%s%u", printed++ ? " " : "", found[i]);
     if (is_printed)
         printf("\n");
 }

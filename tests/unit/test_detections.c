@@ -241,7 +241,9 @@ static void a_file_of_an_older_version_serves(void **state) {
     make_old_file();
     for (int i = 0; i < 2; i++) /* read as it is, and after a writer has added what it lacks */
         for (int k = 0; k < 2; k++) {
-            assert_int_equal(count_rows(d, "detections WHERE detection_id = 3 AND tags = '[]' AND text_id IS NULL"), 1);
+            assert_int_equal(
+                count_rows(d, "detections WHERE detection_id = 3 AND tags = '[]' AND text_id IS NULL AND chain = '[]'"),
+                1);
             assert_int_equal(count_rows(d, "detections_rules"), 0);
             if (i || k)
                 continue;
@@ -300,6 +302,75 @@ static void a_rules_text_is_kept_once_while_it_is_used(void **state) {
     assert_int_equal(add_text(d, &s, 4, "new"), 1);
     must(ec_detections_judged(d, &s, 2, 1, &err), &err);
     assert_int_equal(count_rows(d, "detections_rules"), 1);
+    ec_detections_close(d);
+}
+
+/* Judged twice, a batch counts once; a host loses its own rows beyond the bound. */
+static void suppressed_matches_are_counted_once(void **state) {
+    (void)state;
+    ea_err err;
+    ec_incidents *file = NULL;
+    ec_detections *d = NULL;
+    ec_detections_stream s = {.host = "loud", .next = 1}, quiet = {.host = "pc", .next = 1};
+    char sql[500];
+    snprintf(s.stream, sizeof s.stream, "%s", STREAM);
+    must(ec_detections_open(&d, scratch, &err), &err);
+    for (int i = 0; i < 2; i++) {
+        must(ec_detections_begin(d, &err), &err);
+        must(ec_detections_suppress(d, &s, 1, "a", "f", 3, &err), &err);
+        must(ec_detections_suppress(d, &s, 2, "a", "f", 4, &err), &err);
+        must(ec_detections_suppress(d, &s, 2, "a", "g", 5, &err), &err);
+        must(ec_detections_suppress(d, &quiet, 1, "a", "f", 6, &err), &err);
+        must(ec_detections_judged(d, &s, 3, 1, &err), &err);
+    }
+    assert_int_equal(count_rows(d, "detections_suppressed"), 4);
+    must(ec_incidents_open(&file, scratch, 1, &err), &err);
+    snprintf(sql, sizeof sql,
+             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) INSERT INTO"
+             " detections_suppressed SELECT 'loud', 's', i + 9, 'a', 'f', 1 FROM n",
+             EC_LEFT_OUT_KEPT);
+    run_sql(ec_incidents_database(file), sql);
+    ec_incidents_close(file);
+    must(ec_detections_begin(d, &err), &err);
+    must(ec_detections_suppress(d, &s, EC_LEFT_OUT_KEPT + 10, "a", "f", 1, &err), &err);
+    must(ec_detections_judged(d, &s, 4, 1, &err), &err);
+    assert_int_equal(count_rows(d, "detections_suppressed"), EC_LEFT_OUT_KEPT);
+    assert_int_equal(count_rows(d, "detections_suppressed WHERE host = 'pc'"), 1);
+    assert_int_equal(count_rows(d, "detections_suppressed WHERE host = 'loud' AND batch < 3"), 0);
+    ec_detections_close(d);
+}
+
+static void numbers_are_not_used_twice(void **state) {
+    (void)state;
+    ea_err err;
+    uint64_t number = 9;
+    ec_incidents *file = NULL;
+    ec_detections *d = NULL;
+    ec_detections_stream s = {.host = "pc", .next = 1};
+    snprintf(s.stream, sizeof s.stream, "%s", STREAM);
+    must(ec_detections_open(&d, scratch, &err), &err);
+    assert_int_equal(ec_detections_sent(d, "x", &number, &err), 0);
+    assert_int_equal(number, 0);
+    must(ec_detections_begin(d, &err), &err);
+    for (uint64_t i = 0; i < 3; i++)
+        assert_int_equal(add(d, &s, 1, i, "a", 5), 1);
+    must(ec_detections_judged(d, &s, 2, 1, &err), &err);
+    must(ec_incidents_open(&file, scratch, 1, &err), &err);
+    run_sql(ec_incidents_database(file), EC_DETECTIONS_KEEP_LAST "; DELETE FROM detections WHERE detection_id > 1");
+    run_sql(ec_incidents_database(file), EC_DETECTIONS_KEEP_LAST "; DELETE FROM detections");
+    ec_incidents_close(file);
+    assert_int_equal(ec_detections_sent(d, "x", &number, &err), 0);
+    assert_int_equal(number, 3);
+    must(ec_detections_begin(d, &err), &err);
+    assert_int_equal(add(d, &s, 2, 0, "a", 5), 1);
+    must(ec_detections_judged(d, &s, 3, 1, &err), &err);
+    assert_int_equal(count_rows(d, "detections WHERE detection_id = 4"), 1);
+    must(ec_detections_set_sent(d, "x", 2, &err), &err);
+    must(ec_detections_set_sent(d, "x", 3, &err), &err);
+    assert_int_equal(ec_detections_sent(d, "x", &number, &err), 1);
+    assert_int_equal(number, 3);
+    assert_int_equal(ec_detections_sent(d, "y", &number, &err), 0);
+    assert_int_equal(number, 4);
     ec_detections_close(d);
 }
 
@@ -381,6 +452,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(old_rows_are_deleted_closed_ones_first, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(a_file_of_an_older_version_serves, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(a_rules_text_is_kept_once_while_it_is_used, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(suppressed_matches_are_counted_once, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(numbers_are_not_used_twice, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(each_stream_has_its_turn, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(a_host_deletes_its_own, scratch_make, scratch_clear)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -125,7 +125,8 @@ static void add_batches(ec_store *store, const char *host, uint8_t stream, uint6
         assert_non_null(open);
         must(ea_encoder_encode(encoder, open, &(ea_batch_stamp){.number = i}, &data, &len, &err), &err);
         ea_open_batch_release(open);
-        assert_int_equal(ec_store_append(store, host, data, len, &err), EC_STORED);
+        int stored = ec_store_append(store, host, data, len, &err);
+        assert_true(stored == EC_STORED || stored == EC_DUPLICATE);
     }
     must(ec_store_commit(store, &err), &err);
     ea_encoder_destroy(encoder);
@@ -167,12 +168,10 @@ static void fold(void) {
     ec_state_worker_close(history);
 }
 
-/* Runs the rules until so many are kept, and returns a counter. */
-static uint64_t judge_as(ec_store *store, ec_detector_options options, int64_t count, enum ea_counter counter) {
+/* With these rules, and the store's folder. */
+static ec_detector *start(ec_detector_options *options) {
     ec_detector *detector = NULL;
     ea_err err = {0};
-    ec_store_close(store);
-    fold();
     must(ea_path_make_dirs(scratch_path("rules"), &err), &err);
     FILE *f = fopen(scratch_path("rules/shell.yml"), "w");
     assert_non_null(f);
@@ -180,12 +179,26 @@ static uint64_t judge_as(ec_store *store, ec_detector_options options, int64_t c
     fclose(f);
     assert_int_equal(mkfifo(scratch_path("rules/pipe.yml"), 0600), 0); /* never written to */
     alarm(LIMIT_S);
-    options.store = scratch;
-    options.rules = scratch_path("rules");
-    options.counters = calloc(1, sizeof(ea_counters));
-    assert_non_null(options.counters);
+    options->store = scratch;
+    options->rules = scratch_path("rules");
+    options->counters = calloc(1, sizeof(ea_counters));
+    assert_non_null(options->counters);
     atomic_store(&judged_count, 0);
-    must(ec_detector_start(&detector, &options, &err), &err);
+    must(ec_detector_start(&detector, options, &err), &err);
+    return detector;
+}
+
+static void wait_for(int64_t count) {
+    for (int i = 0; i < WAIT_ROUNDS && ask("SELECT count(*) FROM detections") < count; i++)
+        ea_sleep_ns(10000000);
+    assert_int_equal(ask("SELECT count(*) FROM detections"), count);
+}
+
+/* Runs the rules until so many are kept, and returns a counter. */
+static uint64_t judge_as(ec_store *store, ec_detector_options options, int64_t count, enum ea_counter counter) {
+    ec_store_close(store);
+    fold();
+    ec_detector *detector = start(&options);
     for (int i = 0; i < WAIT_ROUNDS && ask("SELECT count(*) FROM detections") < count; i++)
         ea_sleep_ns(10000000);
     ec_detector_stop(detector);
@@ -199,15 +212,68 @@ static void judge(ec_store *store, int64_t count) {
     assert_int_equal(judge_as(store, (ec_detector_options){.arg = NULL}, count, EA_COUNT_rules_skipped), 0);
 }
 
+/* As if the batches had arrived so long ago. */
+static void arrive(ec_store *store, const int64_t *ages_ms, size_t count, int64_t now_ns) {
+    char sql[300];
+    for (size_t i = 0; i < count; i++) {
+        int64_t ns = now_ns - ages_ms[i] * 1000000;
+        snprintf(sql, sizeof sql,
+                 "UPDATE batches SET received_utc_ns = %lld WHERE number = %zu;"
+                 "UPDATE streams SET received_last_utc_ns = %lld",
+                 (long long)ns, i + 1, (long long)ns);
+        assert_int_equal(sqlite3_exec(ec_store_database(store), sql, NULL, NULL, NULL), SQLITE_OK);
+    }
+}
+
+static const int64_t OLD_MS[MANY] = {60000, 60000, 60000, 60000, 60000, 60000, 60000};
+
 static void hosts_take_turns(void **state) {
     (void)state;
     ec_store *store = open_seen();
     add_batches(store, "a-busy", 1, MANY, "shell.exe /n");
     add_batches(store, "b-quiet", 2, FEW, "shell.exe /n");
+    arrive(store, OLD_MS, MANY, ea_utc_ns());
     judge(store, MANY + FEW);
     /* of its first batch, which was there while the busy one had six that were not judged */
     assert_int_equal(ask("SELECT min(detection_id) FROM detections WHERE host = 'b-quiet'"), 2);
     assert_int_equal(ask("SELECT count(DISTINCT batch) FROM detections WHERE host = 'a-busy'"), MANY);
+}
+
+/* Facts of what it contains may be in the batches that come meanwhile. */
+static void each_batch_is_held(void **state) {
+    static const int64_t AGES_MS[] = {60000, 500, 100};
+    const int64_t now_ns = ea_utc_ns();
+    char sql[200];
+    (void)state;
+    ec_store *store = open_seen();
+    add_batches(store, "pc", 1, 3, "shell.exe /n");
+    arrive(store, AGES_MS, 3, now_ns);
+    judge(store, 3);
+    for (int i = 1; i < 3; i++) {
+        snprintf(sql, sizeof sql, "SELECT found_utc_ns >= %lld FROM detections WHERE batch = %d",
+                 (long long)(now_ns + (EC_DETECTOR_HOLD_MS - AGES_MS[i]) * 1000000), i + 1);
+        assert_int_equal(ask(sql), 1);
+    }
+}
+
+static void the_history_has_what_came_meanwhile(void **state) {
+    static const int64_t AGES_MS[] = {60000, 31000, 30000};
+    (void)state;
+    ec_store *store = open_seen();
+    add_batches(store, "pc", 1, 2, "shell.exe /n");
+    fold();
+    add_batches(store, "pc", 1, 3, "shell.exe /n"); /* the first two are known */
+    arrive(store, AGES_MS, 3, ea_utc_ns());
+    ec_store_close(store);
+    ec_detector_options options = {.arg = NULL};
+    ec_detector *detector = start(&options);
+    wait_for(1);
+    ea_sleep_ns(1500000000);
+    wait_for(1); /* not the second batch: what came within 2 s of it is not in the history */
+    fold();
+    wait_for(3);
+    ec_detector_stop(detector);
+    free(options.counters);
 }
 
 /* Once all hosts have taken a turn, and each has more, another one's batches arrive. */
@@ -218,6 +284,7 @@ static void add_another(int count) {
         return;
     must(ec_store_open(&store, scratch, &(ec_store_options){.writable = 1}, &err), &err);
     add_batches(store, "z-other", 99, FEW, "shell.exe /n");
+    arrive(store, OLD_MS, MANY, ea_utc_ns());
     ec_store_close(store);
     fold();
 }
@@ -230,6 +297,7 @@ static void busy_hosts_wait_for_the_others(void **state) {
         snprintf(host, sizeof host, "h%02d", i);
         add_batches(store, host, (uint8_t)(i + 1), 4, "shell.exe /n");
     }
+    arrive(store, OLD_MS, MANY, ea_utc_ns());
     after_judged = add_another;
     judge(store, 4 * BUSY_HOSTS + FEW);
     after_judged = NULL;
@@ -256,6 +324,7 @@ static void judging_is_charged(void **state) {
     ec_store *store = open_seen();
     add_batches(store, "a-busy", 1, MANY, "shell.exe /n");
     add_batches(store, "b-quiet", 2, FEW, "shell.exe /n");
+    arrive(store, OLD_MS, MANY, ea_utc_ns());
     uint64_t waited = judge_as(store, (ec_detector_options){.on_used = on_used, .has_room = has_room}, 1 + FEW,
                                EA_COUNT_rules_waited);
     assert_true(waited > 0);
@@ -269,6 +338,7 @@ static void a_large_batch_costs_itself(void **state) {
     ec_store *store = open_seen();
     add_batches(store, "a-busy", 1, MANY, "shell.exe /n");
     add_batches(store, "b-quiet", 2, FEW, "shell.exe /n");
+    arrive(store, OLD_MS, MANY, ea_utc_ns());
     has_large_batch = 1;
     uint64_t skipped = judge_as(store, (ec_detector_options){.arg = NULL}, MANY + FEW - 1, EA_COUNT_rules_skipped);
     has_large_batch = 0;
@@ -285,6 +355,9 @@ static void a_detection_is_bounded(void **state) {
     add_batches(store, "pc", 1, 1, text); /* each of its characters takes six bytes of JSON */
     judge(store, 1);
     assert_true(ask("SELECT max(length(fields)) FROM detections") <= EC_DETECTOR_FIELD_MAX + 1000);
+    assert_int_equal(ask("SELECT json_valid(chain) AND length(chain) <= 8192 AND json_array_length(chain) > 0 AND"
+                         " json_extract(chain, '$[0].image_name') = 'shell.exe' FROM detections"),
+                     1);
     assert_int_equal(ask("SELECT json_extract(fields, '$.CommandLine') LIKE 'shell.exe /n%' FROM detections"), 1);
 }
 
@@ -293,6 +366,8 @@ int main(void) {
     must(ec_sqlite_memory_start(&err), &err);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(hosts_take_turns, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(each_batch_is_held, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(the_history_has_what_came_meanwhile, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(busy_hosts_wait_for_the_others, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(judging_is_charged, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(a_large_batch_costs_itself, scratch_make, scratch_clear),

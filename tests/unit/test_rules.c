@@ -40,7 +40,8 @@ static ea_rules *compile(const char *text, size_t len, problems *p) {
     return rules;
 }
 
-#define HEAD "title: t\nlogsource:\n  product: windows\n  category: process_creation\ndetection:\n" /* five lines */
+#define SOURCE "logsource:\n  product: windows\n  category: process_creation\n"                       /* three lines */
+#define HEAD   "title: t\nlogsource:\n  product: windows\n  category: process_creation\ndetection:\n" /* five lines */
 
 static void test_mistakes(void **state) {
     static const struct {
@@ -97,7 +98,34 @@ static void test_mistakes(void **state) {
         {HEAD "  s: {}\n  condition: s\n", 6, 6, 0, "the search is empty"},
         {HEAD "  s:\n    A|windash: '-a -b -c -d -e -f'\n  condition: s\n", 7, 16, 0, "more than 625 texts"},
         {HEAD "  timeframe: 5m\n  s:\n    A: b\n  condition: s\n", 6, 3, 1, "timeframe"},
-        {"title: c\ncorrelation:\n  type: event_count\n", 3, 3, 1, "correlation"},
+        {"title: c\ncorrelation:\n  type: event_count\n", 3, 3, 0, "a list of rules"},
+        {"correlation: {type: value_sum, rules: [a]}\n", 1, 21, 1, "expected the type event_count"},
+        {"correlation: {rules: [a]}\n", 1, 14, 1, "expected the type event_count"},
+        {"correlation: {type: temporal, rules: [a], timespan: 5m}\n", 1, 14, 0, "two or more"},
+        {"correlation: {type: temporal, rules: [a, b], timespan: 5m, condition: a}\n", 1, 71, 1,
+         "all rules have to match"},
+        {"correlation: {type: event_count, rules: [a]}\n", 1, 14, 0, "no timespan"},
+        {"correlation: {type: event_count, rules: [a], timespan: 5}\n", 1, 56, 0, "expected a timespan"},
+        {"correlation: {type: event_count, rules: [a], timespan: 31d}\n", 1, 56, 0, "at most 30d"},
+        {"correlation: {type: event_count, rules: [a], timespan: 0s}\n", 1, 56, 0, "expected a timespan"},
+        {"correlation: {type: event_count, rules: [a], timespan: 5m}\n", 1, 14, 0, "expected a condition"},
+        {"correlation: {type: event_count, rules: [a], timespan: 5m, condition: {lt: 3}}\n", 1, 72, 1, "gte or gt"},
+        {"correlation: {type: event_count, rules: [a], timespan: 5m, condition: {gte: 0}}\n", 1, 77, 0, "above 0"},
+        {"correlation: {type: event_count, rules: [a], timespan: 5m, condition: {gte: -3}}\n", 1, 77, 0, "above 0"},
+        {"correlation: {type: value_count, rules: [a], timespan: 5m, condition: {gte: 3}}\n", 1, 71, 0, "no field"},
+        {"correlation: {type: event_count, rules: [a], timespan: 5m, aliases: {a: b}}\n", 1, 69, 1, "aliases"},
+        {"correlation: {type: event_count, rules: [a], timespan: 5m, condition: {gte: 3}}\n", 1, 1, 0, "unknown rule"},
+        {SOURCE "filter:\n  s:\n    A: b\n  condition: s\n", 5, 3, 0, "the filter has no rules"},
+        {SOURCE "filter:\n  rules: []\n  s:\n    A: b\n  condition: s\n", 5, 10, 0, "found none"},
+        {SOURCE "filter:\n  rules: ['']\n  s:\n    A: b\n  condition: s\n", 5, 10, 0, "found an empty text"},
+        {SOURCE "filter:\n  rules: {a: b}\n  s:\n    A: b\n  condition: s\n", 5, 10, 0, "expected a list of rules"},
+        {SOURCE "filter:\n  rules: any\n  s:\n    A: b\n  condition: t\n", 8, 14, 0, "no search named"},
+        {SOURCE "filter:\n  rules: any\n  s:\n    A: b\n", 5, 3, 0, "no condition"},
+        {SOURCE "filter:\n  rules: x\n  s:\n    A: b\n  condition: s\n", 1, 1, 0, "is \"x\""},
+        {SOURCE "hosts: []\nfilter:\n  rules: any\n  s:\n    A: b\n  condition: s\n", 4, 8, 0, "a list of hosts"},
+        {SOURCE "expires: soon\nfilter:\n  rules: any\n  s:\n    A: b\n  condition: s\n", 4, 10, 0, "expected a date"},
+        {SOURCE "expires: 2026-13-01\nfilter:\n  rules: any\n  s:\n    A: b\n  condition: s\n", 4, 10, 0,
+         "expected a date"},
     };
 
     (void)state;
@@ -121,6 +149,67 @@ static int matches_with(const ea_rules *r, const ea_rules_value *values, size_t 
     assert_int_equal(ea_rules_run_event(run, 0, values, count, &found, &n), 0);
     ea_rules_run_destroy(run);
     return n == 1;
+}
+
+/* The filter that excepts each of two rules, named by its title, on an event with A: 0 for none. */
+static void excepted(const ea_rules *r, const char *a, const char *host, int64_t utc_ns, const char *expected) {
+    ea_rules_run *run = NULL;
+    const uint32_t *found;
+    size_t n = 0;
+    char got[100] = "";
+    uint32_t group = ea_rules_group(r, "windows", "process_creation", "");
+    const ea_rules_value v = {ea_rules_field(r, group, "A"), a, strlen(a)};
+    assert_int_equal(ea_rules_run_create(&run, r), 0);
+    assert_int_equal(ea_rules_run_event(run, group, &v, 1, &found, &n), 0);
+    for (size_t i = 0; i < n; i++) {
+        uint32_t filter = ea_rules_run_excepted(run, found[i], host, utc_ns);
+        snprintf(got + strlen(got), sizeof got - strlen(got), "%s:%s ", ea_rules_info(r, found[i])->title,
+                 filter == UINT32_MAX ? "-" : ea_rules_filter(r, filter)->title);
+    }
+    if (strcmp(got, expected) != 0)
+        fail_msg("%s on %s: %s; expected %s", a, host, got, expected);
+    ea_rules_run_destroy(run);
+}
+
+static void test_filters(void **state) {
+    static const char TEXT[] =
+        "title: one\nid: 1-1\n" SOURCE "detection: {s: {A|startswith: x}, condition: s}\n---\n"
+        "title: two\nname: second\n" SOURCE "detection: {s: {A|endswith: y}, condition: s}\n---\n"
+        "title: by id\n" SOURCE "filter: {rules: [1-1], s: {A|contains: ' -a '}, condition: not s}\n---\n"
+        "title: by name\n" SOURCE "filter: {rules: [second], s: {A|re: 'b+'}, condition: not s}\n---\n"
+        "title: by title\nhosts: ['BUILD-*', 'x?']\n" SOURCE
+        "filter: {rules: [one, two], s: {A|contains: ' -c '}, condition: not s}\n---\n"
+        "title: any\nexpires: 2026-03-01\n" SOURCE
+        "filter: {rules: any, s: {A|contains: ' -d '}, t: {A|contains: ' -e '}, condition: not s and not t}\n---\n"
+        "title: keep\n" SOURCE
+        "filter: {rules: [one], s: {A|contains: k}, condition: s or not (1 of t*), t: {A: 'x -f y'}}"
+        "\n---\n"
+        "title: other source\nlogsource: {product: windows, category: image_load}\n"
+        "filter: {rules: any, s: {A|contains: x}, condition: not s}\n";
+    const int64_t at = INT64_C(1772323200000000000); /* 2026-03-01 */
+    problems p;
+    (void)state;
+    ea_rules *r = compile(TEXT, strlen(TEXT), &p);
+    assert_int_equal(p.count, 0);
+    assert_int_equal(ea_rules_count(r), 2);
+    assert_int_equal(ea_rules_filter_count(r), 6);
+    excepted(r, "x y", "pc", 0, "one:- two:- ");
+    excepted(r, "x -a y", "pc", 0, "one:by id two:- ");
+    excepted(r, "x -A y", "pc", 0, "one:by id two:- ");
+    excepted(r, "x -bb y", "pc", 0, "one:- two:by name ");
+    excepted(r, "x -c y", "pc", 0, "one:- two:- ");
+    excepted(r, "x -c y", "build-7", 0, "one:by title two:by title ");
+    excepted(r, "x -c y", "x7", 0, "one:by title two:by title ");
+    excepted(r, "x -c y", "x77", 0, "one:- two:- ");
+    excepted(r, "x -c y", "my-build-7", 0, "one:- two:- ");
+    excepted(r, "x -d y", "pc", at - 1, "one:any two:any ");
+    excepted(r, "x -e y", "pc", at - 1, "one:any two:any ");
+    excepted(r, "x -d y", "pc", at, "one:- two:- ");
+    excepted(r, "x -f y", "pc", 0, "one:keep two:- ");
+    excepted(r, "x -f yk", "pc", 0, "one:- ");
+    excepted(r, "z -a ", "pc", 0, "");
+    excepted(r, "x -g y", "pc", 0, "one:- two:- "); /* nothing of the event before is left */
+    ea_rules_destroy(r);
 }
 
 static void test_one_bad_document_costs_one_rule(void **state) {
@@ -691,6 +780,7 @@ static void test_wrong_tables_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_filters),
         cmocka_unit_test(test_one_bad_document_costs_one_rule),
         cmocka_unit_test(test_an_id_has_one_rule),
         cmocka_unit_test(test_tags_and_texts),

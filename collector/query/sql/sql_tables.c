@@ -338,6 +338,7 @@ static const spec SPECS[] = {
       {"source", EC_KIND_TEXT, "t.source"},
       {"tags", EC_KIND_TEXT, "t.tags"},
       {"rule_text", EC_KIND_TEXT, "(SELECT r.text FROM detections_rules r WHERE r.text_id = t.text_id)"},
+      {"chain", EC_KIND_TEXT, "t.chain"},
       {"stream", EC_KIND_TEXT, "t.stream"},
       {"batch", EC_KIND_INT, "t.batch"},
       {"position", EC_KIND_INT, "t.position"},

@@ -302,6 +302,9 @@ async function detections(page) {
   await page.getByRole('heading', { level: 1, name: d.title }).waitFor();
   await rows(page, 'Fields').first().waitFor();
   check((await rows(page, 'Fields').allInnerTexts()).join('\n') === Object.entries(d.fields).map((f) => f.join('\t')).join('\n'), 'the fields of a detection, as text');
+  const chain = rows(page, 'The process and its parents');
+  check((await chain.allInnerTexts()).join('\n') === d.chain.map((p) => [p.image_name, p.pid, '', '', p.command_line].join('\t')).join('\n') &&
+    (await chain.first().getByRole('link').getAttribute('href')).includes('instance=1'), `the process and its parents: ${await chain.allInnerTexts()}`);
   check((await page.locator('pre.rule').innerText()).trim() === d.text.trim(), "the rule's text beside them");
   const facts = await page.locator('dl.facts').innerText();
   check([d.rule, d.source, d.tags[0], world.machine].every((t) => facts.includes(t)), `facts of a detection: ${facts}`);

@@ -1,6 +1,6 @@
 // Detections: the queue of what Sigma rules matched, and one of them beside its rule.
 import { useState } from 'preact/hooks';
-import { Facts, HostLink, Link, Notice, Pages, Search, Table } from './parts.jsx';
+import { Facts, HostLink, Link, Notice, Pages, ProcessLink, Search, Table } from './parts.jsx';
 import { ask, change, rangeOf, shortTime, toIso, toMs, url, useApi } from './state.js';
 
 const STATES = ['open', 'acknowledged', 'closed'], LEVELS = ['critical', 'high', 'medium', 'low', 'informational'];
@@ -70,6 +70,14 @@ function Judge({ d, onSet }) {
   </form>;
 }
 
+// The process and its parents, as they were known when it was found.
+function Chain({ d }) {
+  const rows = parsed(d.chain, []);
+  return rows.length ? <section><h2>The process and its parents</h2><Table label="The process and its parents" rows={rows} columns={[
+    { title: 'Process', show: (p) => <ProcessLink row={p} host={d.host} /> }, { title: 'Id', right: true, show: (p) => p.pid }, { title: 'Account', show: (p) => p.account },
+    { title: 'Start', show: (p) => (p.begin ? shortTime(p.begin) : '') }, { title: 'Command line', mono: true, show: (p) => <span class="wrap">{p.command_line}</span> }]} /></section> : null;
+}
+
 function Detection({ view, onSet }) {
   const s = useApi(url('detections/' + view.number)), d = s.data;
   const at = toMs(d?.time), around = d && { from: toIso(at - AROUND_MS), to: toIso(at + AROUND_MS) };
@@ -85,6 +93,7 @@ function Detection({ view, onSet }) {
         {d.pid !== null && <Link to={{ page: 'events', host: d.host, pid: d.pid, ...around }}>Events of its process</Link>}
         <Link to={{ page: 'detections', rule: d.rule, state: 'all' }}>All of this rule</Link></p>
       <Judge key={d.number} d={d} onSet={onSet} />
+      <Chain d={d} />
       <div class="two">
         <section><h2>Fields</h2><Table label="Fields" rows={Object.entries(parsed(d.fields, {}))} columns={[{ title: 'Field', show: ([name]) => name }, { title: 'Value', mono: true, show: ([, value]) => <span class="wrap">{value}</span> }]} /></section>
         <section><h2>The rule as it was</h2>{d.rule_text ? <pre class="wrap rule" tabIndex="0">{d.rule_text}</pre> : <p class="notice">its text was not kept</p>}</section>

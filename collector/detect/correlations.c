@@ -1,0 +1,388 @@
+/* See correlations.h. incidents.c has the tables. */
+#include "collector/detect/correlations.h"
+
+#include "collector/detect/rules_files.h"
+#include "collector/store/sqlite.h"
+#include "proto/base/arena.h"
+#include "proto/base/array.h"
+#include "proto/base/map.h"
+#include "proto/base/text.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEY_BYTES = 1300, LOOK_MAX_BYTES = 64 << 20 };
+
+static const char CORRELATING[] = "correlate detections";
+
+enum correlations_statement { ADD_HIT, ADD_ALERT, HITS, ALERTS, FORGET_HITS, FORGET_ALERTS, CORRELATIONS_STATEMENTS };
+
+static const char ADD_HIT_SQL[] =
+    "INSERT OR REPLACE INTO correlation_hits(host, stream, batch, position, rule, correlation, grouped, utc_ns,"
+    " found_utc_ns, value, pid, process, fields) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
+static const char HITS_SQL[] =
+    "SELECT host, stream, batch, position, rule, utc_ns, value, pid, process, fields FROM correlation_hits WHERE"
+    " correlation = ?1 AND grouped = ?2 AND utc_ns BETWEEN ?3 AND ?4 ORDER BY utc_ns DESC, batch DESC, position DESC"
+    " LIMIT ?5";
+static const char ALERTS_SQL[] =
+    "SELECT 1 FROM correlation_alerts WHERE correlation = ?1 AND grouped = ?2 AND utc_ns > ?3 AND utc_ns < ?4 LIMIT 1";
+
+static const char *const CORRELATIONS_SQL[CORRELATIONS_STATEMENTS] = {
+    [ADD_HIT] = ADD_HIT_SQL,
+    [ADD_ALERT] = "INSERT OR IGNORE INTO correlation_alerts VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
+    [HITS] = HITS_SQL,
+    [ALERTS] = ALERTS_SQL,
+    [FORGET_HITS] = "DELETE FROM correlation_hits WHERE correlation = ?1 AND found_utc_ns < ?2",
+    [FORGET_ALERTS] = "DELETE FROM correlation_alerts WHERE correlation = ?1 AND found_utc_ns < ?2",
+};
+
+/* A hit as it is kept. */
+typedef struct correlations_row {
+    ec_detections_stream stream;
+    uint64_t batch, position;
+    int64_t utc_ns;
+    uint32_t part; /* which of the correlation's rules; UINT32_MAX: none of them any more */
+    uint32_t pid;
+    int has_pid;
+    const char *value, *process, *fields; /* in the arena */
+} correlations_row;
+
+struct ec_correlations {
+    ec_detections *detections;
+    sqlite3 *db;
+    sqlite3_stmt *statements[CORRELATIONS_STATEMENTS];
+    ea_arena arena;
+    correlations_row *rows; /* by time */
+    size_t row_count, row_capacity;
+    ea_bytes_map values; /* of the span: to 1 + how many hits have it */
+    ea_text fields, tags;
+};
+
+int ec_correlations_open(ec_correlations **ret, ec_detections *d, ea_err *err) {
+    ec_correlations *c = calloc(1, sizeof *c);
+    if (!c)
+        return ea_fail(err, EA_ENOMEM, CORRELATING);
+    c->detections = d;
+    c->db = ec_detections_database(d);
+    ea_arena_init(&c->arena, LOOK_MAX_BYTES);
+    ea_bytes_map_init(&c->values, 0);
+    ea_text_init(&c->fields);
+    ea_text_init(&c->tags);
+    *ret = c;
+    return 0;
+}
+
+void ec_correlations_close(ec_correlations *c) {
+    if (!c)
+        return;
+    for (int i = 0; i < CORRELATIONS_STATEMENTS; i++)
+        sqlite3_finalize(c->statements[i]);
+    ea_arena_deinit(&c->arena);
+    ea_bytes_map_deinit(&c->values);
+    ea_text_deinit(&c->fields);
+    ea_text_deinit(&c->tags);
+    free(c->rows);
+    free(c);
+}
+
+static int correlations_prepare(ec_correlations *c, enum correlations_statement which, sqlite3_stmt **ret,
+                                ea_err *err) {
+    int rc = ec_sqlite_prepare(c->db, &c->statements[which], CORRELATIONS_SQL[which], CORRELATING, err);
+    *ret = c->statements[which];
+    return rc;
+}
+
+static void correlations_bind_text(sqlite3_stmt *st, int at, const char *text) {
+    sqlite3_bind_text(st, at, text, -1, SQLITE_STATIC);
+}
+
+/* The name of a rule or a correlation in detections. */
+static const char *key_of_info(const ea_rule_info *info, char buffer[KEY_BYTES]) {
+    snprintf(buffer, KEY_BYTES, "%s:%" PRIu32, info->file, info->line);
+    return ec_rules_key(info, buffer);
+}
+
+static int add_hit(ec_correlations *c, const ea_rules *rules, const ec_detections_stream *s,
+                   const ec_correlation_hit *hit, int64_t now_utc_ns, ea_err *err) {
+    char rule[KEY_BYTES], correlation[KEY_BYTES];
+    sqlite3_stmt *st = NULL;
+    int rc = correlations_prepare(c, ADD_HIT, &st, err);
+    if (rc)
+        return rc;
+    correlations_bind_text(st, 1, s->host);
+    correlations_bind_text(st, 2, s->stream);
+    sqlite3_bind_int64(st, 3, (sqlite3_int64)hit->batch);
+    sqlite3_bind_int64(st, 4, (sqlite3_int64)hit->position);
+    correlations_bind_text(st, 5, key_of_info(ea_rules_info(rules, hit->rule), rule));
+    correlations_bind_text(st, 6, key_of_info(&ea_rules_correlation(rules, hit->correlation)->info, correlation));
+    correlations_bind_text(st, 7, hit->group);
+    sqlite3_bind_int64(st, 8, hit->utc_ns);
+    sqlite3_bind_int64(st, 9, now_utc_ns);
+    correlations_bind_text(st, 10, hit->value);
+    if (hit->has_pid)
+        sqlite3_bind_int64(st, 11, hit->pid);
+    else
+        sqlite3_bind_null(st, 11);
+    correlations_bind_text(st, 12, hit->process);
+    correlations_bind_text(st, 13, hit->fields);
+    return ec_sqlite_run(st, CORRELATING, err);
+}
+
+/* ---- one correlation and group ---- */
+
+typedef struct look {
+    const ea_rules *rules;
+    const ea_rule_correlation *correlation;
+    const char *name, *group;
+    int64_t from_ns, to_ns; /* of the new hits */
+    int64_t now_utc_ns;
+    uint64_t new_count;
+} look;
+
+static int64_t minus_span(int64_t ns, int64_t span_ns) {
+    return ns < INT64_MIN + span_ns ? INT64_MIN : ns - span_ns;
+}
+
+static int64_t plus_span(int64_t ns, int64_t span_ns) {
+    return ns > INT64_MAX - span_ns ? INT64_MAX : ns + span_ns;
+}
+
+static uint32_t part_of(const look *l, const char *rule) {
+    char key[KEY_BYTES];
+    for (uint32_t i = 0; rule && i < l->correlation->rule_count; i++)
+        if (strcmp(key_of_info(ea_rules_info(l->rules, l->correlation->rules[i]), key), rule) == 0)
+            return i;
+    return UINT32_MAX;
+}
+
+static const char *keep_cell(ec_correlations *c, sqlite3_stmt *st, int column) {
+    const char *text = (const char *)sqlite3_column_text(st, column);
+    return text ? ea_arena_strdup(&c->arena, text) : NULL;
+}
+
+static int read_hits(ec_correlations *c, const look *l, ea_err *err) {
+    int64_t span_ns = l->correlation->span_ns;
+    sqlite3_stmt *st = NULL;
+    int code, rc = correlations_prepare(c, HITS, &st, err);
+    c->row_count = 0;
+    ea_arena_reset(&c->arena);
+    if (rc)
+        return rc;
+    correlations_bind_text(st, 1, l->name);
+    correlations_bind_text(st, 2, l->group);
+    sqlite3_bind_int64(st, 3, minus_span(l->from_ns, span_ns));
+    sqlite3_bind_int64(st, 4, plus_span(l->to_ns, span_ns));
+    sqlite3_bind_int(st, 5, EC_HITS_LOOKED_AT);
+    while ((code = sqlite3_step(st)) == SQLITE_ROW && !rc) {
+        correlations_row row = {.batch = (uint64_t)sqlite3_column_int64(st, 2),
+                                .position = (uint64_t)sqlite3_column_int64(st, 3),
+                                .part = part_of(l, (const char *)sqlite3_column_text(st, 4)),
+                                .utc_ns = sqlite3_column_int64(st, 5),
+                                .pid = (uint32_t)sqlite3_column_int64(st, 7),
+                                .has_pid = sqlite3_column_type(st, 7) != SQLITE_NULL};
+        snprintf(row.stream.host, sizeof row.stream.host, "%s", (const char *)sqlite3_column_text(st, 0));
+        snprintf(row.stream.stream, sizeof row.stream.stream, "%s", (const char *)sqlite3_column_text(st, 1));
+        row.value = keep_cell(c, st, 6);
+        row.process = keep_cell(c, st, 8);
+        row.fields = keep_cell(c, st, 9);
+        if (!row.fields || EA_GROW(c->rows, c->row_capacity, c->row_count + 1, SIZE_MAX))
+            rc = ea_fail(err, EA_ENOMEM, CORRELATING);
+        else
+            c->rows[c->row_count++] = row;
+    }
+    rc = ec_sqlite_end(st, code, rc, CORRELATING, err);
+    for (size_t i = 0; i < c->row_count / 2; i++) { /* the oldest first */
+        correlations_row first = c->rows[i];
+        c->rows[i] = c->rows[c->row_count - 1 - i];
+        c->rows[c->row_count - 1 - i] = first;
+    }
+    return rc;
+}
+
+/* 1 when a detection of the group is near. */
+static int is_alerted(ec_correlations *c, const look *l, int64_t utc_ns, ea_err *err) {
+    sqlite3_stmt *st = NULL;
+    int rc = correlations_prepare(c, ALERTS, &st, err);
+    if (rc)
+        return rc;
+    correlations_bind_text(st, 1, l->name);
+    correlations_bind_text(st, 2, l->group);
+    sqlite3_bind_int64(st, 3, minus_span(utc_ns, l->correlation->span_ns));
+    sqlite3_bind_int64(st, 4, plus_span(utc_ns, l->correlation->span_ns));
+    rc = ec_sqlite_step(st, CORRELATING, err);
+    sqlite3_reset(st);
+    return rc;
+}
+
+static int add_alert(ec_correlations *c, look *l, const correlations_row *row, uint64_t count, ea_err *err) {
+    const ea_rule_info *info = &l->correlation->info;
+    char source[KEY_BYTES];
+    sqlite3_stmt *st = NULL;
+    int kept = 0, rc = is_alerted(c, l, row->utc_ns, err);
+    if (rc)
+        return rc < 0 ? rc : 0;
+    ea_text_clear(&c->tags);
+    ea_text_clear(&c->fields);
+    for (uint32_t i = 0; i < info->tag_count; i++) {
+        ea_text_str(&c->tags, i ? ", " : "[");
+        ea_text_json_str(&c->tags, info->tags[i]);
+    }
+    ea_text_str(&c->tags, info->tag_count ? "]" : "[]");
+    ea_text_add(&c->fields, row->fields, strlen(row->fields) - 1); /* without } */
+    ea_text_printf(&c->fields, "%s\"%s\": \"%" PRIu64 "\"}", row->fields[1] == '}' ? "" : ", ",
+                   l->correlation->type == EA_VALUE_COUNT ? "values" : "matches", count);
+    snprintf(source, sizeof source, "%s:%" PRIu32, info->file, info->line);
+    if (c->tags.failed || c->fields.failed)
+        return ea_fail(err, EA_ENOMEM, CORRELATING);
+    const ec_detection detection = {.batch = row->batch,
+                                    .position = row->position,
+                                    .rule = l->name,
+                                    .title = info->title,
+                                    .level = info->level,
+                                    .source = source,
+                                    .utc_ns = row->utc_ns,
+                                    .pid = row->pid,
+                                    .has_pid = row->has_pid,
+                                    .process = row->process,
+                                    .fields = c->fields.data,
+                                    .tags = c->tags.data,
+                                    .text = info->text};
+    rc = ec_detections_add(c->detections, &row->stream, &detection, l->now_utc_ns, &kept, err);
+    l->new_count += kept == 1;
+    if (!rc)
+        rc = correlations_prepare(c, ADD_ALERT, &st, err);
+    if (rc)
+        return rc;
+    correlations_bind_text(st, 1, l->name);
+    correlations_bind_text(st, 2, l->group);
+    sqlite3_bind_int64(st, 3, row->utc_ns);
+    sqlite3_bind_int64(st, 4, l->now_utc_ns);
+    correlations_bind_text(st, 5, row->stream.host);
+    correlations_bind_text(st, 6, row->stream.stream);
+    return ec_sqlite_run(st, CORRELATING, err);
+}
+
+/* A value comes into the span, or leaves it. */
+static int count_value(ec_correlations *c, const char *value, int change, uint64_t *distinct) {
+    if (!value)
+        return 0;
+    uintptr_t before = (uintptr_t)ea_bytes_map_get(&c->values, value, strlen(value));
+    uintptr_t now = (before ? before : 1) + (uintptr_t)(intptr_t)change;
+    *distinct += (now > 1) - (uint64_t)(before > 1);
+    return ea_bytes_map_put(&c->values, value, strlen(value), (void *)now);
+}
+
+/* Goes through the hits in time: the span ends at each of them in turn. */
+static int judge_hits(ec_correlations *c, look *l, ea_err *err) {
+    const ea_rule_correlation *r = l->correlation;
+    uint64_t counts[EA_RULES_CORRELATED_MAX] = {0}, distinct = 0;
+    int64_t begun_ns[EA_RULES_CORRELATED_MAX]; /* of the latest sequence of the rules up to each */
+    int is_begun[EA_RULES_CORRELATED_MAX] = {0}, rc = 0;
+    uint32_t seen = 0; /* rules with a hit in the span */
+    uint64_t in_span = 0;
+    size_t first = 0;
+    ea_bytes_map_clear(&c->values);
+    for (size_t i = 0; i < c->row_count && !rc; i++) {
+        const correlations_row *row = &c->rows[i];
+        if (row->part == UINT32_MAX)
+            continue;
+        for (; minus_span(row->utc_ns, r->span_ns) > c->rows[first].utc_ns; first++) {
+            const correlations_row *old = &c->rows[first];
+            if (old->part == UINT32_MAX)
+                continue;
+            in_span--;
+            seen -= --counts[old->part] == 0;
+            rc = count_value(c, old->value, -1, &distinct);
+        }
+        in_span++;
+        seen += ++counts[row->part] == 1;
+        rc = rc ? rc : count_value(c, row->value, 1, &distinct);
+        if (row->part == 0 || is_begun[row->part - 1]) {
+            begun_ns[row->part] = row->part ? begun_ns[row->part - 1] : row->utc_ns;
+            is_begun[row->part] = 1;
+        }
+        uint32_t last = r->rule_count - 1;
+        int holds = r->type == EA_EVENT_COUNT   ? in_span >= r->least
+                    : r->type == EA_VALUE_COUNT ? distinct >= r->least
+                    : r->type == EA_TEMPORAL
+                        ? seen == r->rule_count
+                        : row->part == last && is_begun[last] && minus_span(row->utc_ns, r->span_ns) <= begun_ns[last];
+        if (rc)
+            return ea_fail(err, rc, CORRELATING);
+        if (holds && row->utc_ns >= l->from_ns)
+            rc = add_alert(c, l, row, r->type == EA_VALUE_COUNT ? distinct : in_span, err);
+    }
+    return rc;
+}
+
+static int forget_old(ec_correlations *c, const look *l, ea_err *err) {
+    int rc = 0;
+    for (int i = FORGET_HITS; i <= FORGET_ALERTS && !rc; i++) {
+        sqlite3_stmt *st = NULL;
+        rc = correlations_prepare(c, (enum correlations_statement)i, &st, err);
+        if (rc)
+            return rc;
+        correlations_bind_text(st, 1, l->name);
+        sqlite3_bind_int64(st, 2, minus_span(l->now_utc_ns, EC_HITS_SPANS * l->correlation->span_ns));
+        rc = ec_sqlite_run(st, CORRELATING, err);
+    }
+    return rc;
+}
+
+static int bound_hits(ec_correlations *c, ea_err *err) {
+    char sql[600];
+    snprintf(sql, sizeof sql,
+             "DELETE FROM correlation_hits WHERE rowid IN (SELECT rowid FROM correlation_hits WHERE host = (SELECT host"
+             " FROM correlation_hits GROUP BY host ORDER BY count(*) DESC LIMIT 1) ORDER BY rowid LIMIT max(0, (SELECT"
+             " count(*) FROM correlation_hits) - %d))",
+             EC_HITS_KEPT);
+    return ec_sqlite_exec(c->db, sql, CORRELATING, err);
+}
+
+static int compare_hits(const void *a, const void *b) {
+    const ec_correlation_hit *x = *(const ec_correlation_hit *const *)a, *y = *(const ec_correlation_hit *const *)b;
+    int order = (x->correlation > y->correlation) - (x->correlation < y->correlation);
+    return order ? order : strcmp(x->group, y->group);
+}
+
+int ec_correlations_judge(ec_correlations *c, const ea_rules *rules, const ec_detections_stream *s,
+                          const ec_correlation_hit *hits, size_t count, int64_t now_utc_ns, uint64_t *ret_new,
+                          ea_err *err) {
+    char name[KEY_BYTES];
+    int rc = 0;
+    *ret_new = 0;
+    if (!count)
+        return 0;
+    const ec_correlation_hit **sorted = calloc(count, sizeof(ec_correlation_hit *));
+    if (!sorted)
+        return ea_fail(err, EA_ENOMEM, CORRELATING);
+    for (size_t i = 0; i < count && !rc; i++) {
+        sorted[i] = &hits[i];
+        rc = add_hit(c, rules, s, &hits[i], now_utc_ns, err);
+    }
+    if (!rc)
+        qsort(sorted, count, sizeof *sorted, compare_hits);
+    for (size_t i = 0; i < count && !rc;) {
+        const ec_correlation_hit *h = sorted[i];
+        look l = {.rules = rules,
+                  .correlation = ea_rules_correlation(rules, h->correlation),
+                  .group = h->group,
+                  .from_ns = h->utc_ns,
+                  .to_ns = h->utc_ns,
+                  .now_utc_ns = now_utc_ns};
+        l.name = key_of_info(&l.correlation->info, name);
+        for (; i < count && compare_hits(&sorted[i], &h) == 0; i++) {
+            l.from_ns = sorted[i]->utc_ns < l.from_ns ? sorted[i]->utc_ns : l.from_ns;
+            l.to_ns = sorted[i]->utc_ns > l.to_ns ? sorted[i]->utc_ns : l.to_ns;
+        }
+        rc = read_hits(c, &l, err);
+        if (!rc)
+            rc = judge_hits(c, &l, err);
+        if (!rc)
+            rc = forget_old(c, &l, err);
+        *ret_new += l.new_count;
+    }
+    free(sorted);
+    return rc ? rc : bound_hits(c, err);
+}

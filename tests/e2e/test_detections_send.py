@@ -1,0 +1,162 @@
+"""`etwcollector detections send`: new detections to a receiver by HTTP POST. The receiver is the test's own: it accepts, refuses, fails, and is killed for; each
+detection has to arrive, in order, with what `detections list` prints of it, and no secret of the URL in a message.
+"""
+# sanitizers: asan-ubsan
+import http.server
+import json
+import os
+import signal
+import sqlite3
+import ssl
+import subprocess
+import threading
+
+import harness
+
+import test_rules_test as one
+import test_single_records as single
+
+SECRET = "s3cr3t"
+CHAIN = [{"stream": "00" * 16, "instance": 7, "pid": 4, "image_name": "x.exe", "command_line": "x é", "account": None, "begin": None}]
+SECONDS = 60
+
+
+class Receiver:
+    """Answers with the statuses that are given, then with 204."""
+
+    def __init__(self, context=None):
+        receiver = self
+        self.got, self.statuses = [], []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self):
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                status = receiver.statuses.pop(0) if receiver.statuses else 204
+                receiver.got.append((status, body["number"], body, dict(self.headers), self.path))
+                self.send_response(status)
+                self.send_header("Content-Length", "0")
+                if status == 302:
+                    self.send_header("Location", "/elsewhere")
+                self.end_headers()
+
+            def log_message(self, *words):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        if context:
+            self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+        self.port = self.server.server_address[1]
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def take(self):
+        got, self.got = self.got, []
+        return got
+
+
+def add(store, number, level):
+    db = sqlite3.connect(store / "alarms.db", timeout=60)
+    with db:
+        db.execute("INSERT INTO detections(detection_id, host, stream, batch, position, rule, title, level, source, utc_ns, found_utc_ns, fields, state, who, comment, chain) "
+                   "VALUES(?, 'pc', 's', 1, ?, 'r', 'a \"title\"', ?, 'r.yml:1', 1714730400000000000, 2, '{\"Image\": \"x\"}', 'open', '', '', ?)", (number, number, level, json.dumps(CHAIN)))
+    db.close()
+
+
+def test(env, checks, arguments):
+    store, trace = env.folder / "store", env.folder / "pc.etl"
+    trace.write_bytes(single.trace(one.RECORDS))
+    env.run([env.collector, "ingest", "--store", store, "--host", "pc", trace])
+    env.make_certificates()
+    receiver = Receiver()
+    direct = {**os.environ, "no_proxy": "*", "NO_PROXY": "*"}
+
+    def command(*words, to=f"http://127.0.0.1:{receiver.port}/{SECRET}"):
+        return [str(word) for word in (env.collector, "detections", "send", "--store", store, "--to", to, *words)]
+
+    def send(*words, code=0, **options):
+        done = env.run(command("--once", *words, **options), check=False, env=direct)
+        if done.returncode != code:
+            raise harness.Failure(f"detections send {words} ended with {done.returncode}, not {code}: {done.stdout} {done.stderr}")
+        checks.that(SECRET not in done.stderr + done.stdout, f"no part of the URL but its host: {done.stderr}")
+        return done
+
+    # what comes after the first run is sent, as detections list has it
+    checks.that("0 detections were sent" in send().stdout, "nothing is there yet")
+    for number, level in ((1, "high"), (2, "low"), (3, "")):
+        add(store, number, level)
+    headers = env.folder / "headers"
+    headers.write_text("Authorization: Bearer abc\r\n\nX-From: us\n")
+    checks.that("2 detections were sent, 0 were refused" in send("--level", "medium", "--headers", headers).stdout, "those of a level, and without one")
+    got = receiver.take()
+    checks.equal([number for _, number, *_ in got], [1, 3], "in order")
+    listed = json.loads(env.run([env.collector, "detections", "list", "--store", store, "--json", "--number", "1"]).stdout)["detections"][0]
+    checks.equal(listed.pop("rule_text"), None, "the rule's text is not sent")
+    _, _, body, sent, path = got[0]
+    checks.equal(body, listed, "as detections list")
+    checks.equal((body["chain"], body["title"]), (CHAIN, 'a "title"'), "the process and the title")
+    checks.equal((sent["Authorization"], sent["X-From"], sent["Content-Type"], path), ("Bearer abc", "us", "application/json", f"/{SECRET}"), "headers and path")
+    send()
+    checks.equal(receiver.take(), [], "nothing is sent twice")
+
+    # failures
+    add(store, 4, "critical")
+    receiver.statuses = [503, 302]
+    done = send()
+    checks.equal([(status, number) for status, number, *_ in receiver.take()], [(503, 4), (302, 4), (204, 4)], "until it is accepted")
+    checks.that("detection 4 is sent again: " in done.stderr and "status 503" in done.stderr, f"failures are reported: {done.stderr}")
+    add(store, 5, "high")
+    add(store, 6, "high")
+    receiver.statuses = [422]
+    done = send()
+    checks.that("1 detections were sent, 1 were refused" in done.stdout and "detection 5 is skipped: " in done.stderr, f"one that is refused for good: {done.stdout} {done.stderr}")
+    receiver.take()
+
+    # killed while it tries: the next run sends the same; another receiver has a place of its own
+    add(store, 7, "high")
+    receiver.statuses = [500] * 1000
+    process = subprocess.Popen(command(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=direct)
+    harness.wait_until(lambda: receiver.got, "an attempt", SECONDS, lambda: "none")
+    process.kill()
+    process.communicate()
+    receiver.statuses = []
+    receiver.take()
+    send()
+    checks.equal([number for _, number, *_ in receiver.take()], [7], "after a kill")
+    send("--receiver", "other", "--all")
+    checks.equal([number for _, number, *_ in receiver.take()], [1, 2, 3, 4, 5, 6, 7], "another receiver, with all that is there")
+    send("--receiver", "other", "--all")
+    checks.equal(receiver.take(), [], "all of it once")
+
+    # new ones while it runs; it ends in order
+    process = subprocess.Popen(command(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=direct)
+    add(store, 8, "high")
+    harness.wait_until(lambda: receiver.got, "a new detection", SECONDS, lambda: "none")
+    process.send_signal(signal.SIGTERM)
+    checks.that("1 detections were sent" in process.communicate(timeout=SECONDS)[0] and process.returncode == 0, "ends when it is asked to")
+    checks.equal([number for _, number, *_ in receiver.take()], [8], "while it runs")
+
+    # TLS
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(env.certs / "server.crt", env.certs / "server.key")
+    safe = Receiver(context)
+    add(store, 9, "high")
+    send("--receiver", "other", "--ca", env.certs / "ca.crt", to=f"https://localhost:{safe.port}/{SECRET}")
+    checks.equal([number for _, number, *_ in safe.take()], [8, 9], "by TLS")
+    process = subprocess.Popen(command("--receiver", "third", "--all", to=f"https://localhost:{safe.port}/{SECRET}"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=direct)
+    said = process.stderr.readline()
+    process.kill()
+    process.communicate()
+    checks.that("detection 1 is sent again: send to localhost:" in said and not safe.take(), f"a certificate that the system does not trust: {said}")
+
+    # what cannot be used
+    bad = env.folder / "bad"
+    for text in ("no header\n", ": x\n", "A: b\rC: d\n"):
+        bad.write_bytes(text.encode())
+        send("--headers", bad, code=2)
+    send(code=2, to="ftp://127.0.0.1/x")
+    send("--level", "grave", code=2)
+
+
+if __name__ == "__main__":
+    harness.main(test, __doc__)

@@ -1,0 +1,233 @@
+/* Correlations of matches: counts, values and sequences in a timespan, by group; late matches; each once; bounds. */
+#include "collector/detect/correlations.h"
+#include "collector/state/incidents.h"
+#include "collector/store/sqlite.h"
+#include "proto/base/platform.h"
+#include "tests/unit/scratch.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define SECOND INT64_C(1000000000)
+#define SOURCE "logsource: {product: windows, category: process_creation}\ndetection: {s: {A: b}, condition: s}\n"
+
+static const char RULES[] =
+    "title: one\n" SOURCE "---\ntitle: two\n" SOURCE "---\ntitle: three\n" SOURCE "---\n"
+    "title: many\ntags: [x]\nlevel: high\ncorrelation: {type: event_count, rules: [one], group-by: "
+    "[User], timespan: 10s, condition: {gte: 3}}\n---\n"
+    "title: values\ncorrelation: {type: value_count, rules: [one], group-by: [User], timespan: 10s, "
+    "condition: {gt: 2, field: A}, generate: true}\n---\n"
+    "title: both\ncorrelation: {type: temporal, rules: [two, one], timespan: 10s}\n---\n"
+    "title: row\ncorrelation: {type: temporal_ordered, rules: [three, two, three2], timespan: 10s}\n"
+    "---\ntitle: three2\n" SOURCE;
+
+enum { ONE = 0, THREE = 2, TWO = 1, THREE2 = 3, MANY = 0, VALUES = 1, BOTH = 2, ROW = 3 };
+
+static ea_rules *rules;
+static ec_detections *detections;
+static ec_correlations *correlations;
+static ec_detections_stream stream = {.host = "pc", .stream = "0102030405060708090a0b0c0d0e0f10", .next = 1};
+static uint64_t position;
+
+static void must(int rc, const ea_err *err) {
+    if (rc < 0)
+        fail_msg("%s: %s", ea_code_name(rc), err->message);
+}
+
+static void on_problem(void *arg, const ea_rules_problem *p) {
+    (void)arg;
+    fail_msg("%u: %s", p->line, p->message);
+}
+
+static int begin(void **state) {
+    ea_rules_builder *b = NULL;
+    ea_err err;
+    assert_int_equal(scratch_make(state), 0);
+    assert_int_equal(ea_rules_builder_create(&b), 0);
+    assert_int_equal(ea_rules_add(b, "r.yml", RULES, sizeof RULES - 1, on_problem, NULL), 0);
+    assert_int_equal(ea_rules_build(b, &rules, on_problem, NULL), 0);
+    ea_rules_builder_destroy(b);
+    must(ec_detections_open(&detections, scratch, &err), &err);
+    must(ec_correlations_open(&correlations, detections, &err), &err);
+    position = 0;
+    return 0;
+}
+
+static int end(void **state) {
+    ec_correlations_close(correlations);
+    ec_detections_close(detections);
+    ea_rules_destroy(rules);
+    return scratch_clear(state);
+}
+
+static ec_correlation_hit hit(uint32_t correlation, uint32_t rule, int64_t s, const char *group, const char *value) {
+    return (ec_correlation_hit){.correlation = correlation,
+                                .rule = rule,
+                                .batch = 1,
+                                .position = position++,
+                                .utc_ns = s * SECOND,
+                                .group = group,
+                                .fields = *group ? "{\"User\": \"U\"}" : "{}",
+                                .value = value};
+}
+
+/* How many detections they make. */
+static uint64_t judge_at(int64_t now_s, const ec_correlation_hit *hits, size_t count) {
+    ea_err err;
+    uint64_t made = 0;
+    must(ec_detections_begin(detections, &err), &err);
+    must(ec_correlations_judge(correlations, rules, &stream, hits, count, now_s * SECOND, &made, &err), &err);
+    must(ec_detections_judged(detections, &stream, 2, 1, &err), &err);
+    return made;
+}
+
+static uint64_t judge_one(uint32_t correlation, uint32_t rule, int64_t s, const char *group, const char *value) {
+    const ec_correlation_hit h = hit(correlation, rule, s, group, value);
+    return judge_at(1000, &h, 1);
+}
+
+static int64_t ask(const char *sql) {
+    sqlite3_stmt *st = NULL;
+    ea_err err;
+    must(ec_sqlite_prepare(ec_detections_database(detections), &st, sql, "ask", &err), &err);
+    assert_int_equal(ec_sqlite_step(st, "ask", &err), 1);
+    int64_t n = sqlite3_column_int64(st, 0);
+    sqlite3_finalize(st);
+    return n;
+}
+
+static void what_is_read(void **state) {
+    (void)state;
+    assert_true(ea_path_exists(scratch_path("alarms.db")));
+    assert_int_equal(ea_rules_correlation_count(rules), 4);
+    assert_int_equal(ea_rules_count(rules), 4);
+    const ea_rule_correlation *many = ea_rules_correlation(rules, MANY), *values = ea_rules_correlation(rules, VALUES);
+    assert_int_equal(many->least, 3);
+    assert_int_equal(values->least, 3); /* more than 2 */
+    assert_int_equal(many->span_ns, 10 * SECOND);
+    assert_string_equal(ea_rules_info(rules, ea_rules_correlation(rules, BOTH)->rules[0])->title, "two");
+    assert_int_equal(ea_rules_info(rules, ONE)->is_part, 0); /* values generates */
+    assert_int_equal(ea_rules_info(rules, TWO)->is_part, 1);
+    assert_int_not_equal(ea_rules_field(rules, 0, "User"), UINT32_MAX); /* no rule names it */
+}
+
+static void counts_are_of_a_group_and_a_span(void **state) {
+    (void)state;
+    assert_int_equal(judge_one(MANY, ONE, 0, "a", NULL), 0);
+    assert_int_equal(judge_one(MANY, ONE, 4, "a", NULL), 0);
+    assert_int_equal(judge_one(MANY, ONE, 5, "b", NULL), 0);
+    assert_int_equal(judge_one(MANY, ONE, 10, "a", NULL), 1);
+    assert_int_equal(judge_one(MANY, ONE, 16, "b", NULL), 0);
+    assert_int_equal(judge_one(MANY, ONE, 17, "b", NULL), 0); /* the first one was 12 s before */
+    assert_int_equal(judge_one(MANY, ONE, 11, "a", NULL), 0); /* a detection was 1 s before */
+    assert_int_equal(judge_one(MANY, ONE, 12, "a", NULL), 0);
+    assert_int_equal(judge_one(MANY, ONE, 20, "a", NULL), 1);
+    assert_int_equal(
+        ask("SELECT count(*) FROM detections WHERE rule = 'many' AND level = 'high' AND tags = '[\"x\"]' AND"
+            " text_id IS NOT NULL AND utc_ns IN (10000000000, 20000000000)"),
+        2);
+    assert_int_equal(ask("SELECT json_extract(fields, '$.matches') = '3' AND json_extract(fields, '$.User') = 'U' FROM"
+                         " detections WHERE utc_ns = 10000000000"),
+                     1);
+}
+
+static void many_at_once_are_one(void **state) {
+    ec_correlation_hit hits[30];
+    (void)state;
+    for (int64_t i = 0; i < 30; i++)
+        hits[i] = hit(MANY, ONE, 29 - i, i % 3 ? "a" : "b", NULL); /* not in their order */
+    /* a has 20 in 29 s, b 10 with 3 s between them */
+    assert_int_equal(judge_at(1000, hits, 30), 3 + 2);
+    assert_int_equal(judge_at(1000, hits, 30), 0); /* again: they are known */
+    assert_int_equal(ask("SELECT count(*) FROM correlation_hits"), 30);
+    assert_int_equal(ask("SELECT count(*) FROM detections"), 5);
+}
+
+static void values_are_distinct(void **state) {
+    (void)state;
+    assert_int_equal(judge_one(VALUES, ONE, 0, "", "x"), 0);
+    assert_int_equal(judge_one(VALUES, ONE, 1, "", "y"), 0);
+    assert_int_equal(judge_one(VALUES, ONE, 2, "", "x"), 0);
+    assert_int_equal(judge_one(VALUES, ONE, 3, "", NULL), 0);
+    assert_int_equal(judge_one(VALUES, ONE, 12, "", "z"), 0); /* x and y were before the span, but for x at 2 */
+    assert_int_equal(judge_one(VALUES, ONE, 12, "", "y"), 1);
+    assert_int_equal(ask("SELECT json_extract(fields, '$.values') = '3' FROM detections"), 1);
+}
+
+static void all_rules_in_any_order(void **state) {
+    (void)state;
+    assert_int_equal(judge_one(BOTH, ONE, 0, "", NULL), 0);
+    assert_int_equal(judge_one(BOTH, ONE, 1, "", NULL), 0);
+    assert_int_equal(judge_one(BOTH, TWO, 12, "", NULL), 0);
+    assert_int_equal(judge_one(BOTH, ONE, 22, "", NULL), 1);
+}
+
+static void rules_in_a_row(void **state) {
+    (void)state;
+    assert_int_equal(judge_one(ROW, TWO, 0, "", NULL), 0);
+    assert_int_equal(judge_one(ROW, THREE, 1, "", NULL), 0);
+    assert_int_equal(judge_one(ROW, THREE2, 2, "", NULL), 0);
+    assert_int_equal(judge_one(ROW, TWO, 9, "", NULL), 0);
+    assert_int_equal(judge_one(ROW, THREE2, 12, "", NULL), 0); /* the row began 11 s before */
+    assert_int_equal(judge_one(ROW, THREE, 13, "", NULL), 0);
+    assert_int_equal(judge_one(ROW, TWO, 14, "", NULL), 0);
+    assert_int_equal(judge_one(ROW, THREE2, 23, "", NULL), 1);
+}
+
+static void a_late_one_counts(void **state) {
+    (void)state;
+    assert_int_equal(judge_one(MANY, ONE, 100, "a", NULL), 0);
+    assert_int_equal(judge_one(MANY, ONE, 108, "a", NULL), 0);
+    assert_int_equal(judge_one(MANY, ONE, 104, "a", NULL), 1);
+    assert_int_equal(ask("SELECT utc_ns = 108000000000 FROM detections"), 1);
+}
+
+static void they_are_forgotten_by_when_they_came(void **state) {
+    ec_correlation_hit h = hit(MANY, ONE, 5, "a", NULL);
+    (void)state;
+    assert_int_equal(judge_at(1000, &h, 1), 0);
+    h = hit(MANY, ONE, 6, "a", NULL);
+    assert_int_equal(judge_at(1019, &h, 1), 0);
+    h = hit(MANY, ONE, 7, "a", NULL);
+    assert_int_equal(judge_at(1020, &h, 1), 1); /* a backlog: what happened long ago counts */
+    h = hit(MANY, ONE, 8, "b", NULL);
+    assert_int_equal(judge_at(1025, &h, 1), 0);
+    assert_int_equal(ask("SELECT count(*) FROM correlation_hits"), 3);
+    h = hit(MANY, ONE, 9, "b", NULL);
+    assert_int_equal(judge_at(1100, &h, 1), 0);
+    assert_int_equal(ask("SELECT count(*) FROM correlation_hits"), 1);
+    assert_int_equal(ask("SELECT count(*) FROM correlation_alerts"), 0);
+}
+
+static void a_host_loses_its_own(void **state) {
+    char sql[400];
+    (void)state;
+    assert_int_equal(judge_one(MANY, ONE, 1, "a", NULL), 0);
+    snprintf(
+        sql, sizeof sql,
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) INSERT INTO"
+        " correlation_hits(host, stream, batch, position, rule, correlation, grouped, utc_ns, found_utc_ns, fields)"
+        " SELECT 'loud', 's', 1, i, 'r', 'c', 'g', i, 1, '{}' FROM n",
+        EC_HITS_KEPT);
+    assert_int_equal(sqlite3_exec(ec_detections_database(detections), sql, NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(judge_one(MANY, ONE, 2, "a", NULL), 0);
+    assert_int_equal(ask("SELECT count(*) FROM correlation_hits"), EC_HITS_KEPT);
+    assert_int_equal(ask("SELECT count(*) FROM correlation_hits WHERE host = 'pc'"), 2);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(what_is_read, begin, end),
+        cmocka_unit_test_setup_teardown(counts_are_of_a_group_and_a_span, begin, end),
+        cmocka_unit_test_setup_teardown(many_at_once_are_one, begin, end),
+        cmocka_unit_test_setup_teardown(values_are_distinct, begin, end),
+        cmocka_unit_test_setup_teardown(all_rules_in_any_order, begin, end),
+        cmocka_unit_test_setup_teardown(rules_in_a_row, begin, end),
+        cmocka_unit_test_setup_teardown(a_late_one_counts, begin, end),
+        cmocka_unit_test_setup_teardown(they_are_forgotten_by_when_they_came, begin, end),
+        cmocka_unit_test_setup_teardown(a_host_loses_its_own, begin, end)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
