@@ -53,12 +53,13 @@ OF_FILE = {
     "collector/query/sql/sql_aggregate.c": QUERY, "collector/query/sql/sql_events.c": QUERY, "collector/query/sql/sql_functions.c": QUERY,
     "collector/query/sql/sql_tables.c": QUERY, "collector/web/questions.c": ["test_web"],
     "collector/query/sql/select.c": QUERY, "collector/query/sql/sql_push.c": QUERY, "collector/query/sql/sql_groups.c": QUERY, "collector/query/sql/sql_prepare.c": QUERY,
+    "collector/query/sql/sql_filter.c": QUERY, "collector/query/sql/sql_push_rows.c": QUERY, "collector/query/sql/sql_rows.c": QUERY, "collector/query/analysis/first_events.c": QUERY,
     "collector/query/sql/sql_times.c": QUERY, "collector/query/sql/sql_vtab.c": QUERY, "collector/query/analysis/group_events.c": QUERY,
     "collector/query/analysis/block_keys.c": QUERY, "collector/query/analysis/methods.c": ["test_methods"], "collector/query/analysis/dotnet_activity.c": ["test_dotnet"],
 }
 # Unit tests of the files below a path, quick ones; SLOW ones come after the judges.
 UNITS_OF = {"collector/state": ["ledger", "watch"], "collector/app/cmd_ledger.c": [], "collector/query": ["sql", "aggregate", "trackers"],
-            "collector/query/sql/": ["select", "sql", "sql_push"], "collector/query/analysis/group_events.c": ["sql_push"], "collector/query/analysis/block_keys.c": ["sql_push", "aggregate"],
+            "collector/query/sql/": ["select", "sql", "sql_push"], "collector/query/analysis/group_events.c": ["sql_push"], "collector/query/analysis/first_events.c": ["sql_push"], "collector/query/analysis/block_keys.c": ["sql_push", "aggregate"],
             "collector/web": []}
 SLOW_UNITS = {"collector/state": ["state_worker"], "collector/query": ["object_names_db"]}
 UNITS = sorted({unit for table in (UNITS_OF, SLOW_UNITS) for units in table.values() for unit in units})

@@ -2,8 +2,10 @@
  * main.c. Calls: proto/lang, watch_streams.h. Thread: the main one. */
 #include "collector/app/collector_commands.h"
 #include "collector/app/question.h"
+#include "collector/app/symbol_options.h"
 #include "collector/app/watch_streams.h"
 #include "collector/query/scan/data_times.h"
+#include "proto/base/map.h"
 #include "proto/base/platform.h"
 #include "proto/base/stop_flag.h"
 #include "proto/lang/lang_where.h"
@@ -20,8 +22,20 @@ typedef struct options {
     ea_lang_options lang;
     const char *store, *from, *to;
     ea_strings hosts, labels;
+    ec_symbol_options symbols;
+    int64_t idle_ns;
     int live;
 } options;
+
+/* Functions of stacks' frames, when symbols were asked for. */
+typedef struct functions {
+    ec_symbol_desk desk;
+    ea_u64_map lacking; /* hashes of modules whose symbols cannot be had */
+    ea_text *to;        /* the answer at hand */
+    int is_named;
+    uint64_t lacking_count;
+    char first_lack[300];
+} functions;
 
 typedef struct watch {
     const options *o;
@@ -31,6 +45,7 @@ typedef struct watch {
     ea_lang_program *program;
     ea_lang_run *run;
     ec_watch_streams *streams;
+    functions functions;
     int has_more;  /* events, when the time for them was over */
     int is_broken; /* standard output takes nothing any more */
 } watch;
@@ -64,6 +79,42 @@ static int take_output(void *arg, ea_text *out) {
     ea_text_clear(out);
     return w->is_broken ? EA_EIO : 0;
 }
+
+/* ---- functions ---- */
+
+/* An inlined function has no frame of its own. */
+static int watch_on_symbol(void *arg, const ec_symbol *symbol) {
+    functions *f = arg;
+    const char *name = symbol->frame_count ? symbol->frames[symbol->frame_count - 1].function : "";
+    f->is_named = *name != 0;
+    ea_text_str(f->to, name);
+    return 0;
+}
+
+static int watch_function(void *arg, const ea_module *module, uint64_t offset, ea_text *out) {
+    functions *f = arg;
+    const char *image = ea_path_end(module->path);
+    const ec_symbol_module of = {.pdb_name = module->has_pdb ? module->pdb_path : NULL,
+                                 .pdb = {module->pdb_guid, module->pdb_age},
+                                 .image_name = module->path,
+                                 .timestamp = module->timestamp,
+                                 .size_bytes = (uint32_t)module->size_bytes};
+    uint64_t hash = ea_hash64(image, strlen(image), module->timestamp) ^
+                    ea_hash64(&module->pdb_guid, sizeof module->pdb_guid, module->pdb_age);
+    if (offset > UINT32_MAX || ea_u64_map_get(&f->lacking, hash))
+        return 0;
+    uint32_t rva = (uint32_t)offset;
+    ea_err why = {0};
+    f->to = out;
+    f->is_named = 0;
+    if (!ec_symbols_resolve(f->desk.symbols, &of, &rva, 1, watch_on_symbol, f, NULL, &why))
+        return f->is_named;
+    if (!ea_u64_map_put(&f->lacking, hash, 1) && !f->lacking_count++) /* without memory it is asked for again */
+        snprintf(f->first_lack, sizeof f->first_lack, "%s", why.message);
+    return 0;
+}
+
+/* ---- the program ---- */
 
 static int put_output(watch *w, ea_err *err) {
     if (take_output(w, ea_lang_run_output(w->run)))
@@ -126,7 +177,7 @@ static int run_arriving(watch *w, ea_err *err) {
             break;
         if (!w->has_more)
             ea_sleep_ns(POLL_NS);
-        rc = ec_watch_streams_refresh(w->streams, err);
+        rc = ec_watch_streams_refresh(w->streams, w->run, err);
     }
     return rc;
 }
@@ -157,7 +208,8 @@ static int watch_run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ea_err err = {0};
     watch w = {.o = o};
-    ec_watch_range range = {.store = o->store, .hosts = &o->hosts, .labels = &o->labels, .is_live = o->live};
+    ec_watch_range range = {
+        .store = o->store, .hosts = &o->hosts, .labels = &o->labels, .is_live = o->live, .idle_ns = o->idle_ns};
     const char *damage = "";
     uint64_t damaged = 0;
     int rc = 0;
@@ -182,6 +234,12 @@ static int watch_run(const void *arg, int operand_count, char **operands) {
                                                       .stacks = ea_lang_needs_stacks(w.program),
                                                       .names = ea_lang_needs_names(w.program)},
                                     &err);
+    ea_u64_map_init(&w.functions.lacking, 0);
+    int has_symbols = !rc && ec_symbol_options_are_given(&o->symbols);
+    if (has_symbols) {
+        rc = ec_symbol_desk_open(&w.functions.desk, &o->symbols, NULL, &err);
+        has_symbols = !rc;
+    }
     if (!rc) {
         ea_lang_run_options how = ea_lang_options_run(&o->lang);
         how.frames = ea_lang_needs_stacks(w.program) ? ec_watch_streams_frames : NULL;
@@ -189,9 +247,12 @@ static int watch_run(const void *arg, int operand_count, char **operands) {
         how.flush = take_output;
         how.flush_arg = &w;
         how.is_clocked = o->live;
+        how.is_redrawn = o->live && ea_terminal_takes_sequences(stdout);
+        how.function = w.functions.desk.symbols ? watch_function : NULL;
+        how.function_arg = &w.functions;
         rc = ea_lang_run_create(&w.run, w.program, &how, &err);
     }
-    if (!rc)
+    if (!rc && !w.functions.desk.symbols) /* symbols are elsewhere */
         rc = ec_question_confine(o->store, &err);
     if (!rc) {
         rc = run_all(&w, &err);
@@ -201,10 +262,20 @@ static int watch_run(const void *arg, int operand_count, char **operands) {
         damaged = ec_watch_streams_damage(w.streams, &damage);
     if (damaged)
         fprintf(stderr, "etwcollector: %" PRIu64 " batches could not be read: %s\n", damaged, damage);
+    if (w.streams && ec_watch_streams_freed(w.streams))
+        fprintf(stderr,
+                "etwcollector: %" PRIu64 " times what is kept of a run was freed: it had sent nothing for long\n",
+                ec_watch_streams_freed(w.streams));
+    if (w.functions.lacking_count)
+        fprintf(stderr, "etwcollector: %" PRIu64 " modules are without functions: %s\n", w.functions.lacking_count,
+                w.functions.first_lack);
     if (rc)
         ea_err_print(stderr, "etwcollector", &err);
     int exit_code = rc ? ea_exit_code(rc) : damaged ? 3 : 0;
     ea_lang_run_destroy(w.run);
+    if (has_symbols)
+        ec_symbol_desk_close(&w.functions.desk);
+    ea_u64_map_deinit(&w.functions.lacking);
     ec_watch_streams_close(w.streams);
     ea_lang_program_destroy(w.program);
     free(w.text);
@@ -227,11 +298,31 @@ static const ea_option OPTIONS[] = {
     {EC_FROM_OF(options, from),
      .help = "only events at or after this time: RFC 3339, a date, now, -1h, or such as +10s after the start"},
     {EC_TO_OF(options, to), .help = "only events before this time"},
+    {.name = "symbols",
+     .argument = "PATH",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, symbols.path),
+     .help = "name the functions of stacks; where PDBs are looked for, as in _NT_SYMBOL_PATH: srv*CACHE*URL, "
+             "cache*FOLDER, FOLDER; between them ;"},
+    {.name = "symbol-cache",
+     .argument = "DIR",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, symbols.cache),
+     .help = "the same; where what was fetched and found out is kept; " EC_SYMBOL_CACHE " otherwise"},
     {.name = "live",
      .type = EA_OPT_FLAG,
      .offset = offsetof(options, live),
      .help =
          "run on what arrives from now on (with --from: on what is stored since then, too), until Ctrl-C or exit()"},
+    {.name = "idle",
+     .argument = "TIME",
+     .type = EA_OPT_DURATION,
+     .offset = offsetof(options, idle_ns),
+     .fallback = "1h",
+     .min = 1000000,
+     .max = (uint64_t)10000 * 3600 * 1000000000,
+     .help = "of --live: the state of a run of an agent that has sent nothing for so long is freed, with the variables "
+             "of its threads; the state is read again when the run goes on"},
     {.name = NULL},
 };
 

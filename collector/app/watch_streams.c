@@ -61,6 +61,7 @@ typedef struct stream {
     lookahead *ahead;
     uint64_t event_number; /* of the event at hand */
     int64_t utc_ns;        /* of the event at hand */
+    int64_t fed_ns;        /* monotonic: when it had its last event, or was opened */
     int has_event, is_open;
 } stream;
 
@@ -80,7 +81,7 @@ struct ec_watch_streams {
     ec_store_place place;
     size_t open_bytes;
     stream *last; /* whose machine the run has */
-    uint64_t damaged;
+    uint64_t damaged, freed;
     char first_damage[256];
 };
 
@@ -299,6 +300,8 @@ static int watch_advance(ec_watch_streams *w, stream *s, ea_err *err) {
         }
         s->event_number++;
         s->has_event = 1;
+        if (w->range.is_live)
+            s->fed_ns = ea_monotonic_ns();
     }
     if (rc != 1)
         return rc;
@@ -308,6 +311,7 @@ static int watch_advance(ec_watch_streams *w, stream *s, ea_err *err) {
 static int watch_open_stream(ec_watch_streams *w, stream *s, ea_err *err) {
     int rc = ea_machine_create(&s->state, &(ea_machine_options){0}, err);
     s->is_open = 1;
+    s->fed_ns = ea_monotonic_ns();
     if (!rc && w->wants.stacks)
         rc = watch_open_ahead(w, s, err);
     if (!rc && w->tables) {
@@ -547,7 +551,7 @@ static int watch_deliver(ec_watch_streams *w, stream *s, ea_lang_run *run, ea_er
     ea_lang_event event = {.record = s->reader.record, .c = s->reader.c, .clock = clock_of(s), .utc_ns = s->utc_ns};
     int rc = 0;
     if (s->ahead)
-        ea_stack_ahead_find(&s->ahead->stacks, s->event_number, event.stack);
+        ea_stack_ahead_find(&s->ahead->stacks, s->event_number, event.stack, &event.stack_pid);
     if (w->last != s) {
         rc = ea_lang_run_machine(run, &(ea_lang_machine){.number = s->machine,
                                                          .host = s->host,
@@ -597,9 +601,38 @@ static int is_ready(const ec_watch_streams *w, const stream *s) {
     return 0;
 }
 
-int ec_watch_streams_refresh(ec_watch_streams *w, ea_err *err) {
+/* The stream has sent nothing for long: what is kept of it makes room. When it goes on, its state is read again. */
+static int watch_free_idle(ec_watch_streams *w, stream *s, ea_lang_run *run, ea_err *err) {
+    if (ea_lang_run_machine(run, &(ea_lang_machine){.number = s->machine, .host = s->host, .state = s->state}))
+        return ea_fail(err, EA_ENOMEM, "run the program");
+    ea_lang_run_leave(run);
+    w->last = NULL;
+    watch_close_stream(w, s);
+    s->idle_number = s->reader.number;
+    if (s->seen_number < s->reader.number)
+        s->seen_number = s->reader.number;
+    s->reader.number = 0;
+    s->event_number = 0;
+    w->freed++;
+    return 0;
+}
+
+static int watch_free_all_idle(ec_watch_streams *w, ea_lang_run *run, ea_err *err) {
+    int64_t now_ns = ea_monotonic_ns();
+    int rc = 0;
+    for (size_t i = 0; i < w->opened && !rc; i++) {
+        stream *s = w->all[i];
+        if (s->is_open && !s->has_event && s->reader.number && now_ns - s->fed_ns > w->range.idle_ns)
+            rc = watch_free_idle(w, s, run, err);
+    }
+    return rc;
+}
+
+int ec_watch_streams_refresh(ec_watch_streams *w, ea_lang_run *run, ea_err *err) {
     ec_store_place place;
     int rc = ec_store_position(w->store, &place, err);
+    if (!rc)
+        rc = watch_free_all_idle(w, run, err);
     if (rc || (place.segment == w->place.segment && place.offset == w->place.offset && !w->wants.stacks))
         return rc;
     w->place = place;
@@ -613,6 +646,10 @@ int ec_watch_streams_refresh(ec_watch_streams *w, ea_err *err) {
 uint64_t ec_watch_streams_damage(const ec_watch_streams *w, const char **ret_first) {
     *ret_first = w->first_damage;
     return w->damaged;
+}
+
+uint64_t ec_watch_streams_freed(const ec_watch_streams *w) {
+    return w->freed;
 }
 
 uint64_t ec_watch_streams_count(const ec_watch_streams *w) {

@@ -16,6 +16,7 @@ typedef struct ec_watch_range {
     const ea_strings *hosts, *labels; /* of these agents; "NAME=VALUE": of runs that had all of these labels */
     int64_t from_utc_ns, to_utc_ns;   /* [from, to) */
     int is_live;                      /* what arrives from now on; with a begin: what is stored since then, too */
+    int64_t idle_ns;                  /* live: after so long without an event, what is kept of a stream is freed */
 } ec_watch_range;
 
 /* What the program needs. */
@@ -39,8 +40,11 @@ EA_MUST_CHECK int ec_watch_streams_begin(ec_watch_streams *w, const ec_watch_wan
 enum { EC_WATCH_OVER = 2 };
 
 EA_MUST_CHECK int ec_watch_streams_next(ec_watch_streams *w, ea_lang_run *run, ea_err *err);
-/* Looks for what has arrived since. */
-EA_MUST_CHECK int ec_watch_streams_refresh(ec_watch_streams *w, ea_err *err);
+/* Looks for what has arrived since, and frees what is kept of streams that are idle: variables of their threads, too.
+ */
+EA_MUST_CHECK int ec_watch_streams_refresh(ec_watch_streams *w, ea_lang_run *run, ea_err *err);
+/* How often that was. */
+uint64_t ec_watch_streams_freed(const ec_watch_streams *w);
 
 /* Batches that could not be read, and why the first one could not. */
 uint64_t ec_watch_streams_damage(const ec_watch_streams *w, const char **ret_first);

@@ -13,7 +13,9 @@ struct ec_find {
     ec_store *store;
     const ec_find_filter *filter;
     sqlite3_stmt *s;
-    sqlite3_stmt *count;    /* NULL: not asked yet */
+    sqlite3_stmt *count;   /* NULL: not asked yet */
+    sqlite3_stmt *batches; /* likewise: of a stream */
+    ec_find_counts counts;
     uint64_t stream_id;     /* 0: no stream, or one that has nothing */
     int64_t from_ns, to_ns; /* of a batch's range: a tick more on both sides */
     int64_t *class_ids;     /* ascending; of the classes that the filter wants and the store has */
@@ -139,11 +141,16 @@ int ec_find_next(ec_find *f, ec_found *ret, ea_err *err) {
         return 0;
     while ((code = sqlite3_step(f->s)) == SQLITE_ROW) {
         if (f->filter->classes && sqlite3_column_type(f->s, 8) == SQLITE_BLOB &&
-            !has_class(f, sqlite3_column_blob(f->s, 8), (size_t)sqlite3_column_bytes(f->s, 8)))
+            !has_class(f, sqlite3_column_blob(f->s, 8), (size_t)sqlite3_column_bytes(f->s, 8))) {
+            f->counts.other_classes++;
             continue;
+        }
         if (f->filter->pids && sqlite3_column_type(f->s, 9) == SQLITE_BLOB &&
-            !has_pid(f, sqlite3_column_blob(f->s, 9), (size_t)sqlite3_column_bytes(f->s, 9)))
+            !has_pid(f, sqlite3_column_blob(f->s, 9), (size_t)sqlite3_column_bytes(f->s, 9))) {
+            f->counts.other_pids++;
             continue;
+        }
+        f->counts.given++;
         *ret = (ec_found){.row = {.stream_id = f->stream_id,
                                   .number = (uint64_t)sqlite3_column_int64(f->s, 0),
                                   .event_count = (uint32_t)sqlite3_column_int64(f->s, 1),
@@ -156,6 +163,25 @@ int ec_find_next(ec_find *f, ec_found *ret, ea_err *err) {
         return 1;
     }
     return code == SQLITE_DONE ? 0 : index_query_fail(f->store, err, "look batches up");
+}
+
+const ec_find_counts *ec_find_counted(const ec_find *f) {
+    return &f->counts;
+}
+
+int ec_find_batches(ec_find *f, uint64_t stream_id, uint64_t *ret, ea_err *err) {
+    int rc = f->batches ? 0
+                        : index_query_prepare(f->store,
+                                              "SELECT count(*) FROM batches WHERE stream_id = ?1 AND event_count > 0",
+                                              &f->batches, err);
+    if (rc)
+        return rc;
+    sqlite3_reset(f->batches);
+    sqlite3_bind_int64(f->batches, 1, (int64_t)stream_id);
+    if (sqlite3_step(f->batches) != SQLITE_ROW)
+        return index_query_fail(f->store, err, "count batches");
+    *ret = (uint64_t)sqlite3_column_int64(f->batches, 0);
+    return 0;
 }
 
 int ec_find_has_all(ec_find *f, uint64_t first, uint64_t last, ea_err *err) {
@@ -182,6 +208,7 @@ void ec_find_close(ec_find *f) {
         return;
     sqlite3_finalize(f->s);
     sqlite3_finalize(f->count);
+    sqlite3_finalize(f->batches);
     free(f->class_ids);
     free(f);
 }

@@ -43,6 +43,15 @@ void ec_find_stream(ec_find *f, const ec_find_row *stream);
 /* The next batch of the stream with events that may match the filter, by number: 1 and *ret, 0 at the end. A batch that
  * is not returned has no match; a returned batch may have none, too. */
 EA_MUST_CHECK int ec_find_next(ec_find *f, ec_found *ret, ea_err *err);
+
+/* Batches that a search has come across: given, and those that are of other classes or process ids alone. */
+typedef struct ec_find_counts {
+    uint64_t given, other_classes, other_pids;
+} ec_find_counts;
+
+const ec_find_counts *ec_find_counted(const ec_find *f);
+/* How many batches with events a stream has. */
+EA_MUST_CHECK int ec_find_batches(ec_find *f, uint64_t stream_id, uint64_t *ret, ea_err *err);
 /* Whether all batches of the stream from first to last are there, whatever is in them: 1, 0 when one is not (a
  * tombstone stands for batches that are not), or an error. */
 EA_MUST_CHECK int ec_find_has_all(ec_find *f, uint64_t first, uint64_t last, ea_err *err);

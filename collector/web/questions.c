@@ -432,6 +432,14 @@ static const fixed QUERIES[] = {
      "cycles DESC, module, function",
      {ANY_HOST, RANGE},
      FIXED_LIST},
+    {"watch-results",
+     "Results of programs that agents run on their events: each row of the tables watch_NAME",
+     "SELECT host, time_text(time) AS time, name AS \"table\", fields FROM events WHERE (?1 = '' OR host = ?1) AND time"
+     " BETWEEN ?2 AND ?3 AND provider_name = 'etwagent-watch' AND (?4 = '' OR name = 'watch_' || ?4 OR"
+     " substr(name, 1, length(?4) + 7) = 'watch_' || ?4 || '_')",
+     "time DESC, host, \"table\", fields",
+     {ANY_HOST, RANGE, {"program", PARAM_TEXT, ""}},
+     FIXED_LIST},
     {"new-binaries",
      "Modules that were seen on no machine before a time, and since then",
      FILES "SELECT path, sha256, hosts, host, time_text(first) AS first FROM files WHERE first >= ?2",

@@ -128,6 +128,13 @@ enum ea_counter_part {
     S(stacks_no_clr_event, 117, EA_NOTICE, EA_OF_STREAM,                                                               \
       "call stacks of a .NET runtime without an event on their thread")                                                \
     S(stacks_too_short, 118, EA_NOTICE, EA_OF_STREAM, "records of call stacks that hold no whole one")                 \
+    /* programs in the configuration */                                                                                \
+    S(watch_skipped, 195, EA_NOTICE, EA_OF_STREAM,                                                                     \
+      "statements of programs that were skipped: their events lack a value, or they divide by zero")                   \
+    S(watch_others, 196, EA_NOTICE, EA_OF_STREAM,                                                                      \
+      "values that programs counted under others: the limit of keys or of memory was reached")                         \
+    S(watch_dropped, 197, EA_NOTICE, EA_OF_STREAM,                                                                     \
+      "variables, texts and prints of programs that were dropped at a limit")                                          \
     /* images: images_asked = images_told + absent + refused + unreadable + other + left_* + modules that wait */      \
     S(images_asked, 56, EA_INFO, EA_OF_STREAM, "modules whose image files were to be looked at")                       \
     S(images_told, 57, EA_INFO, EA_OF_STREAM,                                                                          \

@@ -157,6 +157,8 @@ void ea_thread_lower(enum ea_bulk_priority priority);
 void ea_thread_background(int on);
 void ea_os_error_text(int os_error, char *out, size_t out_bytes);
 int ea_is_terminal(FILE *f);
+/* 1 when f is a terminal that takes the control sequences of ECMA-48; one of Windows is made to take them. */
+int ea_terminal_takes_sequences(FILE *f);
 /* 1 when a write to f failed and f is a pipe whose reader has closed it ("| head"). */
 int ea_is_closed_pipe(FILE *f);
 /* Ends the process as such a pipe ends others: by SIGPIPE. Returns where there is no such signal. */

@@ -629,6 +629,11 @@ int ea_is_terminal(FILE *f) {
     return isatty(fileno(f));
 }
 
+int ea_terminal_takes_sequences(FILE *f) {
+    const char *term = getenv("TERM");
+    return ea_is_terminal(f) && term && *term && strcmp(term, "dumb") != 0;
+}
+
 uint32_t ea_process_id(void) {
     return (uint32_t)getpid();
 }

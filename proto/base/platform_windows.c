@@ -810,6 +810,13 @@ int ea_is_terminal(FILE *f) {
     return _isatty(_fileno(f));
 }
 
+int ea_terminal_takes_sequences(FILE *f) {
+    HANDLE console = (HANDLE)_get_osfhandle(_fileno(f));
+    DWORD mode;
+    return ea_is_terminal(f) && GetConsoleMode(console, &mode) &&
+           SetConsoleMode(console, mode | ENABLE_VIRTUAL_TERMINAL_PROCESSING);
+}
+
 uint32_t ea_process_id(void) {
     return GetCurrentProcessId();
 }

@@ -75,6 +75,8 @@ const ea_lang_need *ea_lang_needs(const ea_lang_program *p, size_t *ret_count);
 int ea_lang_needs_all(const ea_lang_program *p);
 /* 1 when the program reads what is known of processes and threads, or has variables of threads. */
 int ea_lang_needs_processes(const ea_lang_program *p);
+/* 1 when it reads stacks or the module of an address. */
+int ea_lang_needs_modules(const ea_lang_program *p);
 
 /* What the program gives apart: an aggregation, by its name without @; "emit" or "printf", when a statement is one.
  * line and column: of its first statement; 0 of emit and printf. From i = 0; 0: there is no further one. */
@@ -106,7 +108,7 @@ typedef struct ea_lang_column {
     const char *name;
     uint8_t kind;     /* enum ea_lang_column_kind */
     uint64_t bits;    /* of numbers; of F64 those of a double */
-    const char *data; /* of texts: UTF-8 without an end; of stacks: addresses of 8 bytes, the innermost first */
+    const char *data; /* of texts: UTF-8 without an end; of stacks: a list of texts as JSON, the innermost first */
     size_t len_bytes;
 } ea_lang_column;
 
@@ -154,6 +156,10 @@ typedef struct ea_lang_run_options {
     /* The addresses of a stack number, as of ea_stacks_get; NULL: there are no stacks. */
     const uint64_t *(*frames)(const void *arg, uint32_t number, size_t *ret_count);
     const void *frames_arg;
+    int is_plain_stacks; /* stacks are addresses, not places in modules */
+    /* Appends the function at an offset of a module: 1; 0 when it is unknown. NULL: stacks have modules alone. */
+    int (*function)(void *arg, const ea_module *module, uint64_t offset, ea_text *out);
+    void *function_arg;
     const ea_resolver *resolver; /* names that other events give; borrowed; NULL: none */
     /* Takes what was printed and clears it, between the entries of a large aggregation; not 0: failed, and the rest is
      * dropped. NULL: the caller does that after each event alone. */
@@ -169,6 +175,7 @@ typedef struct ea_lang_run_options {
     int (*wants)(const void *arg, int64_t pid); /* likewise: whether they run for this process; NULL: for all */
     const void *wants_arg;
     int is_terminal;  /* the output goes to a terminal: of CSV, too, nothing steers it */
+    int is_redrawn;   /* of text: what a tick prints replaces all on the terminal */
     const char *host; /* what the value `host` is; borrowed; NULL: the empty text */
     int is_clocked;   /* ticks come from ea_lang_run_time alone, whose time is that of a clock of the caller's */
 } ea_lang_run_options;
@@ -183,7 +190,8 @@ typedef struct ea_lang_event {
     const ea_class *c;     /* lives as long as the run */
     const ea_clock *clock; /* of the record's times */
     int64_t utc_ns;
-    uint32_t stack[2]; /* numbers of the kernel's and the user's half; 0: none */
+    uint32_t stack[2];  /* numbers of the kernel's and the user's half; 0: none */
+    uint32_t stack_pid; /* whose stack it is; 0xFFFFFFFF: that of the header's process */
 } ea_lang_event;
 
 /* Runs `begin` clauses; before the first event. */

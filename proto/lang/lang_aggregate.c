@@ -333,7 +333,7 @@ void lang_aggregate_deinit(lang_aggregate *a) {
 static int aggregate_compare(enum lang_type type, const lang_strings *strings, uint64_t a, uint64_t b) {
     if (a == b)
         return 0;
-    if (type == TYPE_TEXT) {
+    if (type == TYPE_TEXT || type == TYPE_STACK) {
         const lang_string *x = lang_string_at(strings, a), *y = lang_string_at(strings, b);
         size_t n = x->len_bytes < y->len_bytes ? x->len_bytes : y->len_bytes;
         int d = memcmp(x->text, y->text, n);

@@ -106,6 +106,7 @@ static int needs_is_of_processes(const lang_op *op) {
     case VALUE_ppid:
     case VALUE_user:
     case VALUE_threadname:
+    case VALUE_module:
         return 1;
     default:
         return 0;
@@ -120,6 +121,16 @@ int ea_lang_needs_processes(const ea_lang_program *p) {
         for (uint32_t k = 0; k < p->clauses[i].op_count; k++)
             if (needs_is_of_processes(&p->clauses[i].ops[k]))
                 return 1;
+    return 0;
+}
+
+int ea_lang_needs_modules(const ea_lang_program *p) {
+    for (uint32_t i = 0; i < p->clause_count; i++)
+        for (uint32_t k = 0; k < p->clauses[i].op_count; k++) {
+            const lang_op *op = &p->clauses[i].ops[k];
+            if (op->code == CODE_STACK || (op->code == CODE_VALUE && op->imm == VALUE_module))
+                return 1;
+        }
     return 0;
 }
 

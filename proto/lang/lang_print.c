@@ -36,13 +36,37 @@ static void print_put_number(ea_text *out, enum ea_lang_form form, enum lang_typ
     }
 }
 
-static size_t print_put_frames(const ea_lang_run *r, ea_text *out, uint64_t v, const char *between, const char *quote) {
+/* put: appends a frame. Returns how many there are. */
+static size_t print_put_frames(const ea_lang_run *r, ea_text *out, uint64_t v, const char *between,
+                               void (*put)(ea_text *t, const char *s, size_t len_bytes)) {
     const lang_string *s = lang_string_at(&r->strings, v);
-    size_t count = v == STRING_NO_ROOM ? 0 : s->len_bytes / sizeof(uint64_t);
-    for (size_t i = 0; i < count; i++)
-        ea_text_printf(out, "%s%s0x%" PRIx64 "%s", i ? between : "", quote, ea_load64(s->text + i * sizeof(uint64_t)),
-                       quote);
+    const char *at = s->text, *end = s->text + (v == STRING_NO_ROOM ? 0 : s->len_bytes);
+    size_t count = 0;
+    while (at < end) {
+        const char *line = memchr(at, '\n', (size_t)(end - at));
+        size_t n = (size_t)((line ? line : end) - at);
+        if (count++)
+            ea_text_str(out, between);
+        put(out, at, n);
+        at += n + 1;
+    }
     return count;
+}
+
+static void print_put_bare(ea_text *t, const char *s, size_t len_bytes) {
+    ea_text_add(t, s, len_bytes);
+}
+
+static void print_put_quoted(ea_text *t, const char *s, size_t len_bytes) {
+    ea_text_char(t, '"');
+    ea_text_json(t, s, len_bytes);
+    ea_text_char(t, '"');
+}
+
+static void print_put_frame_list(const ea_lang_run *r, ea_text *out, uint64_t v) {
+    ea_text_char(out, '[');
+    (void)print_put_frames(r, out, v, ",", print_put_quoted);
+    ea_text_char(out, ']');
 }
 
 /* A value for a person, without a line's end in it. */
@@ -51,7 +75,7 @@ static void print_put_plain(ea_lang_run *r, ea_text *out, enum lang_type type, u
         const lang_string *s = lang_string_at(&r->strings, v);
         ea_text_safe(out, s->text, s->len_bytes);
     } else if (type == TYPE_STACK) {
-        (void)print_put_frames(r, out, v, " ", "");
+        (void)print_put_frames(r, out, v, " ", ea_text_safe);
     } else {
         print_put_number(out, EA_LANG_TEXT, type, v);
     }
@@ -64,9 +88,7 @@ static void print_put_json(ea_lang_run *r, ea_text *out, enum lang_type type, ui
         ea_text_json(out, s->text, s->len_bytes);
         ea_text_char(out, '"');
     } else if (type == TYPE_STACK) {
-        ea_text_char(out, '[');
-        (void)print_put_frames(r, out, v, ",", "\"");
-        ea_text_char(out, ']');
+        print_put_frame_list(r, out, v);
     } else if (type == TYPE_HEX) {
         ea_text_char(out, '"');
         print_put_number(out, EA_LANG_JSON, type, v);
@@ -84,7 +106,7 @@ static void print_put_csv(ea_lang_run *r, ea_text *out, enum lang_type type, uin
     ea_text t;
     ea_text_init(&t);
     if (type == TYPE_STACK) {
-        (void)print_put_frames(r, &t, v, " ", "");
+        (void)print_put_frames(r, &t, v, " ", r->o.is_terminal ? ea_text_safe : print_put_bare);
     } else {
         const lang_string *s = lang_string_at(&r->strings, v);
         if (r->o.is_terminal)
@@ -182,7 +204,7 @@ static void print_put_tops(ea_lang_run *r, const lang_aggregate *a, const uint64
 
 static void print_put_stack_lines(ea_lang_run *r, uint64_t v, ea_text *out) {
     ea_text_str(out, "    ");
-    if (!print_put_frames(r, out, v, "\n    ", ""))
+    if (!print_put_frames(r, out, v, "\n    ", ea_text_safe))
         ea_text_str(out, "(no stack)");
     ea_text_char(out, '\n');
 }
@@ -273,6 +295,9 @@ static void print_put_entry(ea_lang_run *r, const lang_aggregate *a, const layou
 
 static void print_text(ea_lang_run *r, const lang_aggregate *a, const uint32_t *sorted, size_t count) {
     ea_text *out = &r->out;
+    if (r->redraws) /* the cursor to the first place, and nothing after it */
+        ea_text_str(out, "\x1b[H\x1b[2J");
+    r->redraws = 0;
     const lang_aggregation *what = a->what;
     layout l = {0};
     print_measure(r, a, sorted, count, &l);
@@ -442,7 +467,7 @@ static uint8_t print_column_kind(enum lang_type type) {
 
 static ea_lang_column print_column_of(const ea_lang_run *r, const char *name, enum lang_type type, uint64_t v) {
     ea_lang_column c = {.name = name, .kind = print_column_kind(type), .bits = v, .data = ""};
-    if (type == TYPE_TEXT || (type == TYPE_STACK && v != STRING_NO_ROOM)) {
+    if (type == TYPE_TEXT) {
         const lang_string *s = lang_string_at(&r->strings, v);
         c.data = s->text;
         c.len_bytes = s->len_bytes;
@@ -450,7 +475,31 @@ static ea_lang_column print_column_of(const ea_lang_run *r, const char *name, en
     return c;
 }
 
-static void print_put_row(ea_lang_run *r, ea_lang_output *o) {
+/* Stacks become texts that live until the row was taken. */
+static void print_put_stacks(ea_lang_run *r, ea_lang_column *columns, size_t count) {
+    ea_text *t = &r->scratch;
+    size_t begins[EA_LANG_COLUMNS_MAX + 1];
+    ea_text_clear(t);
+    for (size_t i = 0; i < count; i++) {
+        begins[i] = t->len_bytes;
+        if (columns[i].kind == EA_LANG_COLUMN_STACK)
+            print_put_frame_list(r, t, columns[i].bits);
+    }
+    begins[count] = t->len_bytes;
+    for (size_t i = 0; i < count && t->data && !t->failed; i++)
+        if (columns[i].kind == EA_LANG_COLUMN_STACK) {
+            columns[i].data = t->data + begins[i];
+            columns[i].len_bytes = begins[i + 1] - begins[i];
+        }
+}
+
+static void print_put_row(ea_lang_run *r, ea_lang_output *o, ea_lang_column *columns) {
+    int has_stack = 0;
+    for (size_t i = 0; i < o->column_count; i++)
+        has_stack |= columns[i].kind == EA_LANG_COLUMN_STACK;
+    if (has_stack)
+        print_put_stacks(r, columns, o->column_count);
+    o->columns = columns;
     o->utc_ns = r->has_first ? r->now_utc_ns : 0;
     if (!r->out.failed && r->o.on_row(r->o.on_row_arg, o))
         r->out.failed = 1;
@@ -462,11 +511,8 @@ static void print_put_entry_rows(ea_lang_run *r, const lang_aggregate *a, const 
     const uint64_t *state = entry ? entry + what->key_count : a->others;
     ea_lang_column columns[EA_LANG_COLUMNS_MAX];
     unsigned n = what->key_count;
-    ea_lang_output o = {.name = what->name.text,
-                        .name_bytes = what->name.len_bytes,
-                        .is_aggregation = 1,
-                        .is_others = !entry,
-                        .columns = columns};
+    ea_lang_output o = {
+        .name = what->name.text, .name_bytes = what->name.len_bytes, .is_aggregation = 1, .is_others = !entry};
     for (unsigned k = 0; k < n; k++)
         if (entry)
             columns[k] = print_column_of(r, what->labels[k], (enum lang_type)what->keys[k], entry[k]);
@@ -484,7 +530,7 @@ static void print_put_entry_rows(ea_lang_run *r, const lang_aggregate *a, const 
             columns[n + 1] = print_column_of(r, "to", TYPE_INT, (uint64_t)to);
             columns[n + 2] = print_column_of(r, "count", TYPE_UINT, h->counts[b]);
             o.column_count = n + 3;
-            print_put_row(r, &o);
+            print_put_row(r, &o, columns);
         }
     } else if (what->function == FUNCTION_TOP) {
         lang_top *t = print_top_of(state);
@@ -494,13 +540,17 @@ static void print_put_entry_rows(ea_lang_run *r, const lang_aggregate *a, const 
             columns[n + 1] = print_column_of(r, "count", TYPE_UINT, t->items[i].count);
             columns[n + 2] = print_column_of(r, "over", TYPE_UINT, t->items[i].over);
             o.column_count = n + 3;
-            print_put_row(r, &o);
+            print_put_row(r, &o, columns);
         }
     } else {
         columns[n] = print_column_of(r, print_function_name(what->function), lang_aggregate_type(what),
                                      lang_aggregate_result(a, state));
         o.column_count = n + 1;
-        print_put_row(r, &o);
+        if (what->function == FUNCTION_STDDEV) /* with these, rows can be merged */
+            columns[o.column_count++] = print_column_of(r, "avg", TYPE_FLOAT, state[0] ? state[1] : 0);
+        if (what->function == FUNCTION_STDDEV || what->function == FUNCTION_AVG)
+            columns[o.column_count++] = print_column_of(r, "count", TYPE_UINT, state[0]);
+        print_put_row(r, &o, columns);
     }
 }
 
@@ -590,7 +640,7 @@ void lang_print_format(ea_lang_run *r, uint32_t format, const uint64_t *args) {
                                .kind = EA_LANG_COLUMN_TEXT,
                                .data = r->scratch.data ? r->scratch.data : "",
                                .len_bytes = n};
-        print_put_row(r, &(ea_lang_output){.name = "printf", .name_bytes = 6, .columns = &text, .column_count = 1});
+        print_put_row(r, &(ea_lang_output){.name = "printf", .name_bytes = 6, .column_count = 1}, &text);
     } else if (r->o.form == EA_LANG_JSON) {
         ea_text_str(out, "{\"printf\":\"");
         ea_text_json(out, r->scratch.data ? r->scratch.data : "", n);
@@ -632,8 +682,7 @@ void lang_print_row(ea_lang_run *r, uint32_t row, const uint64_t *values) {
         ea_lang_column columns[ARGS_OF_ROW_MAX];
         for (uint32_t i = 0; i < w->count; i++)
             columns[i] = print_column_of(r, w->names[i], (enum lang_type)w->types[i], values[i]);
-        print_put_row(r,
-                      &(ea_lang_output){.name = "emit", .name_bytes = 4, .columns = columns, .column_count = w->count});
+        print_put_row(r, &(ea_lang_output){.name = "emit", .name_bytes = 4, .column_count = w->count}, columns);
         return;
     }
     case EA_LANG_CSV:

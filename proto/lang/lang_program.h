@@ -17,7 +17,7 @@ enum lang_type {
     TYPE_HEX,   /* unsigned, shown in hex */
     TYPE_FLOAT, /* a double */
     TYPE_TEXT,  /* number of a string (lang_strings.h) */
-    TYPE_STACK, /* number of a string of addresses, the innermost first */
+    TYPE_STACK, /* number of a string of lines, a frame each, the innermost first */
 };
 
 /* A number's bits in a 64-bit word, and back. */
@@ -54,7 +54,8 @@ enum { LANG_REGISTERS = 240, COUNTERS_MAX = 16 };
     X(payload_bytes, TYPE_UINT)                                                                                        \
     X(execname, TYPE_TEXT)                                                                                             \
     X(exepath, TYPE_TEXT)                                                                                              \
-    X(cmdline, TYPE_TEXT) X(ppid, TYPE_INT) X(user, TYPE_TEXT) X(threadname, TYPE_TEXT) X(host, TYPE_TEXT)
+    X(cmdline, TYPE_TEXT)                                                                                              \
+    X(ppid, TYPE_INT) X(user, TYPE_TEXT) X(threadname, TYPE_TEXT) X(host, TYPE_TEXT) X(module, TYPE_TEXT)
 
 enum lang_value {
 

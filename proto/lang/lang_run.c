@@ -3,6 +3,7 @@
 
 #include "proto/base/array.h"
 #include "proto/base/platform.h"
+#include "proto/base/provider_guids.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,11 +12,13 @@ enum { FORGET_EVENTS = 4096, FORGET_SHARE = 4 }; /* how often texts are forgotte
 
 enum { MACHINE_SHIFT = 33 }; /* where keys have a machine's number */
 
-enum { FRAMES_MAX = 1024, VISITS = 1 << 28, VISITS_OF_EVENT = 256 };
+enum { VISITS = 1 << 28, VISITS_OF_EVENT = 256 };
 
 static const size_t LIMIT_BYTES = (size_t)64 << 20;
 
 static const int64_t BACK_NS = (int64_t)60 * 1000000000;
+
+static const ea_guid KERNEL_NETWORK = EA_PROVIDER_KERNEL_NETWORK;
 
 /* ---- making a run ---- */
 
@@ -128,13 +131,17 @@ int ea_lang_run_create(ea_lang_run **ret, const ea_lang_program *p, const ea_lan
     ea_arena_init(&r->arena, 0);
     ea_u64_map_init(&r->plans, 0);
     ea_text_init(&r->scratch);
+    ea_text_init(&r->stack_text);
+    ea_text_init(&r->place_text);
     ea_text_init(&r->out);
     r->plan = &r->nothing;
     r->processes = calloc(PROCESS_CACHE, sizeof *r->processes);
     r->names = calloc(NAME_CACHE, sizeof *r->names);
-    r->stacks = calloc(STACK_CACHE, sizeof *r->stacks);
+    r->has_places = ea_lang_needs_modules(p);
+    r->stacks = calloc(r->has_places ? STACK_CACHE : 1, sizeof *r->stacks);
+    r->place_names = calloc(r->has_places ? PLACE_CACHE : 1, sizeof *r->place_names);
     int rc = ea_random_bytes(&r->memory.seed, sizeof r->memory.seed, err);
-    if (!rc && (run_find_place(r, 0) || !r->processes || !r->names || !r->stacks ||
+    if (!rc && (run_find_place(r, 0) || !r->processes || !r->names || !r->stacks || !r->place_names ||
                 lang_strings_init(&r->strings, &r->memory) || run_make_constants(r) || run_make_tables(r) ||
                 run_make_clauses(r)))
         rc = ea_fail(err, EA_ENOMEM, "run a program");
@@ -162,6 +169,8 @@ void ea_lang_run_destroy(ea_lang_run *r) {
     ea_arena_deinit(&r->arena);
     ea_u64_map_deinit(&r->plans);
     ea_text_deinit(&r->scratch);
+    ea_text_deinit(&r->stack_text);
+    ea_text_deinit(&r->place_text);
     ea_text_deinit(&r->out);
     free(r->constants);
     free(r->aggregates);
@@ -175,6 +184,7 @@ void ea_lang_run_destroy(ea_lang_run *r) {
     free(r->processes);
     free(r->names);
     free(r->stacks);
+    free(r->place_names);
     free(r);
 }
 
@@ -246,6 +256,20 @@ static bound_field run_first_of(const ea_class *c, uint8_t semantic, const char 
     return b;
 }
 
+/* The first field with the address of code that runs, ran or is to run. */
+static bound_field run_place_of(const ea_class *c) {
+    static const char *const NAMES[] = {"InstructionPointer", "ProgramCounter", "Routine",         "DpcRoutine",
+                                        "DeferredRoutine",    "TimerRoutine",   "CallbackRoutine", "ThreadRoutine",
+                                        "RoutineAddr",        "SysCallAddress"};
+    bound_field b = {.how = BOUND_ABSENT};
+    for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES && b.how == BOUND_ABSENT; i++) {
+        b = run_bind(c, &(lang_field){.name = NAMES[i], .type = TYPE_HEX});
+        if (b.how != BOUND_FIXED && b.how != BOUND_NUMBER)
+            b.how = BOUND_ABSENT;
+    }
+    return b;
+}
+
 static void run_name_plan(ea_lang_run *r, plan *n) {
     const ea_class *c = n->c;
     n->provider = (uint32_t)run_keep(r, lang_strings_add(&r->strings, c->provider_name, strlen(c->provider_name)));
@@ -263,6 +287,9 @@ static plan *run_make_plan(ea_lang_run *r, const ea_class *c) {
     n->thread = run_first_of(c, EA_SEM_TID, NULL);
     if (lang_has_own_process(c))
         n->process = run_first_of(c, EA_SEM_PID, NULL);
+    n->place = run_place_of(c);
+    if (!c->classic && ea_guid_equal(&c->provider, &KERNEL_NETWORK)) /* a DPC logs it, on any thread */
+        n->owner = run_first_of(c, 0, "PID");
     n->is_switch = strcmp(c->name, "Thread/CSwitch") == 0;
     n->names_counters = strcmp(c->name, "PerfInfo/PmcCtrConfig") == 0;
     n->begins_thread = strcmp(c->name, "Thread/Start") == 0;
@@ -350,7 +377,10 @@ static EA_RARE void run_forget_texts(ea_lang_run *r) {
         r->scratch.failed = 1;
     memset(r->processes, 0, PROCESS_CACHE * sizeof *r->processes);
     memset(r->names, 0, NAME_CACHE * sizeof *r->names);
-    memset(r->stacks, 0, STACK_CACHE * sizeof *r->stacks);
+    if (r->has_places) {
+        memset(r->stacks, 0, STACK_CACHE * sizeof *r->stacks);
+        memset(r->place_names, 0, PLACE_CACHE * sizeof *r->place_names);
+    }
     for (size_t i = 0; i < r->place_count; i++)
         if (r->places[i])
             r->places[i]->host_text = 0;
@@ -423,34 +453,6 @@ static void run_store(ea_lang_run *r, uint32_t number, uint64_t *keys, uint64_t 
         *words = stays ? run_keep(r, value) : value;
     else
         r->counts.dropped++;
-}
-
-static uint64_t run_stack_value(ea_lang_run *r, uint32_t imm) {
-    uint8_t bytes[FRAMES_MAX * sizeof(uint64_t)];
-    size_t count = 0, most = imm >> 16 && imm >> 16 < FRAMES_MAX ? imm >> 16 : FRAMES_MAX;
-    if (!r->event || !r->o.frames)
-        return STRING_EMPTY;
-    const uint32_t *halves = r->event->stack;
-    uint64_t both = (imm & 1 ? (uint64_t)halves[0] << 32 : 0) | (imm & 2 ? halves[1] : 0);
-    if (!both)
-        return STRING_EMPTY;
-    stack_cache *cached = &r->stacks[(both ^ both >> 29 ^ imm) % STACK_CACHE];
-    if (cached->halves == both && cached->imm == imm)
-        return cached->text;
-    for (unsigned half = 0; half < 2; half++) {
-        size_t n = 0;
-        if (!(imm & (1u << half)) || !halves[half])
-            continue;
-        const uint64_t *frames = r->o.frames(r->o.frames_arg, halves[half], &n);
-        if (!n)
-            cached = NULL; /* it may be defined later */
-        for (size_t i = 0; i < n && count < most; i++)
-            ea_store64(bytes + count++ * sizeof(uint64_t), frames[i]);
-    }
-    uint32_t text = lang_strings_add(&r->strings, (const char *)bytes, count * sizeof(uint64_t));
-    if (cached && lang_strings_keep(&r->strings, text) == text)
-        *cached = (stack_cache){both, imm, text};
-    return text;
 }
 
 /* The keys of delta: a number and a text are never the same one. imm: as of CODE_DELTA. */
@@ -551,13 +553,13 @@ static void run_execute(ea_lang_run *r, const lang_clause *c, const bound_field 
             continue;
         }
         case CODE_VALUE:
-            DST = lang_read_value(r, op->imm);
+            DST = op->imm == VALUE_module ? lang_read_module(r) : lang_read_value(r, op->imm);
             continue;
         case CODE_PARENT:
             DST = lang_read_parent(r, op->imm);
             continue;
         case CODE_STACK:
-            DST = run_stack_value(r, op->imm);
+            DST = lang_read_stack(r, op->imm);
             r->has_missed |= DST == STRING_EMPTY;
             continue;
         case CODE_LOAD:
@@ -815,7 +817,9 @@ static EA_RARE void run_ticks(ea_lang_run *r) {
         r->event = NULL;
         r->plan = &r->nothing;
         r->this_number++;
+        r->redraws = r->o.is_redrawn;
         run_apart(r, number);
+        r->redraws = 0;
         r->event = event;
         r->now_utc_ns = now;
         run_forget_texts(r);

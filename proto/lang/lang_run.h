@@ -39,6 +39,8 @@ typedef struct plan {
     bound_clause *clauses;
     uint32_t clause_count;
     bound_field thread, process;        /* the first fields that name a thread, a process */
+    bound_field place;                  /* and an address of code */
+    bound_field owner;                  /* names the process, whatever the header says */
     uint8_t is_switch;                  /* a context switch: `thread` now runs */
     uint8_t names_counters;             /* the class says which counters come with events */
     uint8_t begins_thread, ends_thread; /* the class says that a thread begins, has ended: no variables are its own */
@@ -53,9 +55,18 @@ typedef struct process_texts {
 } process_texts;
 
 typedef struct stack_cache {
-    uint64_t halves;
-    uint32_t imm, text; /* imm 0: free */
+    uint64_t halves, changes; /* changes: of the process's modules */
+    uint32_t imm, text;       /* imm 0: free */
+    uint32_t pid, machine;
 } stack_cache;
+
+/* Where an address of a process is; texts of modules without a name, and of unknown functions, are empty. */
+typedef struct lang_place_name {
+    uint64_t address, changes, offset;
+    uint32_t pid, machine;
+    uint32_t module, function; /* function: "module!function" */
+    uint32_t form;             /* 0: free; 1 + whether it is a return address */
+} lang_place_name;
 
 /* What a run keeps of each machine. */
 typedef struct lang_place {
@@ -64,7 +75,7 @@ typedef struct lang_place {
     uint32_t cpu_threads[];     /* CPUS_MAX */
 } lang_place;
 
-enum { PROCESS_CACHE = 1024, NAME_CACHE = 4096, STACK_CACHE = 4096, CPUS_MAX = 4096 };
+enum { PROCESS_CACHE = 1024, NAME_CACHE = 4096, STACK_CACHE = 4096, PLACE_CACHE = 8192, CPUS_MAX = 4096 };
 
 typedef struct name_cache {
     const ea_field *field;
@@ -109,10 +120,13 @@ struct ea_lang_run {
     size_t place_count, place_capacity;
     process_texts *processes;
     name_cache *names;
+    int has_places; /* the program reads stacks or modules: the next two have all their places */
     stack_cache *stacks;
-    ea_text scratch, out;
+    lang_place_name *place_names;
+    ea_text scratch, stack_text, place_text, out;
     ea_lang_counts counts;
     uint64_t visits;                      /* of keys by print and trunc */
+    int redraws;                          /* the next table is the first one of a tick */
     int is_over, is_ending, is_selective; /* is_selective: clauses run for some processes alone */
     int printed_csv;                      /* the aggregation whose columns were printed last, + 1 */
 };
@@ -145,6 +159,13 @@ void lang_note_switch(ea_lang_run *r);
 void lang_note_counters(ea_lang_run *r);
 /* The event's value of a counter of the program: 1; 0 when it has none. */
 int lang_read_counter(ea_lang_run *r, uint32_t counter, uint64_t *ret);
+
+/* ---- lang_stacks.c ---- */
+
+/* The text of the event's stack, a line a frame. imm: as of CODE_STACK. */
+uint64_t lang_read_stack(ea_lang_run *r, uint32_t imm);
+/* The name of the module with the event's code address. */
+uint64_t lang_read_module(ea_lang_run *r);
 
 /* ---- lang_print.c ---- */
 

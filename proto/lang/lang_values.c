@@ -210,6 +210,8 @@ void lang_find_process(ea_lang_run *r) {
     lang_find_thread(r);
     if (!r->event)
         return;
+    if (!r->has_subject && values_thread_field(r, &r->plan->owner, &r->pid))
+        return;
     if (!r->has_subject && r->event->record->pid != NO_ID) {
         r->pid = r->event->record->pid;
         return;
@@ -309,6 +311,8 @@ uint64_t lang_read_value(ea_lang_run *r, uint32_t value) {
     }
     case VALUE_host:
         return r->o.host ? values_text_of(r, &r->place->host_text, r->o.host) : STRING_EMPTY;
+    case VALUE_module: /* lang_read_module */
+        return STRING_EMPTY;
     case VALUE_provider:
         return r->plan->provider;
     case VALUE_probe:

@@ -220,6 +220,7 @@ ea_lang_run_options ea_lang_options_run(const ea_lang_options *o) {
                                          : o->csv ? EA_LANG_CSV
                                                   : EA_LANG_TEXT,
                                  .is_terminal = ea_is_terminal(stdout),
+                                 .is_plain_stacks = o->addresses,
                                  .pid = o->pid,
                                  .exe = o->exe,
                                  .limit_entries = (size_t)o->keys,

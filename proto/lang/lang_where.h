@@ -49,7 +49,7 @@ EA_MUST_CHECK int ea_lang_report_problem(const ea_lang_problem *p, const char *n
 typedef struct ea_lang_options {
     const char *program, *exe;
     ea_strings args;
-    int json, csv;
+    int json, csv, addresses;
     uint64_t keys, memory, pid;
 } ea_lang_options;
 
@@ -69,6 +69,9 @@ typedef struct ea_lang_options {
      .help = "run the clauses of events only for processes whose image name fits the pattern (* is any text)"},        \
     {.name = "json", .type = EA_OPT_FLAG, .offset = EA_LANG_AT(at, json), .help = "print JSON lines"},                 \
     {.name = "csv", .type = EA_OPT_FLAG, .offset = EA_LANG_AT(at, csv), .help = "print CSV"},                          \
+    {.name = "addresses", .type = EA_OPT_FLAG, .offset = EA_LANG_AT(at, addresses),                                    \
+     .help = "stacks are addresses; otherwise each frame is its module and the offset in it, where the module is "     \
+             "known"},                                                                                                 \
     {.name = "keys", .argument = "N", .type = EA_OPT_U64, .offset = EA_LANG_AT(at, keys), .fallback = "65536",         \
      .min = 1, .max = 16777216,                                                                                        \
      .help = "how many keys an aggregation or a map has at the most; values of further keys are counted under "        \

@@ -10,6 +10,7 @@
 typedef struct ea_stack_ahead_event {
     uint64_t number; /* of the event: the tag that the join had of it */
     uint32_t half[EA_STACK_HALVES];
+    uint32_t pid; /* as the walk says; 0xFFFFFFFF: the event has its stack inside */
 } ea_stack_ahead_event;
 
 /* All 0 at the begin. */
@@ -21,8 +22,9 @@ typedef struct ea_stack_ahead {
 
 /* on_event of the join; arg: the ea_stack_ahead. EA_ENOMEM. */
 EA_MUST_CHECK int ea_stack_ahead_take(void *arg, const ea_stack_joined *e);
-/* The halves of an event, 0 of those that it lacks; numbers only rise from call to call. */
-void ea_stack_ahead_find(ea_stack_ahead *a, uint64_t number, uint32_t ret_half[EA_STACK_HALVES]);
+/* The halves of an event, 0 of those that it lacks, and the process of its walk; numbers only rise from call to call.
+ */
+void ea_stack_ahead_find(ea_stack_ahead *a, uint64_t number, uint32_t ret_half[EA_STACK_HALVES], uint32_t *ret_pid);
 void ea_stack_ahead_deinit(ea_stack_ahead *a);
 
 #endif

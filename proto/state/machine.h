@@ -186,6 +186,13 @@ const ea_process *ea_machine_process(const ea_machine *m, uint32_t pid);
 const ea_thread_row *ea_machine_thread(const ea_machine *m, uint32_t tid);
 /* The module of an open process that has the process's image name; NULL: none is known. */
 const ea_module *ea_machine_main_module(const ea_machine *m, const ea_process *p);
+/* The open module at an address: of the process, else of the kernel. Of several, as when the end of one was lost, the
+ * last. NULL: none is known. It visits all modules of the process: callers keep what they found. */
+const ea_module *ea_machine_module_at(const ea_machine *m, uint32_t pid, uint64_t address);
+/* While this number stays the same, so do all answers of ea_machine_module_at for the process. */
+uint64_t ea_machine_module_changes(const ea_machine *m, uint32_t pid);
+/* The last part of a path of Windows. */
+const char *ea_path_end(const char *path);
 
 /* Visits what is open now, the longest open first. */
 void ea_machine_each_process(const ea_machine *m, void (*fn)(void *arg, const ea_process *p), void *arg);

@@ -65,12 +65,15 @@ typedef struct column_list {
     } items[LISTED_MAX];
 } column_list;
 
+enum { MODULE_CHANGES = 1024 };
+
 struct ea_machine {
     table tables[TABLE_COUNT];
     column_list texts_of[TABLE_COUNT], completed_of[TABLE_COUNT]; /* columns with a text, with a role */
     size_t limits[TABLE_COUNT], limit_ended;
-    int64_t forgotten_utc_ns[TABLE_COUNT]; /* latest end among the ended rows that were forgotten */
-    ea_u64_map siblings;                   /* pid -> first open thread (low half) and module (high half) */
+    int64_t forgotten_utc_ns[TABLE_COUNT];   /* latest end among the ended rows that were forgotten */
+    ea_u64_map siblings;                     /* pid -> first open thread (low half) and module (high half) */
+    uint64_t module_changes[MODULE_CHANGES]; /* by pid: modules that were opened, completed or closed */
     texts texts;
     plans plans;
     fields now; /* the record at hand */

@@ -168,11 +168,17 @@ static int set_first_sibling(ea_machine *m, enum which w, uint32_t pid, uint32_t
     return 0;
 }
 
+static void note_module_change(ea_machine *m, uint32_t row) {
+    m->module_changes[module_at(m, row)->m.pid / 4 % MODULE_CHANGES]++; /* ids of processes are multiples of 4 */
+}
+
 int ea_machine_link_sibling(ea_machine *m, enum which w, uint32_t row) {
     uint32_t first = first_sibling(m, w, machine_pid_of(m, w, row));
     int rc = set_first_sibling(m, w, machine_pid_of(m, w, row), row);
     if (rc)
         return rc;
+    if (w == MODULES)
+        note_module_change(m, row);
     row_at(m, w, row)->head.sibling_prev = ROW_NONE;
     row_at(m, w, row)->head.sibling_next = first;
     if (first != ROW_NONE)
@@ -182,6 +188,8 @@ int ea_machine_link_sibling(ea_machine *m, enum which w, uint32_t row) {
 
 static int unlink_sibling(ea_machine *m, enum which w, uint32_t row) {
     row_head *h = &row_at(m, w, row)->head;
+    if (w == MODULES)
+        note_module_change(m, row);
     if (h->sibling_next != ROW_NONE)
         row_at(m, w, h->sibling_next)->head.sibling_prev = h->sibling_prev;
     if (h->sibling_prev != ROW_NONE)
@@ -339,6 +347,8 @@ int ea_machine_complete_row(ea_machine *m, enum which w, uint32_t row) {
                 : list->items[i].kind == EA_COLUMN_U32 ? ea_machine_lacks_u32(m, slot, role)
                                                        : ea_machine_lacks_u64(m, slot, role);
     }
+    if (grew && w == MODULES)
+        note_module_change(m, row);
     return grew;
 }
 
@@ -368,6 +378,8 @@ int ea_machine_complete_module_by_id(ea_machine *m, uint32_t row, const module_i
     } else {
         ea_string_pool_release(&m->texts, id->pdb_path);
     }
+    if (grew)
+        note_module_change(m, row);
     return grew;
 }
 
@@ -514,7 +526,7 @@ const ea_thread_row *ea_machine_thread(const ea_machine *m, uint32_t tid) {
     return row == ROW_NONE ? NULL : &thread_at(m, row)->t;
 }
 
-static const char *path_end(const char *path) {
+const char *ea_path_end(const char *path) {
     const char *end = path;
     for (const char *s = path; *s; s++)
         if (*s == '\\' || *s == '/')
@@ -526,10 +538,30 @@ const ea_module *ea_machine_main_module(const ea_machine *m, const ea_process *p
     for (uint32_t row = first_sibling(m, MODULES, p->pid); row != ROW_NONE;
          row = module_at(m, row)->head.sibling_next) {
         const ea_module *module = &module_at(m, row)->m;
-        if (*p->image_name && ea_name_equal(path_end(module->path), p->image_name))
+        if (*p->image_name && ea_name_equal(ea_path_end(module->path), p->image_name))
             return module;
     }
     return NULL;
+}
+
+static const ea_module *module_at_address(const ea_machine *m, uint32_t pid, uint64_t address) {
+    const ea_module *found = NULL;
+    for (uint32_t row = first_sibling(m, MODULES, pid); row != ROW_NONE; row = module_at(m, row)->head.sibling_next) {
+        const ea_module *module = &module_at(m, row)->m;
+        if (address >= module->base && address - module->base < module->size_bytes &&
+            (!found || module->life.instance > found->life.instance))
+            found = module;
+    }
+    return found;
+}
+
+const ea_module *ea_machine_module_at(const ea_machine *m, uint32_t pid, uint64_t address) {
+    const ea_module *found = module_at_address(m, pid, address);
+    return found || !pid ? found : module_at_address(m, 0, address);
+}
+
+uint64_t ea_machine_module_changes(const ea_machine *m, uint32_t pid) {
+    return m->module_changes[pid / 4 % MODULE_CHANGES] + m->module_changes[0];
 }
 
 void ea_machine_each_process(const ea_machine *m, void (*fn)(void *arg, const ea_process *p), void *arg) {

@@ -46,7 +46,7 @@ typedef struct source {
     uint64_t progress_permille, batches;
     uint64_t delivered, synthesised, acknowledged, pending, compressing, spooled, unanswered;
     uint64_t evicted_size, evicted_age, evicted_damage, evicted_refused, dropped_oversize, filtered, sampled_out,
-        limited, aggregated, redacted, held_seconds, paced_seconds;
+        limited, aggregated, redacted, watch_skipped, watch_others, watch_dropped, held_seconds, paced_seconds;
     int balanced;
     session session;
 } source;
@@ -142,6 +142,9 @@ static const ea_option SOURCE_ROWS[] = {
     NUMBER(source, "events_limited", limited),
     NUMBER(source, "events_aggregated", aggregated),
     NUMBER(source, "events_redacted", redacted),
+    NUMBER(source, "watch_skipped", watch_skipped),
+    NUMBER(source, "watch_others", watch_others),
+    NUMBER(source, "watch_dropped", watch_dropped),
     NUMBER(source, "source_held_seconds", held_seconds),
     NUMBER(source, "source_paced_seconds", paced_seconds),
     NUMBER(source, "batches", batches),
@@ -366,6 +369,14 @@ static void put_sources(const status *s, int open_metrics, ea_text *t) {
          offsetof(source, aggregated)},
         {"etwagent_events_redacted_total", "events of which a filter replaced fields", EA_COUNTER,
          offsetof(source, redacted)},
+        {"etwagent_watch_skipped_total",
+         "statements of programs that were skipped: their events lack a value, or they divide by zero", EA_COUNTER,
+         offsetof(source, watch_skipped)},
+        {"etwagent_watch_others_total",
+         "values that programs counted under others: the limit of keys or of memory was reached", EA_COUNTER,
+         offsetof(source, watch_others)},
+        {"etwagent_watch_dropped_total", "variables, texts and prints of programs that were dropped at a limit",
+         EA_COUNTER, offsetof(source, watch_dropped)},
         {"etwagent_source_counters_refused_total",
          "performance counters and sampled sources that a session's start asked for and could not have", EA_COUNTER,
          offsetof(source, session.refused_counters)},

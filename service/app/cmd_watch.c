@@ -75,7 +75,7 @@ static void lookahead_close(lookahead *l) {
 }
 
 /* The stack of an event; numbers only rise. */
-static int lookahead_find(lookahead *l, uint64_t number, uint32_t ret_half[EA_STACK_HALVES], ea_err *err) {
+static int lookahead_find(lookahead *l, uint64_t number, ea_lang_event *event, ea_err *err) {
     const ea_record *r;
     enum ea_counter outcome;
     while (!l->is_at_end && l->stacks_ahead.settled <= number) {
@@ -91,7 +91,7 @@ static int lookahead_find(lookahead *l, uint64_t number, uint32_t ret_half[EA_ST
         if (rc)
             return ea_fail(err, rc, "join stacks");
     }
-    ea_stack_ahead_find(&l->stacks_ahead, number, ret_half);
+    ea_stack_ahead_find(&l->stacks_ahead, number, event->stack, &event->stack_pid);
     return 0;
 }
 
@@ -132,7 +132,7 @@ static int run_all(watch *w, ea_input *in, ea_decoder *decoder, ea_err *err) {
         event.utc_ns = ea_clock_to_utc_ns(event.clock, r->time_raw);
         rc = ea_machine_apply(w->machine, r, event.c, event.utc_ns, err);
         if (!rc && w->has_stacks)
-            rc = lookahead_find(&w->ahead, number++, event.stack, err);
+            rc = lookahead_find(&w->ahead, number++, &event, err);
         if (rc)
             return rc;
         rc = ea_lang_run_event(w->run, &event);
@@ -172,8 +172,10 @@ static ea_lang_run_options run_options(const options *o, watch *w) {
 /* Without a trace. */
 static int run_live(watch *w, ea_err *err) {
     const options *o = w->o;
+    ea_lang_run_options how = run_options(o, w);
+    how.is_redrawn = ea_terminal_takes_sequences(stdout);
     int rc = ea_watch_live(&(ea_watch_live_options){.program = w->program,
-                                                    .how = run_options(o, w),
+                                                    .how = how,
                                                     .name = o->name,
                                                     .command = o->command,
                                                     .pmc_samples = &o->pmc_samples,

@@ -84,8 +84,10 @@ static int follow(live *l, ea_err *err) {
 
 static int open_all(live *l, ea_err *err) {
     const ea_watch_live_options *o = l->o;
-    ea_watch_session_options wanted = {
-        .name = o->name, .needs_processes = o->how.pid || o->how.exe || o->command, .pmc_samples = o->pmc_samples};
+    ea_watch_session_options wanted = {.name = o->name,
+                                       .needs_processes = o->how.pid || o->how.exe || o->command,
+                                       .is_plain_stacks = o->how.is_plain_stacks,
+                                       .pmc_samples = o->pmc_samples};
     ea_err no_tdh;
     ea_text t;
     uint32_t pid = 0;

@@ -158,6 +158,10 @@ int ea_watch_session_init(ea_watch_session *ret, const ea_lang_program *program,
         c->kind = EA_SESSION_SYSTEM;
         rc = watch_session_add_flags(s, "PROC_THREAD", err);
     }
+    if (!rc && ea_lang_needs_modules(program) && !options->is_plain_stacks) {
+        c->kind = EA_SESSION_SYSTEM;
+        rc = watch_session_add_flags(s, "LOADER", err);
+    }
     if (!rc && c->kind == EA_SESSION_SYSTEM && !c->flags.count) /* events that come with any flag */
         rc = watch_session_add_flags(s, "PROC_THREAD", err);
     for (size_t i = 0; i < c->flags.count && !rc; i++)

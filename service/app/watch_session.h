@@ -23,6 +23,7 @@ typedef struct ea_watch_session {
 typedef struct ea_watch_session_options {
     const char *name;
     int needs_processes;           /* also when the program does not read anything of them */
+    int is_plain_stacks;           /* stacks are addresses: the program needs no modules for them */
     const ea_strings *pmc_samples; /* sources for PerfInfo/PmcCounterProf */
 } ea_watch_session_options;
 

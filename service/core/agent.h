@@ -57,7 +57,8 @@ typedef struct ea_agent_options {
     "counters: events_delivered,\nevents_synthesised, events_acknowledged, events_pending, events_compressing, "       \
     "events_spooled, events_unanswered,\nevents_evicted_size, events_evicted_age, events_evicted_damage, "             \
     "events_evicted_refused, events_dropped_oversize,\nevents_filtered, events_sampled_out, events_limited, "          \
-    "events_aggregated, events_redacted, source_held_seconds, source_paced_seconds; of an ETW session "                \
+    "events_aggregated, events_redacted, watch_skipped, watch_others, watch_dropped, source_held_seconds,\n"           \
+    "source_paced_seconds; of an ETW session "                                                                         \
     "also session {name, runs, logger, buffer_bytes, min_buffers,\nmax_buffers, buffers, free_buffers, mode, "         \
     "flush_seconds, clock, file_mib, starts, ended_by_others, grown, rundowns,\nrundown_events, events, "              \
     "written_buffers, lost_events, lost_buffers, dropped_events, refused_counters, refused_parts,\nring_used_bytes, "  \

@@ -350,6 +350,7 @@ static int pipeline_close_batch(ea_pipeline *p, enum ea_batch_kind kind, ea_err 
 
 static size_t pipeline_take_families(ea_pipeline *p, ea_family_count *ret);
 static void pipeline_post_stacks(ea_pipeline *p);
+static void pipeline_post_watches(ea_pipeline *p);
 static void pipeline_wait_for_encoders(ea_pipeline *p) EA_REQUIRES(p->turn);
 static int pipeline_hand_on(ea_pipeline *p, ea_open_batch *batch, enum ea_batch_kind kind, uint32_t n,
                             const ea_family_count *families, size_t family_count, ea_err *err) EA_REQUIRES(p->turn);
@@ -398,6 +399,7 @@ static int pipeline_close_in_turn(ea_pipeline *p, enum ea_batch_kind kind, uint3
         p->unread = ea_decoder_unread(p->decoder);
     }
     pipeline_post_stacks(p);
+    pipeline_post_watches(p);
     while (!(batch = ea_builder_take(p->builder)))
         pipeline_wait_for_encoders(p);
     return pipeline_hand_on(p, batch, kind, n, families, family_count, err);
@@ -421,6 +423,21 @@ static void pipeline_post_stacks(ea_pipeline *p) {
             ea_ledger_post(p->o.ledger,
                            &(ea_posting){ea_stack_meter_counter((enum ea_stack_outcome)i), (int64_t)counts[i]}, 1, NULL,
                            0);
+}
+
+/* What programs could not do as they say. */
+static void pipeline_post_watches(ea_pipeline *p) {
+    if (!p->o.watches)
+        return;
+    ea_lang_counts now = ea_watches_counts(p->o.watches), had = p->watched;
+    ea_posting postings[] = {
+        {EA_COUNT_watch_skipped, (int64_t)(now.absent + now.divided_by_zero - had.absent - had.divided_by_zero)},
+        {EA_COUNT_watch_others, (int64_t)(now.others - had.others)},
+        {EA_COUNT_watch_dropped,
+         (int64_t)(now.dropped + now.texts + now.costly - had.dropped - had.texts - had.costly)}};
+    if (postings[0].events || postings[1].events || postings[2].events)
+        ea_ledger_post(p->o.ledger, postings, sizeof postings / sizeof *postings, NULL, 0);
+    p->watched = now;
 }
 
 /* With turn, for which no encoder waits. Whole seconds of it are counted. */
@@ -613,7 +630,8 @@ int ea_pipeline_finish(ea_pipeline *p, ea_err *err) {
     if (!rc)
         rc = pipeline_close_batch(p, EA_BATCH_EVENTS, err);
     pipeline_post_stacks(p); /* when there was no batch to close */
-    if (!rc && p->o.live)    /* a replay's closing batch has them; until it is made, the replay can be resumed */
+    pipeline_post_watches(p);
+    if (!rc && p->o.live) /* a replay's closing batch has them; until it is made, the replay can be resumed */
         rc = pipeline_ship_news(p, err);
     ea_mutex_lock(p->turn);
     p->finished = 1;

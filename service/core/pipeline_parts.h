@@ -71,7 +71,8 @@ struct ea_pipeline {
      * with replaced fields */
     uint32_t dropped[EA_PIPELINE_DROPS][EA_LEDGER_FAMILIES];
     uint64_t dropped_count, redacted;
-    uint8_t lost_family; /* whose records say that events were lost */
+    ea_lang_counts watched; /* of the programs, what the ledger has */
+    uint8_t lost_family;    /* whose records say that events were lost */
     ea_builder *builder;
     uint64_t delivered;
     /* results of programs */

@@ -16,7 +16,7 @@ static const char PROVIDER_NAME[] = "etwagent-watch";
 /* TraceLogging's types of fields (TraceLoggingProvider.h TlgIn_t, TlgOut_t). */
 enum { IN_ANSI = 2, IN_I64 = 9, IN_U64 = 10, IN_F64 = 12, IN_FILETIME = 17, IN_HEX64 = 21, IN_U8 = 4 };
 
-enum { IN_COUNTED = 0x40, CHAIN = 0x80, OUT_UTF8 = 35 };
+enum { CHAIN = 0x80, OUT_UTF8 = 35 };
 
 enum {
     CHANNEL_TRACELOGGING = 11,
@@ -201,7 +201,7 @@ static void put_field(ea_text *t, const char *name, unsigned in, unsigned out) {
 static void describe(const program *p, const ea_lang_output *o, ea_text *t) {
     static const uint8_t INS[] = {
         [EA_LANG_COLUMN_I64] = IN_I64, [EA_LANG_COLUMN_U64] = IN_U64,   [EA_LANG_COLUMN_HEX] = IN_HEX64,
-        [EA_LANG_COLUMN_F64] = IN_F64, [EA_LANG_COLUMN_TEXT] = IN_ANSI, [EA_LANG_COLUMN_STACK] = IN_HEX64 | IN_COUNTED};
+        [EA_LANG_COLUMN_F64] = IN_F64, [EA_LANG_COLUMN_TEXT] = IN_ANSI, [EA_LANG_COLUMN_STACK] = IN_ANSI};
     ea_text_clear(t);
     ea_text_add(t, "\0\0\0", 3); /* the size, which is known at the end; no tags */
     ea_text_printf(t, "watch_%s", p->c->name);
@@ -215,10 +215,23 @@ static void describe(const program *p, const ea_lang_output *o, ea_text *t) {
         put_field(t, "others", IN_U8, 0);
     for (size_t i = 0; i < o->column_count; i++) {
         const ea_lang_column *c = &o->columns[i];
-        put_field(t, c->name, INS[c->kind], c->kind == EA_LANG_COLUMN_TEXT ? OUT_UTF8 : 0);
+        int is_text = c->kind == EA_LANG_COLUMN_TEXT || c->kind == EA_LANG_COLUMN_STACK;
+        put_field(t, c->name, INS[c->kind], is_text ? OUT_UTF8 : 0);
     }
     if (!t->failed)
         ea_store16((uint8_t *)t->data, (uint16_t)t->len_bytes);
+}
+
+/* The list of a stack's frames; the first ones, where it is too long. */
+static void put_frames(ea_text *t, const char *list, size_t len_bytes, size_t most_bytes) {
+    static const char BETWEEN[] = "\",\""; /* a quote inside a frame has a backslash before it */
+    size_t n = len_bytes;
+    if (len_bytes > most_bytes)
+        for (n = most_bytes - 1; n && memcmp(list + n - 1, BETWEEN, sizeof BETWEEN - 1) != 0; n--)
+            ;
+    ea_text_add(t, list, n);
+    if (n < len_bytes)
+        ea_text_str(t, n ? "]" : "[]");
 }
 
 static void put_values(const ea_lang_output *o, ea_text *t) {
@@ -235,11 +248,8 @@ static void put_values(const ea_lang_output *o, ea_text *t) {
             ea_text_add(t, c->data, nul ? (size_t)(nul - c->data) : n);
             ea_text_char(t, 0);
         } else if (c->kind == EA_LANG_COLUMN_STACK) {
-            uint8_t count[2];
-            n /= sizeof(uint64_t);
-            ea_store16(count, (uint16_t)n);
-            ea_text_add(t, (const char *)count, sizeof count);
-            ea_text_add(t, c->data, n * sizeof(uint64_t));
+            put_frames(t, c->data, c->len_bytes, most);
+            ea_text_char(t, 0);
         } else {
             ea_text_le64(t, c->bits);
         }
@@ -316,6 +326,22 @@ int ea_watches_add(ea_watches *w, const ea_record *record, const ea_class *c, co
 int ea_watches_idle(ea_watches *w, ea_err *err) {
     int rc = ea_watcher_idle(w->watcher, err);
     return rc < 0 ? rc : 0;
+}
+
+ea_lang_counts ea_watches_counts(const ea_watches *w) {
+    ea_lang_counts all = {0};
+    for (size_t i = 0; i < w->count; i++) {
+        if (!w->programs[i].run)
+            continue;
+        ea_lang_counts c = ea_lang_run_counts(w->programs[i].run);
+        all.absent += c.absent;
+        all.divided_by_zero += c.divided_by_zero;
+        all.others += c.others;
+        all.dropped += c.dropped;
+        all.texts += c.texts;
+        all.costly += c.costly;
+    }
+    return all;
 }
 
 int ea_watches_end(ea_watches *w, ea_err *err) {

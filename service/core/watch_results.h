@@ -12,6 +12,7 @@
 #include "proto/base/clock.h"
 #include "proto/event/event.h"
 #include "proto/event/schemas.h"
+#include "proto/lang/lang.h"
 
 /* Where a configuration's program has a mistake. */
 typedef struct ea_watch_problem {
@@ -39,6 +40,8 @@ EA_MUST_CHECK int ea_watches_add(ea_watches *w, const ea_record *record, const e
                                  ea_err *err);
 /* No event has come for a while: ticks that are due. Of a live session only. */
 EA_MUST_CHECK int ea_watches_idle(ea_watches *w, ea_err *err);
+/* What the programs could not do as they say, so far, of all together. Before the start all is 0. */
+ea_lang_counts ea_watches_counts(const ea_watches *w);
 /* The events are over: the programs' ends. */
 EA_MUST_CHECK int ea_watches_end(ea_watches *w, ea_err *err);
 

@@ -34,6 +34,7 @@ typedef struct waiting {
 typedef struct found {
     uint64_t number;
     uint32_t half[EA_STACK_HALVES];
+    uint32_t pid; /* of the walk */
 } found;
 
 struct ea_watcher {
@@ -70,7 +71,7 @@ static int on_joined(void *arg, const ea_stack_joined *e) {
         w->found_first = w->found_count = 0;
     if (EA_GROW(w->found, w->found_capacity, w->found_count + 1, SIZE_MAX))
         return EA_ENOMEM;
-    w->found[w->found_count++] = (found){e->tag, {e->half[EA_STACK_KERNEL], e->half[EA_STACK_USER]}};
+    w->found[w->found_count++] = (found){e->tag, {e->half[EA_STACK_KERNEL], e->half[EA_STACK_USER]}, e->pid};
     return 0;
 }
 
@@ -198,12 +199,14 @@ static int release(ea_watcher *w, const ea_lang_event *e, ea_err *err) {
 }
 
 /* Takes the halves that were found for a number; numbers only rise. */
-static void take_halves(ea_watcher *w, uint64_t number, uint32_t *ret_half) {
+static void take_halves(ea_watcher *w, uint64_t number, ea_lang_event *e) {
     while (w->found_first < w->found_count && w->found[w->found_first].number < number)
         w->found_first++;
     if (w->found_first < w->found_count && w->found[w->found_first].number == number) {
-        ret_half[EA_STACK_KERNEL] = w->found[w->found_first].half[EA_STACK_KERNEL];
-        ret_half[EA_STACK_USER] = w->found[w->found_first].half[EA_STACK_USER];
+        const found *f = &w->found[w->found_first];
+        e->stack[EA_STACK_KERNEL] = f->half[EA_STACK_KERNEL];
+        e->stack[EA_STACK_USER] = f->half[EA_STACK_USER];
+        e->stack_pid = f->pid;
         w->found_first++;
     }
 }
@@ -213,7 +216,7 @@ static int release_settled(ea_watcher *w, ea_err *err) {
     while (!rc && w->first && w->first->number < w->settled) {
         waiting *q = w->first;
         ea_lang_event e = {.record = &q->record, .c = q->c, .clock = q->clock, .utc_ns = q->utc_ns};
-        take_halves(w, q->number, e.stack);
+        take_halves(w, q->number, &e);
         rc = release(w, &e, err);
         w->first = q->next;
         if (!w->first)

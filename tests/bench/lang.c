@@ -3,8 +3,8 @@
  *
  * usage: lang measure [--runs N]
  * 16,384 context switches among 200 threads go N times through two programs: a condition and a count by two keys; the
- * time off the processor by thread and stack (200 stacks of 12 to 43 addresses). Prints the medians in ns per event, as
- * one JSON object per program. Thread: one. */
+ * time off the processor by thread and stack (200 stacks of 12 to 43 frames, of 1,000 places in 64 modules). Prints the
+ * medians in ns per event, as one JSON object per program. Thread: one. */
 #include "proto/lang/lang.h"
 #include "proto/base/cli.h"
 #include "proto/lang/lang_table.h"
@@ -15,7 +15,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EVENTS = 16384, PAYLOAD = 24, RUNS_MAX = 1001, STACKS = 200, ROUNDS = 4 };
+enum {
+    EVENTS = 16384,
+    PAYLOAD = 24,
+    RUNS_MAX = 1001,
+    STACKS = 200,
+    ROUNDS = 4,
+    MODULES = 64,
+    PLACES = 1000,
+    PID = 4321
+};
+
+static const uint64_t CODE = 0x7ff600000000; /* 256 MiB of it */
 
 static const ea_guid THREAD = EA_GUID(0x3d6fa8d1, 0xfe05, 0x11d0, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c);
 
@@ -31,6 +42,7 @@ typedef struct world {
     uint32_t stacks[EVENTS];
     uint64_t frames[STACKS][43];
     size_t frame_counts[STACKS];
+    ea_machine *machine; /* with modules at the frames' addresses */
 } world;
 
 static uint32_t dice(uint32_t sides) {
@@ -46,10 +58,13 @@ static const uint64_t *frames_of(const void *arg, uint32_t number, size_t *ret_c
 }
 
 static void make_events(world *w) {
+    uint64_t places[PLACES];
+    for (size_t i = 0; i < PLACES; i++)
+        places[i] = CODE + 16 * (uint64_t)dice(1u << 24);
     for (size_t i = 0; i < STACKS; i++) {
         w->frame_counts[i] = 12 + dice(32);
         for (size_t k = 0; k < w->frame_counts[i]; k++)
-            w->frames[i][k] = 0x7ff600000000u + 16 * dice(1u << 24);
+            w->frames[i][k] = places[dice(PLACES)];
     }
     uint32_t running[8];
     for (size_t i = 0; i < 8; i++)
@@ -77,6 +92,30 @@ static void make_events(world *w) {
     w->c = ea_registry_find(w->registry, &w->records[0]);
 }
 
+static int make_modules(world *w) {
+    int rc = ea_machine_create(&w->machine, &(ea_machine_options){0}, NULL);
+    for (uint64_t i = 0; i < MODULES && !rc; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "\\Windows\\System32\\module%" PRIu64 ".dll", i);
+        rc = ea_machine_restore_module(w->machine, &(ea_module){.life = {.instance = i + 1, .end_utc_ns = INT64_MAX},
+                                                                .pid = PID,
+                                                                .base = CODE + (i << 22),
+                                                                .size_bytes = 1 << 22,
+                                                                .path = path,
+                                                                .pdb_path = "",
+                                                                .original_name = "",
+                                                                .sha256 = "",
+                                                                .file_version = "",
+                                                                .company = "",
+                                                                .product = "",
+                                                                .md5 = "",
+                                                                .sha1 = "",
+                                                                .imphash = "",
+                                                                .description = ""});
+    }
+    return rc;
+}
+
 static int run_language(const world *w, const char *text, double *ret_ns) {
     ea_lang_program *program = NULL;
     ea_lang_run *run = NULL;
@@ -87,13 +126,16 @@ static int run_language(const world *w, const char *text, double *ret_ns) {
         fprintf(stderr, "%s\n", problem.message);
         return rc;
     }
-    ea_lang_run_options o = {.form = EA_LANG_JSON, .frames = frames_of, .frames_arg = w};
+    ea_lang_run_options o = {.form = EA_LANG_JSON, .frames = frames_of, .frames_arg = w, .machine = w->machine};
     rc = ea_lang_run_create(&run, program, &o, NULL);
     int64_t begun = cpu_ns();
     for (int round = 0; round < ROUNDS && rc == 0; round++)
         for (size_t i = 0; i < EVENTS && rc == 0; i++) {
-            ea_lang_event event = {
-                .record = &w->records[i], .c = w->c, .utc_ns = w->records[i].time_raw, .stack = {0, w->stacks[i]}};
+            ea_lang_event event = {.record = &w->records[i],
+                                   .c = w->c,
+                                   .utc_ns = w->records[i].time_raw,
+                                   .stack = {0, w->stacks[i]},
+                                   .stack_pid = PID};
             rc = ea_lang_run_event(run, &event);
         }
     *ret_ns = (double)(cpu_ns() - begun) / (ROUNDS * EVENTS);
@@ -185,7 +227,7 @@ static int run(const void *arg, int operand_count, char **operands) {
         return 1;
     }
     make_events(w);
-    int rc = 0;
+    int rc = make_modules(w);
     for (size_t i = 0; i < sizeof PROGRAMS / sizeof *PROGRAMS && !rc; i++) {
         for (size_t k = 0; k < o->runs && !rc; k++) {
             rc = run_language(w, PROGRAMS[i].text, &ours[k]);
@@ -195,6 +237,7 @@ static int run(const void *arg, int operand_count, char **operands) {
             printf("{\"program\":\"%s\",\"ns\":%.2f,\"c_ns\":%.2f}\n", PROGRAMS[i].name, median(ours, o->runs),
                    median(in_c, o->runs));
     }
+    ea_machine_destroy(w->machine);
     ea_registry_destroy(w->registry);
     free(w);
     return rc ? 1 : 0;

@@ -63,15 +63,20 @@ class Event:
 
 def events_of(env, trace):
     """The events in their order."""
-    state, found, stacks, of_event, places = State(), [], {}, {}, []
+    state, found, stacks, of_event, places, modules, walks = State(), [], {}, {}, [], test_watch.Modules(), {}
     for row in map(json.loads, lines_of([env.agent, "stacks", "--list", trace])):
         if "event" in row:
             of_event[row["event"]] = row
         else:
-            stacks[row["stack"]] = tuple(int(address, 16) for address in row["addresses"] or ())
+            stacks[row["stack"]] = tuple(row["addresses"] or ())
     raws = lines_of([env.agent, "dump", "--format", "raw", trace])
-    for i, row in enumerate(map(json.loads, lines_of([env.agent, "dump", "--format", "jsonl", trace]))):
+    rows = [json.loads(line) for line in lines_of([env.agent, "dump", "--format", "jsonl", trace])]
+    for row in rows:
+        if (row["name"] or "").startswith("StackWalk/Stack"):
+            walks[row["fields"]["EventTimeStamp"]["value"], row["fields"]["StackThread"]] = row["fields"]["StackProcess"]
+    for i, row in enumerate(rows):
         fields, raw = row["fields"], json.loads(raws[i])
+        modules.see(row)
         if row["name"] in ("Thread/Start", "Thread/DCStart"):
             state.threads[fields["TThreadId"]] = fields["ProcessId"]
         if row["name"] in ("Process/Start", "Process/DCStart"):
@@ -86,7 +91,11 @@ def events_of(env, trace):
                 data = bytes.fromhex(item["data"])
                 event.counters = {name: int.from_bytes(data[8 * k:8 * k + 8], "little") for k, name in enumerate(places)}
         if i in of_event:
-            event.kernel, event.user = (stacks[of_event[i][half]["stack"]] if half in of_event[i] else () for half in ("kernel", "user"))
+            pid = walks.get((row["clock"], event.tid), event.pid)
+            event.kernel, event.user = (tuple(modules.frame(pid, address) for address in stacks[of_event[i][half]["stack"]]) if half in of_event[i] else ()
+                                        for half in ("kernel", "user"))
+        if event.name == "PerfInfo/SampleProf":
+            event.module = modules.find(event.pid, event["InstructionPointer"])[0] or ""
         found.append(event)
     return found
 
@@ -210,6 +219,11 @@ def modes(events):
 @recipe("Hot stacks", "office")
 def hot(events):
     return (("", [e.exe, e.user[:3]], 1) for e in of(events, "PerfInfo/SampleProf") if e.tid and e.user)
+
+
+@recipe("Samples by module", "office")
+def by_module(events):
+    return (("", [e.exe, e.module], 1) for e in of(events, "PerfInfo/SampleProf") if e.tid)
 
 
 @recipe("Instructions per cycle by process", "stacks")
@@ -493,16 +507,12 @@ def expected_of(program, values):
     return {name: {keys: test_watch.aggregate(functions[name], these) for keys, these in found.items()} for name, found in groups.items()}, rows, functions
 
 
-def plain(keys):
-    return tuple(tuple(int(a, 16) if isinstance(a, str) else a for a in k) if isinstance(k, tuple) else k for k in test_watch.plain_key(keys))
-
-
 def check_recipe(env, checks, title, program, trace, events):
     expected, rows, functions = expected_of(program, RECIPES[title][1](events))
     out = test_watch.watch(env, program, [trace], "--json", "--keys", "1000000").stdout
     limits = {name: int(n) for name, n in re.findall(r"print\((@\w*), (\d+)\)", program)}
-    got = {name: {plain(keys): value for keys, value in found.items()} for name, found in test_watch.results(out).items()}
-    wanted = {name: {plain(keys): value for keys, value in found.items()} for name, found in expected.items()}
+    got = {name: {test_watch.plain_key(keys): value for keys, value in found.items()} for name, found in test_watch.results(out).items()}
+    wanted = {name: {test_watch.plain_key(keys): value for keys, value in found.items()} for name, found in expected.items()}
     checks.that(wanted or rows, f"{title}: the trace has no such event")
     checks.equal(set(got), set(wanted), f"{title}: aggregations with results")
     checks.equal([json.loads(line)["row"] for line in out.splitlines() if "row" in json.loads(line)], rows, f"{title}: rows")

@@ -254,6 +254,11 @@ def check_provider(env, checks, world):
         got[row["pid"], 0] += row["i"]
         got[row["pid"], 1] += row["o"]
     checks.equal(+got, +want, "bytes that Kernel-Network logged")
+    watched, program = collections.Counter(), '"Microsoft-Windows-Kernel-Network:*" /has(size)/ { @[pid, id] = sum(size); }'
+    for row in map(json.loads, env.run([env.agent, "watch", "--json", "-e", program, trace]).stdout.splitlines()):
+        if row["keys"][1] in OF_PROVIDER:
+            watched[row["keys"][0], OF_PROVIDER[row["keys"][1]]] += row["sum"]
+    checks.equal(+watched, +want, "bytes that Kernel-Network logged, by a program")
     kernel = sum(r["fields"]["size"] for r in world.records["web"] if r["name"] in NETWORK)
     row = world.ask("SELECT sum(received_bytes + sent_bytes) AS n FROM network_usage WHERE host = 'both'")[0]
     checks.equal(row["n"], kernel, "bytes of a run that recorded both")

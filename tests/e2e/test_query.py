@@ -147,6 +147,17 @@ QUERIES = [
     ("differences of addresses", "SELECT max(ImageBase) - min(ImageBase) FROM \"Image/DCStart\" WHERE ImageBase < u64('0x800000000000')",
      lambda d: [[max(b) - min(b)] for b in [[number(e["fields"]["ImageBase"]) for e in d.of("Image/DCStart")
                                               if number(e["fields"]["ImageBase"]) < 0x800000000000]]]),
+    ("newest", "SELECT time FROM events ORDER BY time DESC LIMIT 10", lambda d: [[t] for t in sorted((e["time"] for e in d.all), reverse=True)[:10]], "ordered"),
+    ("newest that are not of a process", "SELECT time, name FROM events WHERE name NOT LIKE 'process/%' AND pid <> {pid} ORDER BY time DESC, name LIMIT 12",
+     lambda d: [list(row) for row in sorted(sorted((e["time"], e["name"]) for e in d.all if not e["name"].startswith("Process/") and e["pid"] != d.pid),
+                                            key=lambda row: row[0], reverse=True)[:12]], "ordered"),
+    ("threads from the tenth on", "SELECT pid, tid FROM events ORDER BY pid, tid LIMIT 20 OFFSET 10",
+     lambda d: [list(row) for row in sorted((e["pid"], e["tid"]) for e in d.all)[10:30]], "ordered"),
+    ("largest images", "SELECT ImageSize, FileName FROM \"Image/DCStart\" WHERE FileName <> '{path}' ORDER BY ImageSize DESC, FileName LIMIT 7",
+     lambda d: [[field(e, "ImageSize"), field(e, "FileName")] for e in
+                sorted((e for e in d.of("Image/DCStart") if field(e, "FileName") != d.path), key=lambda e: (-number(e["fields"]["ImageSize"]), field(e, "FileName")))[:7]], "ordered"),
+    ("neither of two", "SELECT pid, count(*) FROM events WHERE pid <> {pid} AND tid <> {tid} AND (cpu <> 0 OR name LIKE '%/DCStart') GROUP BY pid",
+     lambda d: count_by([e for e in d.all if e["pid"] != d.pid and e["tid"] != d.tid and (e["cpu"] != 0 or e["name"].endswith("/" + d.dc))], lambda e: e["pid"])),
     ("sum of sizes", "SELECT ProcessId, count(*), sum(ImageSize) FROM \"Image/DCStart\" GROUP BY 1",
      lambda d: [[p, len(sizes), sum(sizes)] for p, sizes in by_pid(d).items()]),
     ("sizes between", "SELECT count(*) FROM \"Image/DCStart\" WHERE ImageSize BETWEEN 65536 AND 1048576 AND ProcessId <> 0",
@@ -275,6 +286,38 @@ def test_order(collector, checks):
                 checks.equal(got["rows"], sorted_here["rows"], f"batches by {column}{order} where {where}")
 
 
+def test_handed_down(collector, checks):
+    """ORDER BY with LIMIT reads the events that can be in the answer; with an expression in its place SQLite sorts all rows, and the answer is the same."""
+    for order, sorted_by in (("time DESC, batch, position", "+time DESC, batch, position"), ("cpu, name DESC, time, stream, batch, position", "+cpu, name DESC, time, stream, batch, position")):
+        sql = "SELECT rowid, time, cpu, name, fields FROM events WHERE cpu <> 1 AND name NOT LIKE 'Image/%' ORDER BY {} LIMIT 40"
+        for by, is_expected in ((order, True), (sorted_by, False)):
+            plan = collector.ask("query", "EXPLAIN QUERY PLAN " + sql.format(by))
+            checks.equal("first 40 of events by" in plan, is_expected, f"by {by}, handed down: {plan}")
+        got, expected = (collector.ask_json("query", "--format", "json", sql.format(by))["rows"] for by in (order, sorted_by))
+        checks.equal(len(got), 40, f"rows by {order}")
+        checks.equal(got, expected, f"rows by {order}")
+
+
+def test_analyze(collector, checks):
+    """EXPLAIN ANALYZE: every batch is skipped for a reason or read, and what a statement keeps is what it counts."""
+    def analyze(sql):
+        rows = collector.ask_json("query", "--format", "json", f"EXPLAIN ANALYZE {sql}")["rows"]
+        return {row["step"]: (row["batches"], row["events"]) for row in rows}
+    ask = lambda sql: collector.ask_json("query", "--format", "json", sql)["rows"][0]  # noqa: E731
+    all_batches = ask("SELECT count(*) AS n FROM batches WHERE events > 0")["n"]
+    first = ask("SELECT min(time) AS t FROM events")["t"]
+    total = ask("SELECT count(*) AS n FROM events")["n"]
+    for sql, is_counted in (("SELECT count(*) FROM events", True), ("SELECT name, count(*) FROM events WHERE host = 'shutdown-win10' GROUP BY name", True),
+                            ("SELECT count(*) FROM events WHERE pid = 4", False), (f"SELECT count(*) FROM events WHERE time <= '{first}'", False),
+                            ("SELECT count(*) FROM \"Image/Load\"", True), ("SELECT count(*) FROM \"Image/Load\" WHERE pid <> 4", False)):
+        steps = analyze(sql)
+        skipped = sum(batches for step, (batches, _) in steps.items() if step.startswith("skipped"))
+        checks.equal(skipped + steps["read, in scans: 1"][0], all_batches, f"batches, {sql}: {steps}")
+        checks.equal(steps["decoded"][1] == 0, is_counted, f"counted alone, {sql}: {steps}")
+        checks.equal(steps["kept"][1], sum(row["n"] for row in collector.ask_json("query", "--format", "json", sql.replace("count(*)", "count(*) AS n"))["rows"]), f"kept, {sql}")
+    checks.equal(analyze("SELECT count(*) FROM events")["counted"], (None, total), "all events are counted")
+
+
 def test(env, checks, arguments):
     env.make_certificates(agents=[*TRACES, "misfits", "cut"])
     collector = env.new_collector().start()
@@ -299,6 +342,8 @@ def test(env, checks, arguments):
                         f"{name}: {title}: {sql}\n  got      {str(got)[:600]}\n  expected {str(expected)[:600]}")
             asked[title] += 1
     test_order(collector, checks)
+    test_handed_down(collector, checks)
+    test_analyze(collector, checks)
     test_decoded(env, collector, checks)
     test_cut_lists(env, collector, checks)
     test_lists(env, collector, checks)

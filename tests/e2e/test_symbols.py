@@ -393,6 +393,24 @@ def children(pid):
     return found
 
 
+def check_watch(env, checks, collector, names, call):
+    """Functions in the stacks of a program of the query language; modules and offsets without symbols, or where they are missing."""
+    program = "PerfInfo/SampleProf { @[ustack()] = count(); }"
+    offsets = {(f"code.dll+{hex(call)}",): 1}
+
+    def stacks(*options):
+        done = env.run([env.collector, "watch", "--store", collector.store, "--json", *options, "-e", program])
+        return {tuple(row["keys"][0]): row["count"] for row in map(json.loads, done.stdout.splitlines())}, done.stderr
+
+    got, said = stacks(*names)
+    checks.equal((got, said), ({("code.dll!entry",): 1, ("code.dll!branch", "code.dll!entry"): 10}, ""), "watch with symbols")
+    plain, _ = stacks()
+    checks.that(plain.items() > offsets.items() and len(plain) == 2 and all("code.dll+0x" in frame for frames in plain for frame in frames),
+                f"watch without symbols: {plain}")
+    absent, said = stacks("--symbols", env.folder / "empty", "--symbol-cache", env.folder / "watch-cache")
+    checks.that(absent == plain and "etwcollector: 1 modules are without functions: " in said, f"watch, without the PDB: {absent} {said}")
+
+
 COUNTERS = {19: ("InstructionRetired", 65536), 20: ("TotalCycles", 70000)}
 
 
@@ -463,6 +481,7 @@ def check_where(env, checks, image, pdb):
     checks.equal([f["function"] for f in answer["frames"]][-1], "branch", "where --json")
     folded = collector.ask("profile", "--weight", "samples", "--format", "folded", *place[2:], pdb.parent).splitlines()
     checks.equal(sorted(folded), ["app.exe;code.dll!entry 1", "app.exe;code.dll!entry;code.dll!branch 10"], "profile: functions")
+    check_watch(env, checks, collector, (*place[2:4], "--symbols", pdb.parent), call)
     plain, named = collections.Counter(), collections.Counter()
     for k, at in enumerate([rva] * 6 + [rva + 1] * 2 + [call] * 4 + [rva] * 2):
         counter = COUNTERS[sorted(COUNTERS)[k % 4 == 0]][0]

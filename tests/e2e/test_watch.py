@@ -288,30 +288,84 @@ def ticks_of(time):
     return ((int(hours) * 60 + int(minutes)) * 60 + int(whole)) * 10_000_000 + int(part)
 
 
-def check_stacks(env, checks, name, paths):
-    """Stacks are those of `etwagent stacks`, which has judges of its own."""
-    events, stacks = {}, {}
+def text_of(value):
+    """A text, of which the dump may know another form."""
+    return value["value"] if isinstance(value, dict) else value
+
+
+class Modules:
+    """The modules that are open, by the events so far: lists, searched."""
+
+    def __init__(self):
+        self.open, self.number = collections.defaultdict(dict), 0  # pid -> base -> (number, size, name)
+
+    def see(self, event):
+        name, fields = event["name"], event["fields"]
+        if name in ("Image/Load", "Image/DCStart", "Image/DCEnd", "Image/UnLoad"):
+            mine, base = self.open[fields["ProcessId"]], number(fields["ImageBase"])
+            if name == "Image/UnLoad":
+                mine.pop(base, None)
+            elif name == "Image/Load" or base not in mine:
+                self.number += 1
+                mine[base] = self.number, number(fields["ImageSize"]), text_of(fields["FileName"]).replace("/", "\\").rsplit("\\", 1)[-1]
+        elif name in ("Process/End", "Process/Start"):
+            self.open.pop(fields["ProcessId"], None)
+
+    def find(self, pid, address):
+        for of in (() if address >> 63 else (pid,)) + (0,):
+            there = [(number, name, base) for base, (number, size, name) in self.open[of].items() if base <= address < base + size]
+            if there:
+                return max(there)[1:]
+        return None, 0
+
+    def frame(self, pid, address):
+        name, base = self.find(pid, int(address, 16))
+        return f"{name}+{hex(int(address, 16) - base)}" if name else address
+
+
+def check_stacks(env, checks, name, paths, dumped):
+    """Stacks are those of `etwagent stacks`, which has judges of its own, by module and offset, and with --addresses as they are there."""
+    events, stacks, modules = {}, {}, Modules()
     for line in subprocess.run([env.agent, "stacks", "--list", *paths], check=True, capture_output=True, text=True).stdout.splitlines():
         row = json.loads(line)
         if "event" in row:
             events[row["event"]] = row
         else:
             stacks[row["stack"]] = tuple(row["addresses"] or ())
-    expected, kernel, first = collections.Counter(), collections.Counter(), collections.Counter()
-    for row in events.values():
-        k = stacks[row["kernel"]["stack"]] if "kernel" in row else ()
-        u = stacks[row["user"]["stack"]] if "user" in row else ()
-        expected[k + u] += 1
-        kernel[k] += 1
-        first[(k + u)[:2]] += 1
-    got = results(watch(env, "* /stack()/ { @s[stack()] = count(); @k[kstack()] = count(); @f[stack(2)] = count(); }", paths, "--json",
-                        "--keys", "1000000").stdout)
-    for which, want in (("@s", expected), ("@k", kernel), ("@f", first)):
+    walks, threads = collections.defaultdict(dict), {}
+    for event in dumped:
+        if (event["name"] or "").startswith("StackWalk/Stack"):
+            walks[event["fields"]["EventTimeStamp"]["value"]][event["fields"]["StackThread"]] = event["fields"]["StackProcess"]
+    expected, plain, places = [collections.Counter() for _ in range(3)], collections.Counter(), collections.Counter()
+    for i, event in enumerate(dumped):
+        modules.see(event)
+        address = event["fields"].get("InstructionPointer")
+        if event["name"] in ("Thread/Start", "Thread/DCStart"):
+            threads[event["fields"]["TThreadId"]] = event["fields"]["ProcessId"]
+        if event["name"] == "PerfInfo/SampleProf":
+            places[modules.find(threads.get(event["fields"]["ThreadId"], 0), int(address, 16))[0] or ""] += 1
+        if i not in events:
+            continue
+        k, u = (stacks[events[i][half]["stack"]] if half in events[i] else () for half in ("kernel", "user"))
+        plain[k + u] += 1
+        at = walks.get(event["clock"], {})
+        thread = event["fields"].get("NewThreadId", event["fields"].get("ThreadId", event["tid"]))
+        pid = at.get(thread, next(iter(at.values()))) if at else event["pid"]
+        named_k, named_u = (tuple(modules.frame(pid, address) for address in half) for half in (k, u))
+        for to, key in zip(expected, (named_k + named_u, named_k, (named_k + named_u)[:2])):
+            to[key] += 1
+    program = "* /stack()/ { @s[stack()] = count(); @k[kstack()] = count(); @f[stack(2)] = count(); } PerfInfo/SampleProf { @m[module] = count(); }"
+    got = results(watch(env, program, paths, "--json", "--keys", "1000000").stdout)
+    bare = results(watch(env, program, paths, "--json", "--keys", "1000000", "--addresses").stdout)
+    for which, found, want in (("@s", got, expected[0]), ("@k", got, expected[1]), ("@f", got, expected[2]), ("@s", bare, plain)):
         want.pop((), None)
-        mine = {key[0]: count for key, count in got[which].items() if key[0] and key[0] != ()}
-        mine = {tuple(key): count for key, count in mine.items()}
+        mine = {tuple(key[0]): count for key, count in found[which].items() if key[0] and key[0] != ()}
         checks.that(len(want) > 10 and mine == dict(want), f"{name}: stacks {which}: {len(mine)} of {len(want)}, "
-                    f"{sum(mine.values())} of {sum(want.values())} events")
+                    f"{sum(mine.values())} of {sum(want.values())} events; {list((mine.items() ^ want.items()))[:4]}")
+    mine = {key[0]: count for key, count in got["@m"].items()}
+    checks.equal(mine, dict(places), f"{name}: samples by module")
+    named = sum("+0x" in frame for stack in expected[0] for frame in stack)
+    checks.that(named > sum(map(len, expected[0])) / 2, f"{name}: frames with a module: {named}")
 
 
 def check_counters(env, checks, name, paths):
@@ -476,7 +530,7 @@ def test(env, checks, arguments):
         events = dump(env, [trace])
         check_random(env, checks, name, [trace], events, count)
         check_state(env, checks, name, [trace], events)
-        check_stacks(env, checks, name, [trace])
+        check_stacks(env, checks, name, [trace], events)
         if name == "office":
             check_times(env, checks, name, [trace])
             longer, _ = test_tracegen.generate(env.build, env.folder, "longer", "--preset", name, "--duration-ms", "3000")

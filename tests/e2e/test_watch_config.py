@@ -11,18 +11,22 @@ column in the YAML.
 #   line and of a class that is not known | 2026-11-27
 import collections
 import json
+import re
 import signal
 import subprocess
 
 import harness
 import receiver
 import test_tracegen
+import web_world
 
 PROGRAMS = {
     "switches": "sched:::on-cpu { @[execname, cpu] = count(); }\ntick:500ms { print(@); clear(@); }",
     "waits": "Thread/CSwitch { @[OldThreadWaitReason_name] = quantize(NewThreadWaitTime); @top[cpu] = top(NewThreadId, 3); }",
     "samples": "PerfInfo/SampleProf { @[execname, stack(3)] = count(); }",
-    "starts": "Process/Start { emit(id = ProcessId, name = ImageFileName, half = ProcessId / 2.0); printf(\"%s begins\\n\", ImageFileName); }",
+    "starts": "FileIo/Create { emit(id = tid, name = OpenPath, half = tid / 2.0); printf(\"%s is opened\\n\", OpenPath); }",
+    "means": "Thread/CSwitch { @[NewThreadPriority] = avg(NewThreadWaitTime); @dev[NewThreadPriority] = stddev(NewThreadWaitTime); } tick:200ms { print(@); clear(@); print(@dev); clear(@dev); }",
+    "skips": "FileIo/Create, Thread/CSwitch { @ = sum(NewThreadId); @q = sum(NewThreadId / 0); }",
     "few": "Thread/CSwitch { @[NewThreadId] = sum(NewThreadPriority); }",
 }
 
@@ -85,10 +89,8 @@ def rows_of_store(collector, host, table):
 
 
 def plain(value):
-    """Addresses of stacks in one form."""
-    if isinstance(value, str) and value.startswith("["):
-        return tuple(int(str(v), 0) & (1 << 64) - 1 for v in json.loads(value))
-    return value
+    """Lists of a stack's frames in one form."""
+    return tuple(json.loads(value)) if isinstance(value, str) and value.startswith("[") else value
 
 
 def compare(env, checks, collector, host, trace, name, program):
@@ -106,17 +108,49 @@ def tables(env, checks, collector, trace):
     watch[-1]["keys"] = 10
     ship(env, checks, collector, "ships", [{"name": "file", "files": [str(trace)], "watch": watch}])
     for name, program in PROGRAMS.items():
-        if name != "few":
+        if name not in ("few", "skips", "means"):
             compare(env, checks, collector, "ships", trace, name, program)
     few = rows_of_store(collector, "ships", "watch_few")
     whole = sum(row[1] for row in rows_of_file(env, trace, PROGRAMS["few"])[""])
     checks.equal((len(few), [r["others"] for r in few].count(1), sum(r["sum"] for r in few)), (11, 1, whole), "ten keys, and the sum of the others")
+    said = env.run([env.agent, "watch", "-e", PROGRAMS["skips"], trace]).stderr
+    skipped = sum(int(n) for n in re.findall(r"(\d+) statements were skipped", said))
+    others = env.run([env.agent, "watch", "--keys", "10", "-e", PROGRAMS["few"], trace]).stderr
+    wanted = {"watch_skipped": skipped, "watch_others": int(others.split(": ")[1].split()[0]), "watch_dropped": 0}
+    status = json.loads((env.folder / "ships.json").read_text())["sources"][0]
+    for what, numbers in (("ledger", ledger(collector, "ships")), ("status", status)):
+        checks.equal({name: numbers.get(name, 0) for name in wanted}, wanted, f"{what}: what programs could not do as they say")
     rows = ask(collector, "SELECT provider_name, count(*) AS n FROM events WHERE host = 'ships' AND name LIKE 'watch!_%' ESCAPE '!' GROUP BY 1")
     numbers = ledger(collector, "ships")
     events = json.loads(env.run([env.agent, "watch", "--json", "-e", "* { @ = count(); }", trace]).stdout)["count"]
     checks.that(len(rows) == 1 and rows[0]["provider_name"] == "etwagent-watch" and rows[0]["n"] > 100, f"rows are events of their provider: {rows}")
     checks.equal((numbers["events_delivered"], numbers["events_batched"], numbers.get("events_aggregated", 0)), (events, events, 0), "events that travelled")
     checks.equal(numbers["events_synthesised"], rows[0]["n"] if rows else 0, "rows are synthesised events")
+
+
+def merged(env, checks, collector, trace):
+    """Rows of ticks (and so of machines) add up to the whole, for averages and deviations, too."""
+    whole = rows_of_file(env, trace, PROGRAMS["means"].split(" tick:")[0])
+    rows = ask(collector, "SELECT NewThreadPriority AS p, count(*) AS ticks, sum(avg * count) / sum(count) AS mean FROM watch_means WHERE host = 'ships' GROUP BY 1")
+    want = {row[0]: row[1] for row in whole[""]}
+    checks.that(max(r["ticks"] for r in rows) > 2 and {r["p"] for r in rows} == set(want) and all(abs(r["mean"] - want[r["p"]]) <= 1e-6 * (1 + want[r["p"]]) for r in rows),
+                f"averages of ticks: {rows}, {want}")
+    want = {row[0]: row[1] for row in whole["_dev"]}
+    rows = ask(collector, "SELECT NewThreadPriority AS p, sum(count) AS n, sum(avg * count) AS s, sum((stddev * stddev + avg * avg) * count) AS q FROM watch_means_dev WHERE host = 'ships' GROUP BY 1")
+    got = {r["p"]: max(r["q"] / r["n"] - (r["s"] / r["n"]) ** 2, 0) ** 0.5 for r in rows}
+    checks.that(got.keys() == want.keys() and all(abs(got[p] - want[p]) <= 1e-4 * (1 + want[p]) for p in want), f"deviations of ticks: {got}, {want}")
+
+
+def over_http(checks, collector):
+    """The named query has each row of a program's tables, over HTTP and in the dashboard."""
+    got = web_world.Web(collector).get("queries/watch-results", host="ships", program="starts", limit=10000)["items"]
+    want = [{"host": "ships", "time": r["at"], "table": name, "fields": r["fields"]} for name in ("watch_starts_emit", "watch_starts_printf")
+            for r in ask(collector, f"SELECT time_text(time) AS at, fields FROM events WHERE host = 'ships' AND name = '{name}'")]
+    key = lambda row: json.dumps(row, sort_keys=True)  # noqa: E731
+    checks.that(len(want) > 4 and sorted(map(key, got)) == sorted(map(key, want)), f"a program's results over HTTP: {got[:2]}, {want[:2]}")
+    checks.equal([r["time"] for r in got], sorted((r["time"] for r in got), reverse=True), "the newest first")
+    emitted = [json.loads(r["fields"]) for r in got if r["table"] == "watch_starts_emit"]
+    checks.that(all(set(row) == {"tick", "id", "name", "half"} for row in emitted), f"columns of a row: {emitted[:1]}")
 
 
 def aggregates(env, checks, collector, trace):
@@ -211,12 +245,14 @@ def test(env, checks, arguments):
     needs(env, checks)
     mistakes(env, checks)
     env.make_certificates(("ships", "aggregates", "states"))
-    collector = env.new_collector()
+    collector = env.new_collector(extra=["--web", "127.0.0.1:0"])
     collector.start()
     scenario = env.folder / "office.scenario.yaml"
     scenario.write_text("base: office\nstacks: {keys: no}\n")  # definitions of keys come at a trace's end: a program that reads on does not wait for them
     trace, _ = test_tracegen.generate(env.build, env.folder, "office", "--preset", scenario, "--duration-ms", "2000")
     tables(env, checks, collector, trace)
+    merged(env, checks, collector, trace)
+    over_http(checks, collector)
     aggregates(env, checks, collector, trace)
     not_aggregated(env, checks, collector, trace)
     collector.stop()

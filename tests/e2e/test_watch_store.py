@@ -5,6 +5,8 @@ sums that Python makes of the files' answers, whatever the function.
 import collections
 import contextlib
 import json
+import os
+import pty
 import random
 import re
 import signal
@@ -13,14 +15,16 @@ import subprocess
 import time
 
 import harness
+import test_ledger
 import test_tracegen
 import test_watch
 import traces
+import web_world
 
 GENERATED = {"office": 700, "web-server": 300, "stacks": 300}
 REAL = {"clr-kernel-win8-x64": "watch over a store: kernel and .NET events", "tracelogging-win11-20cpu": "watch over a store: TraceLogging"}
 # values, names and stacks that come from other events than the one at hand
-PROGRAMS = ["* { @[probe] = count(); @p[execname, pid] = count(); @t[tid, cpu] = count(); }", "* /stack()/ { @s[stack(3)] = count(); @[kstack()] = count(); }",
+PROGRAMS = ["* { @[probe] = count(); @p[execname, pid] = count(); @t[tid, cpu] = count(); }", "* /stack()/ { @s[stack(3)] = count(); @[kstack()] = count(); } PerfInfo/SampleProf { @m[execname, module] = count(); }",
             "unmatched { @[provider] = count(); } Thread/CSwitch { @w = sum(NewThreadWaitTime); }",
             "* { @ = distinct(timestamp); @c[threadname, parent.execname, user, exepath, cmdline] = count(); @h[opcode, id, level] = sum(payload_bytes); }",
             "sched:::off-cpu { self.t = timestamp; } sched:::on-cpu /self.t/ { @[execname] = quantize(timestamp - self.t); self.t = 0; }",
@@ -173,6 +177,41 @@ def check_live(env, checks, files):
     checks.equal(out["state"], "", "live: nothing arrived of another machine")
 
 
+def check_idle(env, checks, path):
+    """What is kept of a run that sends nothing for --idle is freed, and is there again when the run goes on."""
+    env.make_certificates(["idle"])
+    collector = env.new_collector("idle")
+    collector.start()
+    batches = web_world.captured(env, path, "idle")
+    half = len(batches) // 2
+    test_ledger.upload(env, collector, "idle", batches[:half])
+    program = 'sched:::on-cpu { @[execname] = count(); printf("%d", cpu); }'
+    out = env.folder / "idle.out"
+    with open(out, "wb") as to:
+        running = subprocess.Popen([env.collector, "watch", "--store", collector.store, "--live", "--idle", "500ms", "--from", "2000-01-01", "--json", "-e", program],
+                                   stdout=to, stderr=subprocess.PIPE, text=True)
+    try:
+        running.stderr.readline()  # it waits for events
+        harness.wait_until(lambda: out.stat().st_size > 0, "events of the first half", 60)
+        time.sleep(2)
+        test_ledger.upload(env, collector, "idle", batches[half:])
+        size = -1
+        while size != out.stat().st_size:
+            size = out.stat().st_size
+            time.sleep(1)
+        running.send_signal(signal.SIGINT)
+        said = running.communicate(timeout=60)[1]
+    finally:
+        if running.poll() is None:
+            running.kill()
+            running.wait()
+    collector.stop()
+    freed = re.search(r"(\d+) times what is kept of a run was freed", said)
+    checks.that(freed and int(freed[1]) >= 1, f"live: what was kept of an idle run: {said}")
+    got, wanted = (test_watch.results(text) for text in (out.read_text(), test_watch.watch(env, program, [path], "--json").stdout))
+    checks.that(len(wanted["@"]) > 5 and got["@"] == wanted["@"], f"live: a run that goes on has its state: {got} {wanted}")
+
+
 def check_live_failure(env, checks, host, path):
     """The store fails while the program runs: what it has so far is printed, and the exit code is 1."""
     store = env.folder / "failing-store"
@@ -206,6 +245,31 @@ def check_live_ticks(env, checks, store):
     done = in_store(env, store, program, "--json", "--live", "--from", "2000-01-01")
     ticks = int(json.loads(done.stdout.splitlines()[0])["printf"])
     checks.that(ticks > 0, f"live: {ticks} ticks during {total} stored events")
+
+
+def check_terminal(env, store):
+    """(what a terminal gets, what one that takes no control sequences gets) of tables that ticks print."""
+    got = []
+    for term in ("xterm", "dumb"):
+        ours, theirs = pty.openpty()
+        running = subprocess.Popen([env.collector, "watch", "--store", store, "--live", "--from", "2000-01-01", "-e",
+                                    "Thread/CSwitch { @[host] = count(); } tick:200ms { print(@); print(@); }"], stdin=subprocess.DEVNULL, stdout=theirs,
+                                   stderr=subprocess.DEVNULL, env={**os.environ, "TERM": term})
+        os.close(theirs)
+        text, until = b"", time.monotonic() + 30
+        while text.count(b"@ count") < 6 and time.monotonic() < until:
+            text += os.read(ours, 65536)
+        running.send_signal(signal.SIGINT)
+        while True:  # it waits until the terminal takes the rest
+            try:
+                if not os.read(ours, 65536):
+                    break
+            except OSError:
+                break
+        running.wait(timeout=60)
+        os.close(ours)
+        got.append(text.decode())
+    return got
 
 
 def check_missing_segment(env, checks, files):
@@ -245,6 +309,11 @@ def test(env, checks, arguments):
     check_refusals(env, checks, store)
     check_labels(env, checks, store, list(two))
     check_live_ticks(env, checks, store)
+    drawn, plain = check_terminal(env, store)
+    checks.that(drawn.count("\x1b[H\x1b[2J@ count") >= 3 and abs(drawn.count("@ count") - 2 * drawn.count("\x1b[H")) <= 2,
+                f"live, a terminal: each tick's tables replace the last ones: {drawn!r}")
+    checks.that("\x1b" not in plain and plain.count("@ count") >= 6, f"live, a terminal without control sequences: {plain!r}")
+    check_idle(env, checks, files["office"])
     check_live_failure(env, checks, "web-server", files["web-server"])
     check_missing_segment(env, checks, two)
     check_live(env, checks, {name: files[name] for name in ("web-server", "office")})

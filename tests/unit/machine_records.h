@@ -46,7 +46,8 @@ static inline void put_utf16(made_record *r, const char *ascii) {
 
 static inline void begin_record(made_record *r, uint32_t guid1, uint8_t opcode, uint8_t version, int64_t time) {
     static const ea_guid PROCESS = EA_GUID(0x3d6fa8d0, 0xfe05, 0x11d0, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c);
-    static const ea_guid THREAD = EA_GUID(0x3d6fa8d1, 0xfe05, 0x11d0, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c);
+    static const ea_guid THREAD_CLASS =
+        EA_GUID(0x3d6fa8d1, 0xfe05, 0x11d0, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c);
     static const ea_guid IMAGE = EA_GUID(0x2cb15d1d, 0x5fc1, 0x11d2, 0xab, 0xe1, 0x00, 0xa0, 0xc9, 0x11, 0xf5, 0x18);
     static const ea_guid IMAGE_ID = EA_GUID(0xb3e675d7, 0x2554, 0x4f18, 0x83, 0x0b, 0x27, 0x62, 0x73, 0x25, 0x60, 0xde);
     static const ea_guid EVENT_TRACE =
@@ -56,7 +57,7 @@ static inline void begin_record(made_record *r, uint32_t guid1, uint8_t opcode, 
     memset(&r->record, 0, sizeof r->record);
     r->len = 0;
     r->record.provider = guid1 == 0x3d6fa8d0   ? PROCESS
-                         : guid1 == 0x3d6fa8d1 ? THREAD
+                         : guid1 == 0x3d6fa8d1 ? THREAD_CLASS
                          : guid1 == 0x2cb15d1d ? IMAGE
                          : guid1 == 0x68fdd900 ? EVENT_TRACE
                          : guid1 == 0x6a399ae0 ? LOST_EVENT

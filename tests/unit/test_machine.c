@@ -678,6 +678,34 @@ static void test_module_ids(void **state) {
     }
 }
 
+static void test_module_of_an_address(void **state) {
+    world *w = *state;
+    uint64_t before = ea_machine_module_changes(w->machine, 8);
+    process(w, OP_START, 100, 8, 4, 0x800);
+    assert_int_equal(ea_machine_module_changes(w->machine, 8), before);
+    assert_null(ea_machine_module_at(w->machine, 8, 0x10000));
+    image(w, OP_LOAD, 110, 8, 0x10000);
+    image(w, OP_LOAD, 120, 0, 0x200000);
+    assert_true(ea_machine_module_changes(w->machine, 8) > before);
+    assert_int_equal(ea_machine_module_at(w->machine, 8, 0x10000)->base, 0x10000);
+    assert_int_equal(ea_machine_module_at(w->machine, 8, 0x10000 + 0x76fff)->base, 0x10000);
+    assert_null(ea_machine_module_at(w->machine, 8, 0x10000 + 0x77000));
+    assert_null(ea_machine_module_at(w->machine, 8, 0xffff));
+    assert_null(ea_machine_module_at(w->machine, 12, 0x10000)); /* another process's */
+    assert_int_equal(ea_machine_module_at(w->machine, 8, 0x200010)->base, 0x200000);
+    assert_int_equal(ea_machine_module_at(w->machine, 12, 0x200010)->base, 0x200000);
+    image(w, OP_LOAD, 130, 8, 0x20000); /* the end of the first one was lost */
+    assert_int_equal(ea_machine_module_at(w->machine, 8, 0x20010)->base, 0x20000);
+    before = ea_machine_module_changes(w->machine, 8);
+    image(w, OP_END, 140, 8, 0x20000);
+    assert_true(ea_machine_module_changes(w->machine, 8) > before);
+    assert_int_equal(ea_machine_module_at(w->machine, 8, 0x20010)->base, 0x10000);
+    before = ea_machine_module_changes(w->machine, 8);
+    process(w, OP_END, 150, 8, 4, 0x800);
+    assert_true(ea_machine_module_changes(w->machine, 8) > before);
+    assert_null(ea_machine_module_at(w->machine, 8, 0x20010));
+}
+
 static void test_other_records_change_nothing(void **state) {
     world *w = *state;
     process(w, OP_START, 100, 8, 4, 0x800);
@@ -991,6 +1019,7 @@ int main(void) {
         TEST(test_module_ids),
         TEST(test_module_ids_settle),
         TEST(test_module_facts),
+        TEST(test_module_of_an_address),
         TEST(test_other_records_change_nothing),
         TEST(test_bounds),
         TEST(test_bound_in_bytes),

@@ -173,7 +173,7 @@ static void test_refused(void **state) {
         "",
         "SELECT",
         "SELECT 1",
-        "SELECT * FROM t",
+        "SELECT *",
         "SELECT t.* FROM t",
         "SELECT a FROM t, u",
         "SELECT a FROM t JOIN u",

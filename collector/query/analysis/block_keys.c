@@ -196,13 +196,28 @@ static void thread_keys(const ec_block *b, const uint32_t *ids, ec_key *to) {
         to[i] = (ec_key){.bits = ids[b->events->thread[b->rows[b->selected[i]]]], .type = EC_INT};
 }
 
-int ec_keys_take(ec_keys *a, size_t column, const ec_block *b, ec_key *to, ea_err *err) {
+int ec_keys_constant(ec_keys *a, size_t column, const ec_block *b, ec_key *ret, ea_err *err) {
     ec_value v;
+    int rc = ec_scan_value(a->scan, column, b->selected ? b->selected[0] : 0, &v, err);
+    return rc ? rc : ec_keys_of_value(a, &v, ret) ? keys_no_memory(err) : 0;
+}
+
+int ec_keys_take(ec_keys *a, size_t column, const ec_block *b, ec_key *to, ea_err *err) {
     ec_key same;
     int rc;
+    if (ec_scan_is_constant(a->shape, column)) {
+        rc = ec_keys_constant(a, column, b, &same, err);
+        for (uint32_t i = 0; !rc && i < b->selected_count; i++)
+            to[i] = same;
+        return rc;
+    }
     switch (a->shape->columns[column].common) {
     case EC_COMMON_COUNT:
         return a->shape->columns[column].is_name ? slow_keys(a, column, b, to, err) : field_keys(a, column, b, to, err);
+    case EC_TIME:
+        for (uint32_t i = 0; i < b->selected_count; i++)
+            to[i] = (ec_key){.bits = (uint64_t)ec_scan_utc_ns(a->scan, b->rows[b->selected[i]]), .type = EC_INT};
+        return 0;
     case EC_PID:
         thread_keys(b, b->events->pid, to);
         return 0;
@@ -213,25 +228,6 @@ int ec_keys_take(ec_keys *a, size_t column, const ec_block *b, ec_key *to, ea_er
         for (uint32_t i = 0; i < b->selected_count; i++)
             to[i] = (ec_key){.bits = b->events->cpu[b->rows[b->selected[i]]], .type = EC_INT};
         return 0;
-    case EC_HOST: /* one for the whole group of the batch */
-    case EC_STREAM:
-    case EC_BATCH:
-    case EC_NAME:
-    case EC_PROVIDER:
-    case EC_PROVIDER_NAME:
-    case EC_ID:
-    case EC_VERSION:
-    case EC_CHANNEL:
-    case EC_LEVEL:
-    case EC_OPCODE:
-    case EC_TASK:
-    case EC_KEYWORD:
-        rc = ec_scan_value(a->scan, column, b->selected[0], &v, err);
-        if (!rc && ec_keys_of_value(a, &v, &same))
-            rc = keys_no_memory(err);
-        for (uint32_t i = 0; !rc && i < b->selected_count; i++)
-            to[i] = same;
-        return rc;
     default:
         return slow_keys(a, column, b, to, err);
     }

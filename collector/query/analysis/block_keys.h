@@ -39,6 +39,8 @@ EA_MUST_CHECK int ec_keys_of_value(ec_keys *k, const ec_value *v, ec_key *ret);
 /* The value of a key; a text is borrowed from k. */
 void ec_keys_value(const ec_keys *k, const ec_key *key, ec_value *ret);
 
+/* The key of a column that all events of the block have alike (ec_scan_is_constant); the block may be whole. */
+EA_MUST_CHECK int ec_keys_constant(ec_keys *k, size_t column, const ec_block *b, ec_key *ret, ea_err *err);
 /* The keys of a column of the block's selected events. to: room for selected_count. EA_ENOMEM and errors of reading;
  * damaged values are NULL and reported. */
 EA_MUST_CHECK int ec_keys_take(ec_keys *k, size_t column, const ec_block *b, ec_key *to, ea_err *err);

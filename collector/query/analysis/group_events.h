@@ -42,7 +42,7 @@ enum ec_grouping_what {
 };
 
 typedef struct ec_grouping_value {
-    size_t column;
+    ec_grouping_key of; /* its order means nothing */
     enum ec_grouping_what what;
 } ec_grouping_value;
 
@@ -50,6 +50,7 @@ typedef struct ec_grouping_options {
     const ec_annotator *annotator;  /* as ec_scan_open's */
     const ec_condition *conditions; /* ec_condition_is_exact */
     size_t condition_count;
+    const ec_row_filter *filter; /* NULL: none */
     const ec_grouping_key *keys;
     size_t key_count; /* at most EC_GROUPING_KEYS_MAX; 0: one group, whose count may be 0 */
     const ec_grouping_value *values;

@@ -40,6 +40,7 @@ struct ec_archive {
     ec_object_names_db *naming; /* of one stream */
     uint64_t naming_stream;     /* its number in the store; 0: none was asked for */
     ea_u64_map damaged;         /* hashes of stream and number */
+    ec_reads reads;
     char first_damage[640];
 };
 
@@ -357,6 +358,10 @@ uint64_t ec_archive_ordinal(ec_archive *a, const ec_batch_row *row) {
         return *known;
     uint64_t ordinal = a->ordinals.count + 1;
     return ea_u64_map_put(&a->ordinals, key, ordinal) ? 0 : ordinal;
+}
+
+ec_reads *ec_archive_reads(ec_archive *a) {
+    return &a->reads;
 }
 
 void ec_archive_on_batch(ec_archive *a, int (*keep_going)(void *arg), void *arg) {

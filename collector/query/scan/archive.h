@@ -51,6 +51,20 @@ EA_MUST_CHECK int ec_archive_names(ec_archive *a, const ec_archive_stream *strea
 /* A number for a batch, the same each time it is asked for, from 1; 0 when there is no memory for it. */
 uint64_t ec_archive_ordinal(ec_archive *a, const ec_batch_row *row);
 
+/* What scans have read since the archive was opened, or since its owner set the numbers to 0. */
+typedef struct ec_reads {
+    uint64_t scans;
+    uint64_t batches, batch_events, batch_bytes; /* that were read, and the events that are in them */
+    uint64_t counted_events;                     /* whose number was enough */
+    uint64_t decoded_events;                     /* of which columns were looked at */
+    uint64_t kept_events;                        /* that the conditions let through */
+    /* batches that were not read, and why */
+    uint64_t other_hosts, other_times, other_classes, other_pids, other_batches;
+    int counts_times; /* 1: other_hosts and other_times are counted, for which the index is read once more */
+} ec_reads;
+
+ec_reads *ec_archive_reads(ec_archive *a);
+
 /* keep_going is called before each batch that a scan reads; 0 ends the scan with EA_ECANCELED. NULL: it is not called.
  */
 void ec_archive_on_batch(ec_archive *a, int (*keep_going)(void *arg), void *arg);

@@ -229,6 +229,38 @@ static int passes_number(const condition *c, int64_t v) {
     return c->is_unusable || is_in(c, v);
 }
 
+int ec_scan_is_constant(const ec_table_schema *shape, size_t column) {
+    switch (shape->columns[column].common) {
+    case EC_HOST:
+    case EC_STREAM:
+    case EC_BATCH:
+    case EC_NAME:
+    case EC_PROVIDER:
+    case EC_PROVIDER_NAME:
+    case EC_ID:
+    case EC_VERSION:
+    case EC_CHANNEL:
+    case EC_LEVEL:
+    case EC_OPCODE:
+    case EC_TASK:
+    case EC_KEYWORD:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+/* Whether stream, batch, group and the window of time decide about all events. */
+static int is_of_constants(const ec_scan *s) {
+    for (size_t k = 0; k < s->condition_count; k++) {
+        const condition *c = &s->conditions[k];
+        int is_window = s->shape->columns[c->column].common == EC_TIME && c->range_count == 1;
+        if (c->is_unusable || (!is_window && !ec_scan_is_constant(s->shape, c->column)))
+            return 0;
+    }
+    return 1;
+}
+
 /* What of the conditions the index can be asked for: time, pids. */
 static int scan_narrow(ec_scan *s, ea_err *err) {
     for (size_t k = 0; k < s->condition_count; k++) {
@@ -331,6 +363,8 @@ int ec_scan_open(ec_scan **ret, ec_archive *archive, const ec_table_schema *shap
         ec_scan_close(s);
         return rc;
     }
+    s->is_of_constants = is_of_constants(s);
+    ec_archive_reads(archive)->scans++;
     s->filter = (ec_find_filter){.from_utc_ns = s->from_utc_ns,
                                  .to_utc_ns = s->to_utc_ns,
                                  .classes = s->classes,
@@ -341,11 +375,20 @@ int ec_scan_open(ec_scan **ret, ec_archive *archive, const ec_table_schema *shap
     return 0;
 }
 
+void ec_scan_set_filter(ec_scan *s, const ec_row_filter *filter) {
+    s->rows = filter ? *filter : (ec_row_filter){0};
+}
+
+void ec_scan_set_counting(ec_scan *s) {
+    s->is_counting = 1;
+}
+
 void ec_scan_close(ec_scan *s) {
     if (!s)
         return;
     ec_find_close(s->find);
     ea_batch_close(s->view);
+    ea_batch_close(s->spare);
     for (size_t i = 0; s->conditions && i < s->condition_count; i++) {
         free(s->conditions[i].ranges);
         free(s->conditions[i].texts);
@@ -409,12 +452,60 @@ static int find_raw_times(ec_scan *s) {
     return 0;
 }
 
+static int open_find(ec_scan *s, ea_err *err) {
+    return s->find ? 0 : ec_find_open(&s->find, ec_archive_store(s->archive), &s->filter, err);
+}
+
+/* Counts the batches of a stream that is over, or left out: all of it, of which find came across some. */
+static int count_stream(ec_scan *s, int is_other, ea_err *err) {
+    ec_reads *reads = ec_archive_reads(s->archive);
+    uint64_t all = 0, seen;
+    int has_no_class = s->classes && !s->class_count;
+    if (is_other && !reads->counts_times)
+        return 0;
+    int rc = open_find(s, err);
+    if (!rc && reads->counts_times)
+        rc = ec_find_batches(s->find, s->stream->row.stream_id, &all, err);
+    if (rc)
+        return rc;
+    const ec_find_counts *now = ec_find_counted(s->find);
+    reads->other_classes += now->other_classes - s->counts.other_classes;
+    reads->other_pids += now->other_pids - s->counts.other_pids;
+    seen = now->given - s->counts.given + now->other_classes - s->counts.other_classes + now->other_pids -
+           s->counts.other_pids;
+    s->counts = *now;
+    *(is_other       ? &reads->other_hosts
+      : has_no_class ? &reads->other_classes
+                     : &reads->other_times) += all > seen ? all - seen : 0;
+    return 0;
+}
+
+/* Whether the batch that was found is to be read; keyframes are none of all events. */
+static int scan_wants_batch(ec_scan *s) {
+    ec_reads *reads = ec_archive_reads(s->archive);
+    int wanted = 1;
+    if (!s->shape->set && s->found.kind == EA_BATCH_KEYFRAME) {
+        reads->other_classes++;
+        return 0;
+    }
+    for (size_t k = 0; k < s->condition_count; k++)
+        if (s->shape->columns[s->conditions[k].column].common == EC_BATCH)
+            wanted &= passes_number(&s->conditions[k], (int64_t)s->found.row.number);
+    if (wanted && (!s->rows.wants || s->rows.wants(s->rows.arg, &s->found.row)))
+        return 1;
+    reads->other_batches++;
+    return 0;
+}
+
 /* Opens the next batch that may hold something: 1, 0 at the end. */
 static int scan_next_batch(ec_scan *s, ea_err *err) {
     size_t streams = 0;
     const ec_archive_stream *all = NULL;
-    ea_batch_close(s->view);
-    s->view = NULL;
+    ec_reads *reads = ec_archive_reads(s->archive);
+    if (s->view) { /* its memory is used again */
+        s->spare = s->view;
+        s->view = NULL;
+    }
     int streams_rc = ec_archive_streams(s->archive, &all, &streams, err);
     if (streams_rc)
         return streams_rc;
@@ -423,11 +514,12 @@ static int scan_next_batch(ec_scan *s, ea_err *err) {
             if (s->is_nothing || s->next_stream == streams)
                 return 0;
             s->stream = &all[s->next_stream++];
-            if (!scan_wants_stream(s, s->stream))
-                continue;
-            int rc = s->find ? 0 : ec_find_open(&s->find, ec_archive_store(s->archive), &s->filter, err);
+            int is_other = !scan_wants_stream(s, s->stream),
+                rc = is_other ? count_stream(s, 1, err) : open_find(s, err);
             if (rc)
                 return rc;
+            if (is_other)
+                continue;
             ec_find_stream(s->find, &s->stream->row);
             s->is_in_stream = 1;
         }
@@ -436,15 +528,11 @@ static int scan_next_batch(ec_scan *s, ea_err *err) {
             return rc;
         if (rc == 0) {
             s->is_in_stream = 0;
+            if ((rc = count_stream(s, 0, err)))
+                return rc;
             continue;
         }
-        if (!s->shape->set && s->found.kind == EA_BATCH_KEYFRAME)
-            continue;
-        int wanted = 1;
-        for (size_t k = 0; k < s->condition_count; k++)
-            if (s->shape->columns[s->conditions[k].column].common == EC_BATCH)
-                wanted &= passes_number(&s->conditions[k], (int64_t)s->found.row.number);
-        if (!wanted)
+        if (!scan_wants_batch(s))
             continue;
         if (!ec_archive_goes_on(s->archive))
             return ea_fail(err, EA_ECANCELED, "scan a store");
@@ -457,7 +545,7 @@ static int scan_next_batch(ec_scan *s, ea_err *err) {
             if (EA_GROW(s->data, s->data_capacity, len_bytes ? len_bytes : 1, SIZE_MAX))
                 return ea_fail(err, EA_ENOMEM, "read a batch");
             memcpy(s->data, data, len_bytes);
-            rc = ea_batch_open(&s->view, s->data, len_bytes, ec_archive_registry(s->archive), &damage);
+            rc = ea_batch_open_next(&s->spare, s->data, len_bytes, ec_archive_registry(s->archive), &damage);
         }
         if (rc && !ec_is_damage(rc)) {
             if (err)
@@ -471,8 +559,13 @@ static int scan_next_batch(ec_scan *s, ea_err *err) {
         s->ordinal = ec_archive_ordinal(s->archive, &s->found.row);
         if (!s->ordinal)
             return ea_fail(err, EA_ENOMEM, "read a batch");
+        s->view = s->spare;
+        s->spare = NULL;
         s->has_raw = 0;
         s->next_group = 0;
+        reads->batches++;
+        reads->batch_events += s->found.row.event_count;
+        reads->batch_bytes += s->found.row.len_bytes;
         return 1;
     }
 }
@@ -749,34 +842,107 @@ static int select_rows(ec_scan *s, ea_err *err) {
     return 0;
 }
 
+static void set_group(ec_scan *s, ec_block *b, size_t group) {
+    *b = (ec_block){
+        .stream = s->stream, .batch = s->found.row.number, .ordinal = s->ordinal, .view = s->view, .group = group};
+    b->c = ea_batch_group_class(s->view, group);
+    b->constants = ea_batch_group_constants(s->view, group);
+    b->count = ea_batch_group_events(s->view, group);
+}
+
+/* Whether the filter, which reads constants, keeps the group at hand: 1 or 0. */
+static int keeps_constants(ec_scan *s, ea_err *err) {
+    uint32_t count = 1;
+    if (!s->rows.keep)
+        return 1;
+    if (EA_GROW(s->selected, s->selected_capacity, 1, SIZE_MAX))
+        return ea_fail(err, EA_ENOMEM, "scan a batch");
+    s->selected[0] = 0;
+    int rc = s->rows.keep(s->rows.arg, s, &s->block, s->selected, &count, err);
+    return rc ? rc : count != 0;
+}
+
+/* Decodes the group at hand and selects its events. */
+static int take_events(ec_scan *s, ea_err *err) {
+    ec_block *b = &s->block;
+    ec_reads *reads = ec_archive_reads(s->archive);
+    int rc = ea_batch_get_events(s->view, &b->events, err);
+    if (!rc)
+        rc = ea_batch_group_rows(s->view, b->group, &b->rows, err);
+    if (!rc)
+        rc = select_rows(s, err);
+    if (!rc && b->selected_count && s->rows.keep)
+        rc = s->rows.keep(s->rows.arg, s, b, s->selected, &b->selected_count, err);
+    reads->decoded_events += b->count;
+    reads->kept_events += rc ? 0 : b->selected_count;
+    return rc;
+}
+
 /* The next group of the batch at hand that has something: 1, 0 at its end. */
 static int next_group(ec_scan *s, ea_err *err) {
     size_t groups = ea_batch_group_count(s->view);
     while (s->next_group < groups) {
         ec_block *b = &s->block;
-        *b = (ec_block){.stream = s->stream,
-                        .batch = s->found.row.number,
-                        .ordinal = s->ordinal,
-                        .view = s->view,
-                        .group = s->next_group++};
-        b->c = ea_batch_group_class(s->view, b->group);
-        b->constants = ea_batch_group_constants(s->view, b->group);
-        b->count = ea_batch_group_events(s->view, b->group);
+        int rc;
+        set_group(s, b, s->next_group++);
         if (!wants_group(s, b))
             continue;
         s->block_number++;
-        int rc = ea_batch_get_events(s->view, &b->events, err);
-        if (!rc)
-            rc = ea_batch_group_rows(s->view, b->group, &b->rows, err);
-        if (!rc)
-            rc = select_rows(s, err);
-        if (rc)
-            return rc;
-        if (b->selected_count) {
-            return 1;
+        if (s->is_counting && s->is_of_constants && (!s->rows.keep || s->rows.is_of_constants) && is_inside(s)) {
+            rc = keeps_constants(s, err);
+            b->selected_count = rc == 1 ? b->count : 0;
+            ec_archive_reads(s->archive)->counted_events += b->selected_count;
+            ec_archive_reads(s->archive)->kept_events += b->selected_count;
+        } else {
+            rc = take_events(s, err);
         }
+        if (rc < 0)
+            return rc;
+        if (b->selected_count)
+            return 1;
     }
     return 0;
+}
+
+int ec_scan_decode(ec_scan *s, ea_err *err) {
+    ea_err why = {0};
+    ec_archive_reads(s->archive)->counted_events -= s->block.count;
+    ec_archive_reads(s->archive)->kept_events -= s->block.count;
+    int rc = take_events(s, &why);
+    if (!rc)
+        return 1;
+    if (!ec_is_damage(rc)) {
+        if (err)
+            *err = why;
+        return rc;
+    }
+    ec_archive_damaged(s->archive, s->stream, s->found.row.number, &why);
+    return 0;
+}
+
+/* Whether the conditions let all events of the batch at hand pass. */
+static int wants_all_groups(ec_scan *s) {
+    if (s->whole_batch == s->ordinal)
+        return s->is_whole_batch;
+    s->whole_batch = s->ordinal;
+    s->is_whole_batch = !s->rows.keep;
+    for (size_t i = 0; s->is_whole_batch && i < ea_batch_group_count(s->view); i++) {
+        ec_block b;
+        set_group(s, &b, i);
+        s->is_whole_batch = wants_group(s, &b);
+    }
+    return s->is_whole_batch;
+}
+
+int ec_scan_times(ec_scan *s, int is_of_batch, int64_t *ret_least_utc_ns, int64_t *ret_greatest_utc_ns) {
+    const ea_batch_head *h = ea_batch_get_head(s->view);
+    if (ea_batch_source_count(s->view) != 1 || /* what another clock says is in the head to its tick alone */
+        (uint64_t)h->time_max - (uint64_t)h->time_min >= INT64_MAX ||
+        (s->block.count != h->event_count && !(is_of_batch && wants_all_groups(s))))
+        return 0;
+    *ret_least_utc_ns = h->utc_min_ns;
+    *ret_greatest_utc_ns = h->utc_max_ns;
+    return 1;
 }
 
 int ec_scan_next(ec_scan *s, const ec_block **ret, ea_err *err) {

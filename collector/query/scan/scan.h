@@ -40,7 +40,7 @@ int ec_scan_keeps(const ec_table_schema *shape, size_t column, enum ec_op op);
 int ec_condition_is_exact(const ec_table_schema *shape, const ec_condition *c);
 
 /* Events of one group of a batch. rows[selected[0 .. selected_count)] are the indexes, in events' arrays, of those that
- * the conditions let through, ascending. */
+ * the conditions let through, ascending. Of a whole block (ec_scan_set_counting) events, rows and selected are NULL. */
 typedef struct ec_block {
     const ec_archive_stream *stream;
     uint64_t batch;   /* its number in the stream */
@@ -69,11 +69,37 @@ typedef struct ec_annotator {
     void *arg;
 } ec_annotator;
 
+/* More than conditions say. arg: of both. */
+typedef struct ec_row_filter {
+    /* Whether a batch is to be read; called once a batch that the index and the conditions let through, in the order of
+     * the scan. NULL: all are. */
+    int (*wants)(void *arg, const ec_batch_row *batch);
+    /* Keeps some of the events that the conditions let through: indexes as ec_block's selected, in their order. NULL:
+     * all are kept. An error for which ec_is_damage holds leaves the group out. */
+    int (*keep)(void *arg, ec_scan *s, const ec_block *b, uint32_t *selected, uint32_t *count, ea_err *err);
+    int is_of_constants; /* keep reads columns of ec_scan_is_constant alone: it keeps all events of a block, or none */
+    void *arg;
+} ec_row_filter;
+
+/* A column that all events of a block have alike: it needs no event. */
+int ec_scan_is_constant(const ec_table_schema *shape, size_t column);
+
 /* Begins a scan. archive, shape: borrowed until close; annotator: copied, NULL: no event has a stack, nor names of
  * counters; conditions are copied, their texts are not. A shape without a set gives all events (no keyframes). */
 EA_MUST_CHECK int ec_scan_open(ec_scan **ret, ec_archive *archive, const ec_table_schema *shape,
                                const ec_annotator *annotator, const ec_condition *conditions, size_t condition_count,
                                ea_err *err);
+/* Sets the filter, before the first block. filter: copied; NULL: none. */
+void ec_scan_set_filter(ec_scan *s, const ec_row_filter *filter);
+/* The owner can count: where the conditions let all events of a group pass, its block is whole, and no event of it is
+ * decoded. Only constant columns have values then (ec_scan_value of row 0). Before the first block. */
+void ec_scan_set_counting(ec_scan *s);
+/* The least and greatest time of a whole block's events: 1; 0 when they have to be decoded. is_of_batch: of those of
+ * all groups of its batch that the conditions let through will do. */
+int ec_scan_times(ec_scan *s, int is_of_batch, int64_t *ret_least_utc_ns, int64_t *ret_greatest_utc_ns);
+/* Decodes the events of a whole block, which is not whole any more: 1; 0 when it is damaged, which is reported to the
+ * archive: it is to be left out. */
+EA_MUST_CHECK int ec_scan_decode(ec_scan *s, ea_err *err);
 /* The next block with at least one event: 1 and *ret (borrowed until the next call), 0 at the end. Batches that cannot
  * be read are skipped and reported to the archive (ec_archive_damaged). */
 EA_MUST_CHECK int ec_scan_next(ec_scan *s, const ec_block **ret, ea_err *err);

@@ -32,8 +32,14 @@ struct ec_scan {
     uint32_t *pids;
     size_t pid_count;
     int has_pids;
+    ec_row_filter rows;
+    int is_counting;      /* the owner takes whole blocks */
+    int is_of_constants;  /* the conditions are on constants and one range of time */
+    uint64_t whole_batch; /* the ordinal of the batch of which is_whole_batch speaks */
+    int is_whole_batch;   /* all its groups are wanted */
     ec_find_filter filter;
     ec_find *find;
+    ec_find_counts counts; /* find's, when the stream at hand began */
     size_t next_stream;
     int is_in_stream; /* find is at a batch of the one before next_stream */
     const ec_archive_stream *stream;
@@ -42,6 +48,7 @@ struct ec_scan {
     uint8_t *data; /* the batch's bytes */
     size_t data_capacity;
     ea_batch_view *view;
+    ea_batch_view *spare; /* the one before, whose memory the next one gets */
     size_t next_group;
     ec_block block;
     uint64_t block_number;

@@ -336,7 +336,7 @@ static int values_decoded(ec_scan *s, uint32_t row, ec_value *ret, ea_err *err) 
 
 static int common_value(ec_scan *s, int common, uint32_t row, ec_value *ret, ea_err *err) {
     const ec_block *b = &s->block;
-    uint32_t event = b->rows[row];
+    uint32_t event = b->rows ? b->rows[row] : 0; /* of a whole block only constants are asked for */
     ea_column column;
     int rc;
     switch (common) {

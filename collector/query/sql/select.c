@@ -665,13 +665,11 @@ static void *grow(parser *p, void *items, size_t count, size_t element_bytes) {
 
 static void parse_columns(parser *p, ec_select *s) {
     do {
-        if (is_sign(p, "*")) {
-            select_refuse(p, "all columns");
-            return;
-        }
-        ec_select_column c = {.value = parse_expr(p)};
-        int has_as = accept_keyword(p, "AS");
-        if (is_name(p) || (has_as && p->token.kind == TOKEN_STRING)) {
+        int is_star = accept_sign(p, "*");
+        ec_select_column c = {.value = is_star ? NULL : parse_expr(p)};
+        int has_as = !is_star && accept_keyword(p, "AS");
+        s->has_star |= is_star;
+        if (!is_star && (is_name(p) || (has_as && p->token.kind == TOKEN_STRING))) {
             c.alias = value_of(p);
             next(p);
         } else if (has_as) {

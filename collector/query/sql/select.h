@@ -54,6 +54,7 @@ typedef struct ec_select {
     int is_distinct; /* SELECT DISTINCT */
     ec_select_column *columns;
     size_t column_count;
+    int has_star;                    /* one of the columns is *: its value is NULL */
     const char *table, *table_alias; /* alias NULL: none */
     const ec_expr *where, *having;   /* NULL: none */
     const ec_expr **group_by;

@@ -113,6 +113,8 @@ int ec_sql_open(ec_sql **ret, const char *dir, const ec_sql_options *options, ea
     if (!rc)
         rc = ec_sql_add_views(s, err);
     if (!rc)
+        rc = ec_sql_add_analyze(s, err);
+    if (!rc)
         rc = ec_sql_add_events(s, err); /* the last: a class cannot take another table's name */
     if (rc) {
         ec_sql_close(s);

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MEMORY_PARTS = 4, MEMORY_DEFAULT = 256 << 20 };
+enum { MEMORY_PARTS = 4, MEMORY_DEFAULT = 256 << 20, SHOWN_BYTES = 100 };
 
 #define EXACT_IN_DOUBLES (UINT64_C(1) << 53)
 
@@ -34,6 +34,7 @@ void ec_sql_groups_destroy(void *groups) {
     if (!g)
         return;
     ec_table_schema_deinit(&g->shape);
+    ec_filter_deinit(&g->filter);
     free(g->name);
     free(g->table);
     free(g);
@@ -65,8 +66,7 @@ static void put_steps(ea_text *to, const ec_sql_groups *g, const ec_grouping_key
     }
 }
 
-static void groups_put_key(ea_text *to, const ec_sql_groups *g, size_t i) {
-    const ec_grouping_key *k = &g->keys[i];
+static void groups_put_key(ea_text *to, const ec_sql_groups *g, const ec_grouping_key *k) {
     if (k->step_count) {
         put_steps(to, g, k, k->step_count - 1);
         return;
@@ -86,7 +86,7 @@ static void put_measure(ea_text *to, const ec_sql_groups *g, size_t i) {
     if (m->kind == EC_SQL_COUNT_ALL)
         ea_text_char(to, '*');
     else
-        ec_sql_add_name(to, g->shape.columns[m->column].name);
+        groups_put_key(to, g, &m->of);
     ea_text_char(to, ')');
 }
 
@@ -96,7 +96,7 @@ static void put_event(ea_text *to, const ec_sql_groups *g, size_t i) {
     if (m->kind == EC_SQL_COUNT_ALL)
         ea_text_char(to, '1');
     else
-        ec_sql_add_name(to, g->shape.columns[m->column].name);
+        groups_put_key(to, g, &m->of);
     if (m->kind == EC_SQL_COUNT)
         ea_text_str(to, " NOTNULL");
 }
@@ -134,6 +134,29 @@ static int bind_value(sqlite3_stmt *st, int at, const ec_value *v) {
     }
 }
 
+void ec_sql_groups_put_from(ea_text *to, const ec_sql_groups *g, const ec_condition *conditions, size_t count) {
+    ea_text_str(to, " FROM ");
+    ec_sql_add_name(to, g->table);
+    if (g->filter.alias) {
+        ea_text_str(to, " AS ");
+        ec_sql_add_name(to, g->filter.alias);
+    }
+    for (size_t i = 0; i < count; i++) {
+        ea_text_str(to, i ? " AND " : " WHERE ");
+        put_condition(to, g, &conditions[i]);
+    }
+    for (size_t i = 0; i < g->filter.root_count; i++)
+        ea_text_printf(to, "%s+(%s)", i || count ? " AND " : " WHERE ", g->filter.texts[i]);
+}
+
+int ec_sql_groups_bind(sqlite3_stmt *st, const ec_condition *conditions, size_t count) {
+    int at = 1, code = SQLITE_OK;
+    for (size_t i = 0; code == SQLITE_OK && i < count; i++)
+        for (size_t k = 0; code == SQLITE_OK && k < conditions[i].value_count; k++)
+            code = bind_value(st, at++, &conditions[i].values[k]);
+    return code;
+}
+
 /* A failure of the plain statement is the table's. */
 static int plain_failed(cursor *c, int code) {
     const table *t = (const table *)c->list.base.pVtab;
@@ -154,12 +177,11 @@ static int plain_step(cursor *c) {
 static int plain_begin(cursor *c, const ec_condition *conditions, size_t count) {
     const ec_sql_groups *g = ((const table *)c->list.base.pVtab)->groups;
     ea_text sql;
-    int at = 1;
     ea_text_init(&sql);
     ea_text_str(&sql, "SELECT ");
     for (size_t i = 0; i < g->key_count; i++) {
         ea_text_str(&sql, i ? "," : "");
-        groups_put_key(&sql, g, i);
+        groups_put_key(&sql, g, &g->keys[i]);
     }
     for (size_t i = 0; i < g->measure_count; i++) {
         ea_text_str(&sql, i || g->key_count ? "," : "");
@@ -168,26 +190,26 @@ static int plain_begin(cursor *c, const ec_condition *conditions, size_t count) 
         else
             put_measure(&sql, g, i);
     }
-    ea_text_str(&sql, " FROM ");
-    ec_sql_add_name(&sql, g->table);
-    for (size_t i = 0; i < count; i++) {
-        ea_text_str(&sql, i ? " AND " : " WHERE ");
-        put_condition(&sql, g, &conditions[i]);
-    }
+    ec_sql_groups_put_from(&sql, g, conditions, count);
     for (size_t i = 0; !g->is_partial && i < g->key_count; i++)
         ea_text_printf(&sql, "%s%zu", i ? "," : " GROUP BY ", i + 1);
     for (size_t i = 0; !g->is_partial && i < g->key_count; i++)
         ea_text_printf(&sql, "%s%zu%s", i ? "," : " ORDER BY ", i + 1, g->keys[i].is_descending ? " DESC" : "");
     int code = sql.failed ? SQLITE_NOMEM : sqlite3_prepare_v3(g->sql->db, sql.data, -1, 0, &c->plain, NULL);
     ea_text_deinit(&sql);
-    for (size_t i = 0; code == SQLITE_OK && i < count; i++)
-        for (size_t k = 0; code == SQLITE_OK && k < conditions[i].value_count; k++)
-            code = bind_value(c->plain, at++, &conditions[i].values[k]);
+    if (code == SQLITE_OK)
+        code = ec_sql_groups_bind(c->plain, conditions, count);
     ec_sql_list_begin(g->sql, &c->list, 0);
     return code == SQLITE_OK ? plain_step(c) : plain_failed(c, code);
 }
 
 /* ---- the table ---- */
+
+void ec_sql_groups_put_compared(ea_text *columns, const ec_sql_groups *g) {
+    for (size_t i = 0; i < g->condition_count; i++)
+        ea_text_printf(columns, ",\"" EC_SQL_GROUPS_PREFIX "if %zu)\" %s HIDDEN", i,
+                       ec_kind_type(g->shape.columns[g->compared[i]].kind));
+}
 
 static int groups_connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sqlite3_vtab **ret,
                           char **ret_message) {
@@ -201,9 +223,7 @@ static int groups_connect(sqlite3 *db, void *aux, int argc, const char *const *a
                                                             : ec_kind_type(g->shape.columns[g->keys[i].column].kind));
     for (size_t i = 0; i < g->measure_count; i++)
         ea_text_printf(&columns, "%s\"" EC_SQL_GROUPS_PREFIX "value %zu)\"", i || g->key_count ? "," : "", i);
-    for (size_t i = 0; i < g->condition_count; i++)
-        ea_text_printf(&columns, ",\"" EC_SQL_GROUPS_PREFIX "if %zu)\" %s HIDDEN", i,
-                       ec_kind_type(g->shape.columns[g->compared[i]].kind));
+    ec_sql_groups_put_compared(&columns, g);
     int code = ec_sql_make_table(db, 0, NULL, &columns, sizeof(table), ret, ret_message);
     if (code == SQLITE_OK) {
         sqlite3_vtab_config(db, SQLITE_VTAB_INNOCUOUS);
@@ -219,15 +239,16 @@ static int groups_disconnect(sqlite3_vtab *base) {
 
 /* The plan: what EXPLAIN QUERY PLAN shows, a '|', and the conditions for xFilter. A condition that the scan would not
  * keep makes the statement unusable: it is then run as it was written. */
-static int groups_best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
-    ec_sql_groups *g = ((table *)base)->groups;
-    int first = (int)(g->key_count + g->measure_count), next = 1;
+int ec_sql_groups_plan(ec_sql_groups *g, sqlite3_index_info *info, size_t first) {
+    int next = 1;
     ea_text plan, kept;
     ea_text_init(&plan);
     ea_text_init(&kept);
+    if (g->is_rows) /* which the statement calls by another name */
+        ea_text_printf(&plan, "%s%s", g->name, info->nConstraint ? " " : "");
     for (int i = 0; i < info->nConstraint; i++) {
         enum ec_op op;
-        int which = info->aConstraint[i].iColumn - first;
+        int which = info->aConstraint[i].iColumn - (int)first;
         if (which < 0)
             continue;
         size_t column = g->compared[which];
@@ -251,6 +272,11 @@ static int groups_best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
     info->estimatedCost = 1000;
     info->estimatedRows = 1000;
     return ec_sql_set_plan(info, &plan);
+}
+
+static int groups_best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
+    ec_sql_groups *g = ((table *)base)->groups;
+    return ec_sql_groups_plan(g, info, g->key_count + g->measure_count);
 }
 
 static int groups_open_cursor(sqlite3_vtab *base, sqlite3_vtab_cursor **ret) {
@@ -301,35 +327,51 @@ static int is_certain(const ec_sql_groups *g, const ec_grouping *grouping) {
     return 1;
 }
 
+int ec_sql_groups_conditions(const ec_sql_groups *g, const char *plan, int argc, sqlite3_value **argv, ea_arena *arena,
+                             ec_condition **ret, ea_err *err) {
+    ec_condition *conditions = ea_arena_zalloc(arena, (size_t)argc + 1, sizeof *conditions);
+    int rc = conditions ? 0 : ea_fail(err, EA_ENOMEM, "group events");
+    plan = plan ? strrchr(plan, '|') : NULL;
+    plan = plan ? plan + 1 : "";
+    for (int i = 0; !rc && i < argc; i++) {
+        size_t which = ec_sql_plan_number(&plan);
+        rc = ec_sql_condition(&plan, argv[i], &g->shape, g->compared[which], arena, &conditions[i], err);
+    }
+    *ret = conditions;
+    return rc;
+}
+
 static int groups_filter(sqlite3_vtab_cursor *base, int number, const char *plan, int argc, sqlite3_value **argv) {
     cursor *c = (cursor *)base;
     ec_sql_groups *g = ((table *)base->pVtab)->groups;
     ea_err err = {0};
     (void)number;
     groups_clear(c);
-    ec_condition *conditions = ea_arena_zalloc(&c->arena, (size_t)argc + 1, sizeof *conditions);
-    int rc = conditions ? 0 : ea_fail(&err, EA_ENOMEM, "group events");
-    plan = plan ? strchr(plan, '|') : NULL;
-    plan = plan ? plan + 1 : "";
-    for (int i = 0; !rc && i < argc; i++) {
-        size_t which = ec_sql_plan_number(&plan);
-        rc = ec_sql_condition(&plan, argv[i], &g->shape, g->compared[which], &c->arena, &conditions[i], &err);
-    }
+    ec_condition *conditions = NULL;
+    int rc = ec_sql_groups_conditions(g, plan, argc, argv, &c->arena, &conditions, &err);
     if (rc)
         return ec_sql_fail(base->pVtab, &err);
-    rc = ec_grouping_run(&c->grouping, g->sql->archive, &g->shape,
-                         &(ec_grouping_options){.annotator = &g->sql->annotator,
-                                                .conditions = conditions,
-                                                .condition_count = (size_t)argc,
-                                                .keys = g->keys,
-                                                .key_count = g->key_count,
-                                                .values = g->values,
-                                                .value_count = g->value_count,
-                                                .is_unordered = g->is_partial,
-                                                .limit_bytes = g->sql->options.sort_bytes
-                                                                   ? MEMORY_PARTS * g->sql->options.sort_bytes
-                                                                   : MEMORY_DEFAULT},
-                         &err);
+    ec_filter_run *filter = NULL;
+    if (g->filter.root_count)
+        rc = ec_filter_open(&filter, &g->filter, g->sql->db, &g->shape, g->table, &err);
+    const ec_row_filter rows = {
+        .keep = ec_filter_keep, .is_of_constants = ec_filter_is_of_constants(&g->filter, &g->shape), .arg = filter};
+    if (!rc)
+        rc = ec_grouping_run(&c->grouping, g->sql->archive, &g->shape,
+                             &(ec_grouping_options){.annotator = &g->sql->annotator,
+                                                    .conditions = conditions,
+                                                    .condition_count = (size_t)argc,
+                                                    .filter = filter ? &rows : NULL,
+                                                    .keys = g->keys,
+                                                    .key_count = g->key_count,
+                                                    .values = g->values,
+                                                    .value_count = g->value_count,
+                                                    .is_unordered = g->is_partial,
+                                                    .limit_bytes = g->sql->options.sort_bytes
+                                                                       ? MEMORY_PARTS * g->sql->options.sort_bytes
+                                                                       : MEMORY_DEFAULT},
+                             &err);
+    ec_filter_close(filter);
     if (rc == EA_ELIMIT || rc == EA_ENOMEM || rc == EA_EUSAGE || (!rc && !is_certain(g, c->grouping))) {
         ec_grouping_destroy(c->grouping);
         c->grouping = NULL;
@@ -403,7 +445,7 @@ static int groups_column(sqlite3_vtab_cursor *base, sqlite3_context *context, in
     return SQLITE_OK;
 }
 
-static const sqlite3_module MODULE = {
+const sqlite3_module EC_SQL_GROUPS_MODULE = {
     .iVersion = 2,
     .xConnect = groups_connect,
     .xBestIndex = groups_best_index,
@@ -422,6 +464,10 @@ static char *make_name(const ec_sql_groups *g) {
     ea_text name;
     ea_text_init(&name);
     ea_text_printf(&name, EC_SQL_GROUPS_PREFIX "%u)", ++g->sql->groups_added);
+    if (g->is_rows && g->first_count)
+        ea_text_printf(&name, " first %zu", g->first_count);
+    else if (g->is_rows)
+        ea_text_str(&name, " rows");
     for (size_t i = 0; i < g->measure_count; i++) {
         ea_text_str(&name, i ? ", " : " ");
         put_measure(&name, g, i);
@@ -429,23 +475,30 @@ static char *make_name(const ec_sql_groups *g) {
     ea_text_printf(&name, " of %s", g->table);
     for (size_t i = 0; i < g->key_count; i++) {
         ea_text_str(&name, i ? ", " : g->is_partial ? ", parts by " : " by ");
-        groups_put_key(&name, g, i);
+        groups_put_key(&name, g, &g->keys[i]);
+        if (g->is_rows && g->keys[i].is_descending)
+            ea_text_str(&name, " DESC");
     }
+    for (size_t i = 0; i < g->filter.root_count; i++)
+        ea_text_printf(&name, "%s%s", i ? " and " : " if ",
+                       strlen(g->filter.texts[i]) > SHOWN_BYTES ? "..." : g->filter.texts[i]);
     if (!name.failed)
         return name.data;
     ea_text_deinit(&name);
     return NULL;
 }
 
-int ec_sql_add_groups(ec_sql_groups *g, ea_err *err) {
+int ec_sql_add_groups(ec_sql_groups *g, const sqlite3_module *module, ea_err *err) {
     sqlite3 *db = g->sql->db;
     g->name = make_name(g);
-    if (!g->name) {
+    int rc = g->name ? ec_filter_add_modules(&g->filter, db, &g->shape, g->sql->groups_added, err)
+                     : ea_fail(err, EA_ENOMEM, "group events");
+    if (rc) {
         ec_sql_groups_destroy(g);
-        return ea_fail(err, EA_ENOMEM, "group events");
+        return rc;
     }
     /* which frees it when this fails, too */
-    if (sqlite3_create_module_v2(db, g->name, &MODULE, g, ec_sql_groups_destroy) != SQLITE_OK)
+    if (sqlite3_create_module_v2(db, g->name, module, g, ec_sql_groups_destroy) != SQLITE_OK)
         return ea_fail(err, EA_ENOMEM, "group events: %s", sqlite3_errmsg(db));
     return 0;
 }

@@ -4,6 +4,7 @@
 #define EC_QUERY_SQL_SQL_GROUPS_H
 
 #include "collector/query/analysis/group_events.h"
+#include "collector/query/sql/sql_filter.h"
 #include "collector/query/sql/sql_parts.h"
 
 enum {
@@ -27,8 +28,8 @@ enum ec_sql_measure_kind {
 
 typedef struct ec_sql_measure {
     enum ec_sql_measure_kind kind;
-    size_t column; /* of the shape; unused by EC_SQL_COUNT_ALL */
-    size_t value;  /* index into values; likewise */
+    ec_grouping_key of; /* unused by EC_SQL_COUNT_ALL */
+    size_t value;       /* index into values; likewise */
 } ec_sql_measure;
 
 /* Its columns: "(grouped key N)", then "(grouped value N)", then, hidden, "(grouped if N)" a column for each condition.
@@ -46,12 +47,31 @@ typedef struct ec_sql_groups {
     size_t value_count;
     size_t compared[EC_SQL_CONDITIONS_MAX]; /* columns of the shape, one a condition */
     size_t condition_count;
-    int is_partial;    /* the statement adds rows up: in any order, several may have the same keys */
-    size_t kept_count; /* of the conditions that the table keeps, by the last plan */
+    ec_filter filter;    /* of what the scan does not know */
+    int is_rows;         /* rows of events by the keys' columns: sql_rows.c */
+    size_t first_count;  /* likewise: how many of them; 0: all that the filter lets through, as the scan gives them */
+    unsigned nulls_last; /* likewise: a bit a key */
+    sqlite3_uint64 used; /* likewise: columns, by the last plan */
+    int is_partial;      /* the statement adds rows up: in any order, several may have the same keys */
+    size_t kept_count;   /* of the conditions that the table keeps, by the last plan */
 } ec_sql_groups;
 
+/* What the table gives: groups, or, with is_rows, rows (sql_rows.c). */
+extern const sqlite3_module EC_SQL_GROUPS_MODULE, EC_SQL_ROWS_MODULE;
 /* Adds the table to its connection, which frees it from then on, in an error, too. */
-EA_MUST_CHECK int ec_sql_add_groups(ec_sql_groups *g, ea_err *err);
+EA_MUST_CHECK int ec_sql_add_groups(ec_sql_groups *g, const sqlite3_module *module, ea_err *err);
+/* ---- what both tables do ---- */
+
+/* The hidden columns of the conditions. */
+void ec_sql_groups_put_compared(ea_text *columns, const ec_sql_groups *g);
+/* xBestIndex; first: the number of the first of these columns. */
+int ec_sql_groups_plan(ec_sql_groups *g, sqlite3_index_info *info, size_t first);
+/* The conditions of xFilter. */
+EA_MUST_CHECK int ec_sql_groups_conditions(const ec_sql_groups *g, const char *plan, int argc, sqlite3_value **argv,
+                                           ea_arena *arena, ec_condition **ret, ea_err *err);
+/* FROM and WHERE of a plain statement, and its parameters: an SQLite code. */
+void ec_sql_groups_put_from(ea_text *to, const ec_sql_groups *g, const ec_condition *conditions, size_t count);
+int ec_sql_groups_bind(sqlite3_stmt *st, const ec_condition *conditions, size_t count);
 void ec_sql_groups_destroy(void *groups); /* NULL is allowed */
 
 #endif

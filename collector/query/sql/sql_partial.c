@@ -62,29 +62,6 @@ static void put_row_column(ec_push *p, ea_text *to, const ec_expr *e) {
     }
 }
 
-/* Comparisons in which a table of events reads the other side in its own way: a text as a time or an address, another
- * name of a class. */
-static int is_read_otherwise(const ec_push *p, const ec_expr *e) {
-    static const char *const COMPARISONS[] = {
-        "=", "==", "<>", "!=", "<", "<=", ">", ">=", "IS", "IN", "NOT IN", "BETWEEN", "NOT BETWEEN", "IS NOT", NULL};
-    int has_text = 0, has_special = 0, has_name = 0;
-    size_t column;
-    if (e->kind != EC_EXPR_OPERATOR)
-        return 0;
-    for (size_t i = 0; i < e->argument_count; i++) {
-        const ec_expr *operand = ec_expr_bare(e->arguments[i]);
-        if (ec_push_column(p, operand, &column)) {
-            const ec_column *c = &p->groups->shape.columns[column];
-            has_special |= c->kind == EC_KIND_TIME || c->kind == EC_KIND_ADDRESS;
-            has_name |= c->common == EC_NAME || c->common == EC_PROVIDER_NAME;
-        } else if (operand->kind != EC_EXPR_NUMBER) {
-            has_text = 1;
-        }
-    }
-    return ec_push_is_listed(e->name, COMPARISONS) ? (has_special && has_text) || has_name
-                                                   : has_special && strchr("LGRMN", *e->name) && has_text;
-}
-
 static void put_row_operands(ec_push *p, ea_text *to, const ec_expr *e) {
     const char *at = e->text;
     for (size_t i = 0; i < e->argument_count; i++) {
@@ -110,7 +87,7 @@ static void put_row(ec_push *p, ea_text *to, const ec_expr *e) {
                (e->is_star || e->is_distinct || e->has_filter || !ec_push_is_listed(e->name, EC_PUSH_SCALARS) ||
                 (ec_push_aggregate(e, &kind) && e->argument_count == 1))) {
         ec_push_refuse(p, "a function");
-    } else if (is_read_otherwise(p, e)) {
+    } else if (ec_push_is_read_otherwise(p, e)) {
         ec_push_refuse(p, "a comparison that the table of events reads in its own way");
     } else {
         put_row_operands(p, to, e);
@@ -138,18 +115,18 @@ static void put_filter(ec_push *p, ea_text *to, const ec_expr *e, const ec_expr 
 }
 
 /* name(measure) with the aggregate's filter. */
-static void put_added(ec_push *p, ea_text *to, const char *name, enum ec_sql_measure_kind kind, size_t column,
-                      const ec_expr *e, const ec_expr *not_null) {
+static void put_added(ec_push *p, ea_text *to, const char *name, enum ec_sql_measure_kind kind,
+                      const ec_grouping_key *of, const ec_expr *e, const ec_expr *not_null) {
     ea_text_printf(to, "%s(", name);
-    ec_push_measure(p, to, kind, column);
+    ec_push_measure(p, to, kind, of);
     ea_text_char(to, ')');
     put_filter(p, to, e, not_null);
 }
 
-static void put_counted(ec_push *p, ea_text *to, enum ec_sql_measure_kind kind, size_t column, const ec_expr *e,
-                        const ec_expr *not_null) {
+static void put_counted(ec_push *p, ea_text *to, enum ec_sql_measure_kind kind, const ec_grouping_key *of,
+                        const ec_expr *e, const ec_expr *not_null) {
     ea_text_str(to, "ifnull(");
-    put_added(p, to, "sum", kind, column, e, not_null);
+    put_added(p, to, "sum", kind, of, e, not_null);
     ea_text_str(to, ",0)");
 }
 
@@ -183,23 +160,25 @@ static int is_small(const ec_expr *e) {
     return e->argument_count % 2 == 0 || is_small_number(e->arguments[e->argument_count - 1]);
 }
 
-static void put_of_column(ec_push *p, ea_text *to, enum ec_sql_measure_kind kind, size_t column, const ec_expr *e) {
+/* An aggregate of a column or of what is computed out of columns. */
+static void put_of_value(ec_push *p, ea_text *to, enum ec_sql_measure_kind kind, const ec_grouping_key *of,
+                         const ec_expr *e) {
     switch (kind) {
     case EC_SQL_COUNT:
-        put_counted(p, to, kind, column, e, NULL);
+        put_counted(p, to, kind, of, e, NULL);
         break;
     case EC_SQL_AVG:
         ea_text_char(to, '(');
-        put_added(p, to, "total", EC_SQL_TOTAL, column, e, NULL);
+        put_added(p, to, "total", EC_SQL_TOTAL, of, e, NULL);
         ea_text_str(to, "/nullif(");
-        put_added(p, to, "sum", EC_SQL_COUNT, column, e, NULL);
+        put_added(p, to, "sum", EC_SQL_COUNT, of, e, NULL);
         ea_text_str(to, ",0))");
         break;
     case EC_SQL_SUM:
     case EC_SQL_TOTAL:
     case EC_SQL_MIN:
     case EC_SQL_MAX:
-        put_added(p, to, e->name, kind, column, e, NULL);
+        put_added(p, to, e->name, kind, of, e, NULL);
         break;
     default:
         ec_push_refuse(p, "an aggregate");
@@ -208,7 +187,8 @@ static void put_of_column(ec_push *p, ea_text *to, enum ec_sql_measure_kind kind
 
 int ec_partial_put_aggregate(ec_push *p, ea_text *to, const ec_expr *e) {
     enum ec_sql_measure_kind kind;
-    size_t column = 0, arguments = e->argument_count - (size_t)e->has_filter;
+    ec_grouping_key of = {0};
+    size_t arguments = e->argument_count - (size_t)e->has_filter;
     if (!ec_push_aggregate(e, &kind))
         return 0;
     int is_extreme = kind == EC_SQL_MIN || kind == EC_SQL_MAX;
@@ -219,7 +199,7 @@ int ec_partial_put_aggregate(ec_push *p, ea_text *to, const ec_expr *e) {
         return 1;
     }
     if (kind == EC_SQL_COUNT && e->is_star) {
-        put_counted(p, to, EC_SQL_COUNT_ALL, 0, e, NULL);
+        put_counted(p, to, EC_SQL_COUNT_ALL, NULL, e, NULL);
         return 1;
     }
     if (arguments != 1 || e->is_star) {
@@ -227,8 +207,9 @@ int ec_partial_put_aggregate(ec_push *p, ea_text *to, const ec_expr *e) {
         return 1;
     }
     const ec_expr *argument = e->arguments[0];
-    if (!e->is_distinct && ec_push_column(p, argument, &column) && ec_push_takes(p, kind, column)) {
-        put_of_column(p, to, kind, column, e);
+    if (!e->is_distinct && (ec_push_computed(p, ec_expr_bare(argument), &of) ||
+                            (ec_push_column(p, argument, &of.column) && ec_push_takes(p, kind, of.column)))) {
+        put_of_value(p, to, kind, &of, e);
     } else if (is_extreme || (kind == EC_SQL_COUNT && e->is_distinct)) {
         /* how many events have a value does not matter */
         ea_text_printf(to, e->is_distinct ? "%s(DISTINCT " : "%s(", e->name);
@@ -236,12 +217,12 @@ int ec_partial_put_aggregate(ec_push *p, ea_text *to, const ec_expr *e) {
         ea_text_char(to, ')');
         put_filter(p, to, e, NULL);
     } else if (kind == EC_SQL_COUNT) {
-        put_counted(p, to, EC_SQL_COUNT_ALL, 0, e, argument);
+        put_counted(p, to, EC_SQL_COUNT_ALL, NULL, e, argument);
     } else if (kind == EC_SQL_SUM && !e->is_distinct && is_small(argument)) {
         ea_text_str(to, "sum((");
         put_row(p, to, argument);
         ea_text_str(to, ")*");
-        ec_push_measure(p, to, EC_SQL_COUNT_ALL, 0);
+        ec_push_measure(p, to, EC_SQL_COUNT_ALL, NULL);
         ea_text_char(to, ')');
         put_filter(p, to, e, NULL);
     } else {
@@ -305,9 +286,14 @@ void ec_partial_put_where(ec_push *p, const ec_expr *e) {
     ec_push_condition(p, e);
     if (!p->why || p->where.failed)
         return;
-    /* the + keeps SQLite from taking an OR apart, which would count in two scans */
     p->why = NULL;
     g->condition_count = conditions;
+    if (ec_push_filter(p, e)) {
+        if (p->where.data)
+            p->where.data[p->where.len_bytes = len_bytes] = 0;
+        return;
+    }
+    /* the + keeps SQLite from taking an OR apart, which would count in two scans */
     if (p->where.data)
         p->where.data[p->where.len_bytes = begin] = 0;
     ea_text_str(&p->where, "+(");

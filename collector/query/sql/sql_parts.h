@@ -42,6 +42,7 @@ EA_MUST_CHECK int ec_sql_add_events(ec_sql *s, ea_err *err);
 EA_MUST_CHECK int ec_sql_add_tables(ec_sql *s, ea_err *err);
 EA_MUST_CHECK int ec_sql_add_activity(ec_sql *s, ea_err *err);
 EA_MUST_CHECK int ec_sql_add_views(ec_sql *s, ea_err *err);
+EA_MUST_CHECK int ec_sql_add_analyze(ec_sql *s, ea_err *err);
 /* Adds NAME_by over the table NAME; set NULL: over events. */
 EA_MUST_CHECK int ec_sql_add_aggregate(ec_sql *s, const char *name, const ec_class_set *set, ea_err *err);
 
@@ -57,6 +58,11 @@ int ec_sql_is_view(const char *name);
 /* Puts a statement that groups natively in place of one that was prepared, where it can: sql_push.c. sql: of len_bytes,
  * the statement's text. EA_ENOMEM, errors of reading the classes. */
 EA_MUST_CHECK int ec_sql_push(ec_sql *s, const char *sql, size_t len_bytes, sqlite3_stmt **ret, ea_err *err);
+
+/* Prepares a statement that is SQLite's: as it is written, then checked, then with its groups handed down. As
+ * ec_sql_prepare, which knows EXPLAIN ANALYZE, too. */
+EA_MUST_CHECK int ec_sql_prepare_statement(ec_sql *s, const char *sql, sqlite3_stmt **ret, const char **ret_tail,
+                                           ea_err *err);
 
 /* A failure of ours as SQLite's code, with its message in the table's zErrMsg. */
 int ec_sql_fail(sqlite3_vtab *table, const ea_err *err);

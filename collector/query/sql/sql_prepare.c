@@ -1,8 +1,8 @@
 /* A statement on its way to SQLite: as it is written, then checked, then with its groups handed down. See sql.h. Called
- * by: worker.c. Calls: sql_events.c, sql_times.c, sql_names.c, sql_push.c. Thread: the connection's. */
+ * by: sql_analyze.c. Calls: sql_events.c, sql_times.c, sql_names.c, sql_push.c. Thread: the connection's. */
 #include "collector/query/sql/sql_parts.h"
 
-int ec_sql_prepare(ec_sql *s, const char *sql, sqlite3_stmt **ret, const char **ret_tail, ea_err *err) {
+int ec_sql_prepare_statement(ec_sql *s, const char *sql, sqlite3_stmt **ret, const char **ret_tail, ea_err *err) {
     const char *tail = NULL;
     int code = ec_sql_prepare_as_written(s, sql, ret, &tail, err);
     if (ret_tail)

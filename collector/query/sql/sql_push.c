@@ -47,7 +47,7 @@ static void push_keys(ec_push *p) {
 /* Puts an aggregate's measure: 1; 0 when it is no aggregate. */
 static int put_aggregate(ec_push *p, ea_text *to, const ec_expr *e) {
     enum ec_sql_measure_kind kind;
-    size_t column = 0;
+    ec_grouping_key of = {0};
     if (!ec_push_aggregate(e, &kind))
         return 0;
     size_t arguments = e->argument_count - (size_t)e->has_filter;
@@ -58,19 +58,20 @@ static int put_aggregate(ec_push *p, ea_text *to, const ec_expr *e) {
         return 1;
     }
     if (kind == EC_SQL_COUNT && e->is_star) {
-        ec_push_measure(p, to, EC_SQL_COUNT_ALL, 0);
+        ec_push_measure(p, to, EC_SQL_COUNT_ALL, NULL);
         return 1;
     }
-    if (arguments != 1 || e->is_star || !ec_push_column(p, e->arguments[0], &column)) {
+    int is_computed = arguments == 1 && !e->is_star && ec_push_computed(p, ec_expr_bare(e->arguments[0]), &of);
+    if (arguments != 1 || e->is_star || (!is_computed && !ec_push_column(p, e->arguments[0], &of.column))) {
         ec_push_refuse(p, "an aggregate of an expression");
         return 1;
     }
-    if (!ec_push_takes(p, kind, column))
+    if (!is_computed && !ec_push_takes(p, kind, of.column))
         ec_push_refuse(p, "an aggregate of values that are no whole numbers");
     else if (e->is_distinct && kind != EC_SQL_COUNT)
         ec_push_refuse(p, "DISTINCT in an aggregate");
     else
-        ec_push_measure(p, to, e->is_distinct ? EC_SQL_COUNT_DISTINCT : kind, column);
+        ec_push_measure(p, to, e->is_distinct ? EC_SQL_COUNT_DISTINCT : kind, &of);
     return 1;
 }
 
@@ -168,9 +169,7 @@ static void put_where(ec_push *p, const ec_expr *e) {
             put_where(p, e->arguments[1]);
         return;
     }
-    if (p->where.len_bytes)
-        ea_text_str(&p->where, " AND ");
-    ec_push_condition(p, e);
+    ec_push_kept(p, e);
 }
 
 /* ---- the statement ---- */
@@ -295,6 +294,8 @@ static void plan_partial(ec_push *p, sqlite3_stmt *as_written) {
         p->is_having = 0;
     }
     put_order(p);
+    if (!p->groups->key_count && p->grouped_count && p->groups->measure_count) /* of no events there is no group */
+        p->groups->keys[p->groups->key_count++] = (ec_grouping_key){.column = EC_HOST};
     if (!p->groups->key_count && (p->grouped_count || !p->groups->measure_count))
         ec_push_refuse(p, "no aggregate");
 }
@@ -305,6 +306,10 @@ static void put_statement(const ec_push *p, ea_text *to) {
     ea_text_printf(to, "%sSELECT %s%s FROM ", EXPLAIN[p->select->explain], p->select->is_distinct ? "DISTINCT " : "",
                    p->columns.data ? p->columns.data : "");
     ec_sql_add_name(to, p->groups->name);
+    if (p->groups->is_rows) {
+        ea_text_str(to, " AS ");
+        ec_sql_add_name(to, p->select->table_alias ? p->select->table_alias : p->select->table);
+    }
     if (p->where.len_bytes)
         ea_text_printf(to, " WHERE %s", p->where.data);
     if (p->group.len_bytes)
@@ -346,7 +351,7 @@ static int replace(ec_push *p, ec_sql *s, sqlite3_stmt **ret, ea_err *err) {
     ea_text sql;
     ec_sql_groups *g = p->groups;
     p->groups = NULL;
-    int rc = ec_sql_add_groups(g, err);
+    int rc = ec_sql_add_groups(g, g->is_rows ? &EC_SQL_ROWS_MODULE : &EC_SQL_GROUPS_MODULE, err);
     if (rc)
         return rc;
     p->groups = g;
@@ -364,8 +369,10 @@ static int replace(ec_push *p, ec_sql *s, sqlite3_stmt **ret, ea_err *err) {
     return code == SQLITE_NOMEM ? ea_fail(err, EA_ENOMEM, "prepare a statement") : 0;
 }
 
-/* Plans and replaces in one of the two ways: *ret_why NULL, or why it does not do. */
-static int try_plan(const ec_select *select, const ec_class_set *set, int is_partial, ec_sql *s, sqlite3_stmt **ret,
+enum way { BY_GROUPS, BY_PARTS, BY_ROWS, BY_FILTER, WAYS };
+
+/* Plans and replaces in one of the ways: *ret_why NULL, or why it does not do. */
+static int try_plan(const ec_select *select, const ec_class_set *set, enum way way, ec_sql *s, sqlite3_stmt **ret,
                     const char **ret_why, ea_err *err) {
     ec_push p = {.select = select};
     ea_text_init(&p.columns);
@@ -378,7 +385,13 @@ static int try_plan(const ec_select *select, const ec_class_set *set, int is_par
     if (!rc) {
         p.groups->sql = s;
         p.groups->table = strdup(set ? set->name : "events");
-        if (is_partial)
+        if (way == BY_ROWS)
+            ec_rows_plan(&p);
+        else if (way == BY_FILTER)
+            ec_rows_plan_filtered(&p);
+        else if (select->has_star)
+            ec_push_refuse(&p, "all columns");
+        else if (way == BY_PARTS)
             plan_partial(&p, *ret);
         else
             plan(&p, *ret);
@@ -404,9 +417,9 @@ int ec_sql_push(ec_sql *s, const char *sql, size_t len_bytes, sqlite3_stmt **ret
     if (rc == 1)
         rc = ec_sql_events_of(s, select.table, &set, err);
     if (rc == 1) {
-        rc = try_plan(&select, set, 0, s, ret, &why, err);
-        if (!rc && why)
-            rc = try_plan(&select, set, 1, s, ret, &why, err);
+        rc = 0;
+        for (enum way way = BY_GROUPS; !rc && way < WAYS && (way == BY_GROUPS || why); way++)
+            rc = try_plan(&select, set, way, s, ret, &why, err);
     }
     ea_arena_deinit(&arena);
     return rc == EA_ENOMEM ? ea_fail(err, EA_ENOMEM, "prepare a statement") : rc < 0 ? rc : 0;

@@ -4,6 +4,7 @@
 #include "proto/base/cli.h"
 #include "proto/base/clock.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 void ec_push_refuse(ec_push *p, const char *why) {
@@ -179,32 +180,38 @@ int ec_push_takes(const ec_push *p, enum ec_sql_measure_kind kind, size_t column
     return ec_grouping_takes(&p->groups->shape, column) && of != EC_KIND_BLOB && (!is_sum || is_of_numbers(of));
 }
 
-/* The number of the column of values that a measure needs. */
-static size_t push_value(ec_push *p, enum ec_sql_measure_kind kind, size_t column) {
+/* The number of the values that a measure needs. Of times the least and greatest are often known without them; their
+ * sum is not. */
+static size_t push_value(ec_push *p, enum ec_sql_measure_kind kind, const ec_grouping_key *of) {
     ec_sql_groups *g = p->groups;
-    enum ec_grouping_what what = kind == EC_SQL_COUNT_DISTINCT                  ? EC_GROUPING_DISTINCT
-                                 : is_of_numbers(g->shape.columns[column].kind) ? EC_GROUPING_NUMBERS
-                                                                                : EC_GROUPING_EXTREMES;
+    const ec_column *c = &g->shape.columns[of->column];
+    int is_sum = kind == EC_SQL_SUM || kind == EC_SQL_TOTAL || kind == EC_SQL_AVG;
+    int has_numbers = ec_grouping_is_computed(of) || (is_of_numbers(c->kind) && (is_sum || c->common != EC_TIME));
+    enum ec_grouping_what what = kind == EC_SQL_COUNT_DISTINCT ? EC_GROUPING_DISTINCT
+                                 : has_numbers                 ? EC_GROUPING_NUMBERS
+                                                               : EC_GROUPING_EXTREMES;
     for (size_t i = 0; i < g->value_count; i++)
-        if (g->values[i].column == column && g->values[i].what == what)
+        if (ec_grouping_is_same_key(&g->values[i].of, of) && g->values[i].what == what)
             return i;
-    g->values[g->value_count] = (ec_grouping_value){column, what}; /* there are not more of these than of measures */
+    g->values[g->value_count] = (ec_grouping_value){*of, what}; /* there are not more of these than of measures */
     return g->value_count++;
 }
 
-void ec_push_measure(ec_push *p, ea_text *to, enum ec_sql_measure_kind kind, size_t column) {
+void ec_push_measure(ec_push *p, ea_text *to, enum ec_sql_measure_kind kind, const ec_grouping_key *of) {
+    static const ec_grouping_key NOTHING;
     ec_sql_groups *g = p->groups;
     size_t i = 0;
-    while (i < g->measure_count && (g->measures[i].kind != kind || g->measures[i].column != column))
+    of = of ? of : &NOTHING;
+    while (i < g->measure_count && (g->measures[i].kind != kind || !ec_grouping_is_same_key(&g->measures[i].of, of)))
         i++;
     if (i == EC_SQL_MEASURES_MAX) {
         ec_push_refuse(p, "more aggregates");
         return;
     }
     if (i == g->measure_count) {
-        g->measures[i] = (ec_sql_measure){.kind = kind, .column = column};
+        g->measures[i] = (ec_sql_measure){.kind = kind, .of = *of};
         if (kind != EC_SQL_COUNT_ALL)
-            g->measures[i].value = push_value(p, kind, column);
+            g->measures[i].value = push_value(p, kind, of);
         g->measure_count++;
     }
     ea_text_printf(to, "(+\"" EC_SQL_GROUPS_PREFIX "value %zu)\")", i);
@@ -336,5 +343,198 @@ void ec_push_condition(ec_push *p, const ec_expr *e) {
 #endif
     } else {
         ec_push_refuse(p, "a condition");
+    }
+}
+
+/* ---- filters ---- */
+
+/* Comparisons in which a table of events reads the other side in its own way: a text as a time or an address, another
+ * name of a class. */
+int ec_push_is_read_otherwise(const ec_push *p, const ec_expr *e) {
+    static const char *const COMPARISONS[] = {
+        "=", "==", "<>", "!=", "<", "<=", ">", ">=", "IS", "IN", "NOT IN", "BETWEEN", "NOT BETWEEN", "IS NOT", NULL};
+    int has_text = 0, has_special = 0, has_name = 0;
+    size_t column;
+    if (e->kind != EC_EXPR_OPERATOR)
+        return 0;
+    /* which compares texts alone: another name was refused before (sql_names.c) */
+    int is_unequal = strcmp(e->name, "<>") == 0 || strcmp(e->name, "!=") == 0;
+    for (size_t i = 0; i < e->argument_count; i++) {
+        const ec_expr *operand = ec_expr_bare(e->arguments[i]);
+        if (ec_push_column(p, operand, &column)) {
+            const ec_column *c = &p->groups->shape.columns[column];
+            has_special |= c->kind == EC_KIND_TIME || c->kind == EC_KIND_ADDRESS;
+            has_name |= c->common == EC_NAME || c->common == EC_PROVIDER_NAME;
+        } else if (operand->kind != EC_EXPR_NUMBER) {
+            has_text = 1;
+        }
+    }
+    return ec_push_is_listed(e->name, COMPARISONS) ? (has_special && has_text) || (has_name && !is_unequal)
+                                                   : has_special && strchr("LGRMN", *e->name) && has_text;
+}
+
+/* What depends on more than its arguments: the present moment. */
+static const char *const OF_MOMENT[] = {"date", "time", "datetime", "julianday", "strftime", "now", "ago", NULL};
+
+/* How many columns a condition reads, up to two; 2, too, when it cannot be a leaf. *ret: the column. */
+static int leaf_columns(const ec_push *p, const ec_expr *e, size_t *ret) {
+    static const char *const CONSTANTS[] = {"true", "false", NULL};
+
+    enum { TOO_MANY = 2 };
+
+    enum ec_sql_measure_kind kind;
+    size_t column;
+    int count = 0;
+    switch (e->kind) {
+    case EC_EXPR_COLUMN:
+        if (!ec_push_column(p, e, &column))
+            return !e->table && ec_push_is_listed(e->name, CONSTANTS) ? 0 : TOO_MANY;
+        *ret = column;
+        return 1;
+    case EC_EXPR_PARAMETER:
+        return TOO_MANY;
+    case EC_EXPR_CALL:
+        if (e->is_star || e->is_distinct || e->has_filter || !ec_push_is_listed(e->name, EC_PUSH_SCALARS) ||
+            ec_push_is_listed(e->name, OF_MOMENT) || (ec_push_aggregate(e, &kind) && e->argument_count == 1))
+            return TOO_MANY;
+        break;
+    case EC_EXPR_OPERATOR:
+        if (strstr(e->name, "MATCH") || ec_push_is_read_otherwise(p, e))
+            return TOO_MANY;
+        break;
+    default:
+        break;
+    }
+    for (size_t i = 0; i < e->argument_count; i++) {
+        size_t other = 0;
+        int n = leaf_columns(p, e->arguments[i], &other);
+        if (n == TOO_MANY || (n && count && other != *ret))
+            return TOO_MANY;
+        if (n) {
+            *ret = other;
+            count = 1;
+        }
+    }
+    return count;
+}
+
+/* A column compared with a whole number as it is written: 1, and the node's operator and number. */
+static int is_number_comparison(const ec_push *p, const ec_expr *e, ec_filter_node *to) {
+    static const struct {
+        const char *name;
+        enum ec_filter_op op, exchanged;
+    } OPS[] = {{"=", EC_FILTER_EQ, EC_FILTER_EQ},  {"==", EC_FILTER_EQ, EC_FILTER_EQ},
+               {"<>", EC_FILTER_NE, EC_FILTER_NE}, {"!=", EC_FILTER_NE, EC_FILTER_NE},
+               {"<", EC_FILTER_LT, EC_FILTER_GT},  {"<=", EC_FILTER_LE, EC_FILTER_GE},
+               {">", EC_FILTER_GT, EC_FILTER_LT},  {">=", EC_FILTER_GE, EC_FILTER_LE}};
+
+    size_t column;
+    if (e->kind != EC_EXPR_OPERATOR || e->argument_count != 2)
+        return 0;
+    int is_left = ec_push_column(p, e->arguments[0], &column);
+    const ec_expr *number = ec_expr_bare(e->arguments[is_left]);
+    const ec_column *c = &p->groups->shape.columns[to->column];
+    if (number->kind != EC_EXPR_NUMBER || !is_of_numbers(c->kind) || c->is_name ||
+        (!is_left && !ec_push_column(p, e->arguments[1], &column)))
+        return 0;
+    to->number = 0;
+    if (!(number->len_bytes == 1 && *number->text == '0') && !ec_push_whole_number(number, &to->number))
+        return 0;
+    for (size_t i = 0; i < sizeof OPS / sizeof *OPS; i++)
+        if (strcmp(e->name, OPS[i].name) == 0) {
+            to->op = is_left ? OPS[i].op : OPS[i].exchanged;
+            return 1;
+        }
+    return 0;
+}
+
+static char *copy_text(const ec_expr *e) {
+    char *copy = malloc(e->len_bytes + 1);
+    if (copy) {
+        memcpy(copy, e->text, e->len_bytes);
+        copy[e->len_bytes] = 0;
+    }
+    return copy;
+}
+
+/* AND, OR or NOT: 1 and which. */
+static int connective(const ec_expr *e, enum ec_filter_what *ret) {
+    static const struct {
+        const char *name;
+        enum ec_filter_what what;
+    } NAMES[] = {{"AND", EC_FILTER_AND}, {"OR", EC_FILTER_OR}, {"NOT", EC_FILTER_NOT}};
+
+    for (size_t i = 0; e->kind == EC_EXPR_OPERATOR && i < sizeof NAMES / sizeof *NAMES; i++)
+        if (strcmp(e->name, NAMES[i].name) == 0) {
+            *ret = NAMES[i].what;
+            return 1;
+        }
+    return 0;
+}
+
+/* Adds the nodes of a condition: 1 and the last one's number; 0 when it is no filter. */
+static int add_nodes(ec_push *p, const ec_expr *e, size_t *ret) {
+    ec_filter *f = &p->groups->filter;
+    ec_filter_node node = {0};
+    e = ec_expr_bare(e);
+    int columns = leaf_columns(p, e, &node.column);
+    if (columns == 0)
+        return 0;
+    if (columns == 1)
+        node.what = is_number_comparison(p, e, &node) ? EC_FILTER_NUMBER : EC_FILTER_LEAF;
+    else if (!connective(e, &node.what) || !add_nodes(p, e->arguments[0], &node.a) ||
+             (node.what != EC_FILTER_NOT && !add_nodes(p, e->arguments[1], &node.b)))
+        return 0;
+    if (f->node_count == EC_FILTER_NODES_MAX)
+        return 0;
+    if (columns == 1 && !(node.text = copy_text(e))) {
+        p->where.failed = 1;
+        return 0;
+    }
+    f->nodes[f->node_count] = node;
+    *ret = f->node_count++;
+    return 1;
+}
+
+int ec_push_filter(ec_push *p, const ec_expr *e) {
+    ec_filter *f = &p->groups->filter;
+    size_t before = f->node_count, root = 0;
+    if (f->root_count == EC_FILTER_ROOTS_MAX || !add_nodes(p, e, &root)) {
+        ec_filter_cut(f, before);
+        return 0;
+    }
+    char *text = copy_text(e);
+    if (!f->alias && p->select->table_alias)
+        f->alias = strdup(p->select->table_alias);
+    if (!text || (p->select->table_alias && !f->alias)) {
+        free(text);
+        ec_filter_cut(f, before);
+        p->where.failed = 1;
+        return 0;
+    }
+    f->texts[f->root_count] = text;
+    f->roots[f->root_count++] = root;
+    return 1;
+}
+
+void ec_push_kept(ec_push *p, const ec_expr *e) {
+    size_t len_bytes = p->where.len_bytes, conditions = p->groups->condition_count;
+    if (len_bytes)
+        ea_text_str(&p->where, " AND ");
+    ec_push_condition(p, e);
+    if (!p->why || p->where.failed)
+        return;
+    const char *why = p->why;
+    p->why = NULL;
+    p->groups->condition_count = conditions;
+    if (p->where.data)
+        p->where.data[p->where.len_bytes = len_bytes] = 0;
+    if (!ec_push_filter(p, e)) {
+        ec_push_refuse(p, why);
+    } else if (p->is_checked_again) {
+        /* the + keeps SQLite from taking an OR apart, which would read in two scans */
+        ea_text_str(&p->where, len_bytes ? " AND +(" : "+(");
+        ea_text_add(&p->where, e->text, e->len_bytes);
+        ea_text_char(&p->where, ')');
     }
 }

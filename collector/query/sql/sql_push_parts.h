@@ -14,7 +14,8 @@ typedef struct ec_push {
     size_t grouped_count;
     ea_text columns, where, group, having, order; /* of the new statement */
     int is_having;
-    const char *why; /* not handed down; NULL: so far it is */
+    int is_checked_again; /* filters stay conditions of the statement, too */
+    const char *why;      /* not handed down; NULL: so far it is */
 } ec_push;
 
 void ec_push_refuse(ec_push *p, const char *why);
@@ -37,10 +38,23 @@ int ec_push_computed(const ec_push *p, const ec_expr *e, ec_grouping_key *ret);
 int ec_push_aggregate(const ec_expr *e, enum ec_sql_measure_kind *ret);
 /* Whether the native grouping has an aggregate of this column. */
 int ec_push_takes(const ec_push *p, enum ec_sql_measure_kind kind, size_t column);
-/* Puts a measure's column. */
-void ec_push_measure(ec_push *p, ea_text *to, enum ec_sql_measure_kind kind, size_t column);
+/* Puts a measure's column. of: NULL with EC_SQL_COUNT_ALL. */
+void ec_push_measure(ec_push *p, ea_text *to, enum ec_sql_measure_kind kind, const ec_grouping_key *of);
 /* Tries to hand one condition to the scan: refuses when it cannot. */
 void ec_push_condition(ec_push *p, const ec_expr *e);
+/* Comparisons in which a table of events reads the other side in its own way. */
+int ec_push_is_read_otherwise(const ec_push *p, const ec_expr *e);
+/* Hands one condition down as a filter of blocks: 1; 0 when it cannot, or when memory is missing (where.failed). */
+int ec_push_filter(ec_push *p, const ec_expr *e);
+/* Hands one condition down, to the scan or as a filter: refuses when it cannot. */
+void ec_push_kept(ec_push *p, const ec_expr *e);
+
+/* ---- rows: sql_push_rows.c ---- */
+
+/* Plans the first rows of an ORDER BY with a LIMIT. */
+void ec_rows_plan(ec_push *p);
+/* Plans rows that a filter lets through, in the order of the scan. */
+void ec_rows_plan_filtered(ec_push *p);
 
 /* ---- partial groups: sql_partial.c ---- */
 
