@@ -465,7 +465,7 @@ static void test_rows(void **state) {
         "SELECT rowid, fields FROM events WHERE pid IN (4, 8) AND time > 5 ORDER BY fields LIMIT 4",
         "SELECT rowid FROM events WHERE batch = 2 AND cpu = 1 ORDER BY position DESC, clock LIMIT 8",
         "SELECT rowid FROM events WHERE tid = ?1 ORDER BY time DESC LIMIT 8",
-        "SELECT rowid FROM events WHERE tid < 'x' ORDER BY time DESC LIMIT 8",
+        "SELECT rowid FROM events WHERE tid < '99999' ORDER BY time DESC LIMIT 8",
         "SELECT rowid FROM events WHERE tid = 12345678 ORDER BY time DESC LIMIT 8",
         "SELECT rowid FROM \"DiskIo/Read\" WHERE ByteOffset = 4096.5 ORDER BY time DESC LIMIT 8",
         "SELECT rowid FROM \"DiskIo/Read\" WHERE ByteOffset < 'y' ORDER BY time, pid LIMIT 8",
