@@ -47,6 +47,9 @@ static const char ADD_SQL[] =
     ", ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,"
     " ?10, ?11, ?12, ?13, ?14, (SELECT text_id FROM detections_rules WHERE text = ?15), ?16, 'open', '', '')";
 
+static const char SENT_SQL[] =
+    "SELECT number, 1 FROM detections_sent WHERE name = ?1 UNION ALL SELECT " EC_DETECTIONS_LAST ", 0 LIMIT 1";
+
 static const char *const SQL[STATEMENTS] = {
     [SEEN] = "SELECT segment, offset FROM detections_seen",
     [SET_SEEN] = "INSERT INTO detections_seen VALUES(?1, ?2)",
@@ -56,7 +59,7 @@ static const char *const SQL[STATEMENTS] = {
     [ADD_TEXT] = "INSERT OR IGNORE INTO detections_rules(text) VALUES(?1)",
     [ADD] = ADD_SQL,
     [HOST_OF] = "SELECT host FROM detections WHERE detection_id = ?1",
-    [SENT] = "SELECT number, 1 FROM detections_sent WHERE name = ?1 UNION ALL SELECT " EC_DETECTIONS_LAST ", 0 LIMIT 1",
+    [SENT] = SENT_SQL,
     [SET_SENT] = "INSERT OR REPLACE INTO detections_sent VALUES(?1, ?2)",
     [LEAVE_OUT] = "INSERT OR REPLACE INTO detections_left_out VALUES(?1, ?2, ?3, ?4, ?5)",
     [SUPPRESS] = "INSERT OR REPLACE INTO detections_suppressed VALUES(?1, ?2, ?3, ?4, ?5, ?6)",

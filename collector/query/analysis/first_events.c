@@ -146,7 +146,7 @@ static int keep_value(state *s, kept *to, const ec_value *v, ea_err *err) {
 }
 
 /* A value for comparing alone. */
-static int value_of(state *s, size_t k, uint32_t row, ec_value *ret, ea_err *err) {
+static int first_value_of(state *s, size_t k, uint32_t row, ec_value *ret, ea_err *err) {
     int rc = ec_scan_value(s->scan, s->o->keys[k].column, row, ret, err);
     if (!rc && ret->type == EC_REAL && ret->r != ret->r)
         ret->type = EC_NULL;
@@ -159,7 +159,7 @@ static int offer(state *s, const ec_block *b, uint32_t row, ea_err *err) {
     int is_full = s->count == s->o->count, c = 0;
     for (size_t k = 0; is_full && !c && k < s->o->key_count; k++) {
         ec_value v;
-        int rc = value_of(s, k, row, &v, err);
+        int rc = first_value_of(s, k, row, &v, err);
         if (rc)
             return rc;
         c = compare(s, &s->o->keys[k], &v, &s->heap[0]->keys[k].value);
@@ -191,7 +191,7 @@ static int offer(state *s, const ec_block *b, uint32_t row, ea_err *err) {
 /* ---- blocks ---- */
 
 /* The first key's column as numbers: 1; 0 when it is none of a block's. */
-static int take_numbers(state *s, const ec_block *b, ea_err *err) {
+static int first_take_numbers(state *s, const ec_block *b, ea_err *err) {
     size_t column = s->o->keys[0].column;
     const ea_batch_events *e = b->events;
     int all_null = 0;
@@ -250,9 +250,9 @@ static int mark_texts(state *s, ec_scan *scan, const uint32_t **ret_index, ea_er
     return 1;
 }
 
-static int add_block(state *s, const ec_block *b, ea_err *err) {
+static int first_add_block(state *s, const ec_block *b, ea_err *err) {
     const uint32_t *index = NULL;
-    int rc = take_numbers(s, b, err);
+    int rc = first_take_numbers(s, b, err);
     if (rc)
         return rc < 0 ? rc : offer_numbers(s, b, err);
     int is_marked = s->count == s->o->count ? mark_texts(s, s->scan, &index, err) : 0;
@@ -296,7 +296,7 @@ static int pass(state *s, ea_err *err) {
     ec_scan_set_filter(s->scan, &(ec_row_filter){.wants = wants, .keep = keep, .arg = s});
     s->keys.scan = s->scan;
     s->next_batch = 0;
-    while ((rc = ec_scan_next(s->scan, &block, err)) == 1 && !(rc = add_block(s, block, err)))
+    while ((rc = ec_scan_next(s->scan, &block, err)) == 1 && !(rc = first_add_block(s, block, err)))
         ;
     ec_scan_close(s->scan);
     s->scan = NULL;
@@ -353,7 +353,7 @@ static int read_by_time(state *s, ea_err *err) {
     return rc;
 }
 
-static int read_all(state *s, ea_err *err) {
+static int first_read_all(state *s, ea_err *err) {
     int rc = pass(s, err); /* which lists the batches */
     if (!rc && !(s->wanted = malloc(s->batch_count + 1)))
         rc = first_no_memory(err);
@@ -380,7 +380,7 @@ int ec_first_events(ec_archive *archive, const ec_table_schema *shape, const ec_
                            shape->columns[options->conditions[i].column].name);
     ec_keys_init(&s.keys, shape);
     s.heap = calloc(options->count, sizeof *s.heap);
-    int rc = s.heap ? read_all(&s, err) : first_no_memory(err);
+    int rc = s.heap ? first_read_all(&s, err) : first_no_memory(err);
     if (!rc && s.is_mixed)
         rc = ea_fail(err, EA_EUSAGE, "sort events: reals and whole numbers");
     ec_first_event *events = rc ? NULL : malloc((s.count + 1) * sizeof *events);

@@ -80,7 +80,7 @@ int ec_sql_prepare(ec_sql *s, const char *sql, sqlite3_stmt **ret, const char **
 /* ---- running it ---- */
 
 /* text: sqlite3_malloc's, or NULL when there is no memory for it. */
-static void add_step(analyze_cursor *c, char *text, int64_t batches, int64_t events) {
+static void analyze_add_step(analyze_cursor *c, char *text, int64_t batches, int64_t events) {
     enum { MORE = 16 };
 
     if (!text || c->failed) {
@@ -103,7 +103,7 @@ static void add_step(analyze_cursor *c, char *text, int64_t batches, int64_t eve
 
 static void add_count(analyze_cursor *c, const char *text, uint64_t batches, int64_t events) {
     if (batches)
-        add_step(c, sqlite3_mprintf("%s", text), (int64_t)batches, events);
+        analyze_add_step(c, sqlite3_mprintf("%s", text), (int64_t)batches, events);
 }
 
 static int run(ec_sql *s, const char *sql, uint64_t *ret_rows, ea_err *err) {
@@ -131,7 +131,7 @@ static int add_plan(analyze_cursor *c, ec_sql *s, const char *sql, ea_err *err) 
         const char *detail = (const char *)sqlite3_column_text(st, 3);
         while (depth && open[depth - 1] != sqlite3_column_int64(st, 1))
             depth--;
-        add_step(c, sqlite3_mprintf("%*s%s", 2 * depth, "", detail ? detail : ""), -1, -1);
+        analyze_add_step(c, sqlite3_mprintf("%*s%s", 2 * depth, "", detail ? detail : ""), -1, -1);
         if (depth < DEPTH_MAX)
             open[depth++] = sqlite3_column_int64(st, 0);
         code = SQLITE_OK;
@@ -147,13 +147,13 @@ static void add_reads(analyze_cursor *c, const ec_reads *r, uint64_t rows) {
     add_count(c, "skipped: of other processes", r->other_pids, -1);
     add_count(c, "skipped: of other numbers, or none of the first rows", r->other_batches, -1);
     if (r->scans) {
-        add_step(c, sqlite3_mprintf("read, in scans: %llu", (unsigned long long)r->scans), (int64_t)r->batches,
-                 (int64_t)r->batch_events);
-        add_step(c, sqlite3_mprintf("counted"), -1, (int64_t)r->counted_events);
-        add_step(c, sqlite3_mprintf("decoded"), -1, (int64_t)r->decoded_events);
-        add_step(c, sqlite3_mprintf("kept"), -1, (int64_t)r->kept_events);
+        analyze_add_step(c, sqlite3_mprintf("read, in scans: %llu", (unsigned long long)r->scans), (int64_t)r->batches,
+                         (int64_t)r->batch_events);
+        analyze_add_step(c, sqlite3_mprintf("counted"), -1, (int64_t)r->counted_events);
+        analyze_add_step(c, sqlite3_mprintf("decoded"), -1, (int64_t)r->decoded_events);
+        analyze_add_step(c, sqlite3_mprintf("kept"), -1, (int64_t)r->kept_events);
     }
-    add_step(c, sqlite3_mprintf("rows of the answer: %llu", (unsigned long long)rows), -1, -1);
+    analyze_add_step(c, sqlite3_mprintf("rows of the answer: %llu", (unsigned long long)rows), -1, -1);
 }
 
 /* ---- the table ---- */

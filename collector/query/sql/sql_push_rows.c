@@ -93,13 +93,15 @@ static int holds(const ec_select_order *o, const char *word) {
     return 0;
 }
 
+_Static_assert((int)EC_FIRST_KEYS_MAX <= (int)EC_GROUPING_KEYS_MAX, "keys of an order are kept as keys of groups");
+
 static void rows_put_order(ec_push *p) {
     ec_sql_groups *g = p->groups;
     for (size_t i = 0; !p->why && i < p->select->order_by_count; i++) {
         const ec_select_order *o = &p->select->order_by[i];
         size_t column;
-        if (i == EC_FIRST_KEYS_MAX || i == EC_GROUPING_KEYS_MAX || memchr(o->rest, '/', o->rest_bytes) ||
-            memchr(o->rest, '-', o->rest_bytes) || !ordered_by(p, o->value, &column)) {
+        if (i == EC_FIRST_KEYS_MAX || memchr(o->rest, '/', o->rest_bytes) || memchr(o->rest, '-', o->rest_bytes) ||
+            !ordered_by(p, o->value, &column)) {
             ec_push_refuse(p, "an order of something that is no column");
             return;
         }
