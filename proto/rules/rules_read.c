@@ -351,6 +351,8 @@ static void read_threshold(document *d, ea_rule_correlation *c, const yaml_node_
             c->field = scalar_of(d, value, "the name of a field").text;
         } else if (is_more || strcmp(key.text, "gte") == 0) {
             rules_scalar s = scalar_of(d, value, "a number");
+            if (c->least)
+                rules_fail(&d->r, key.line, key.column, "the condition has two numbers: keep one of them");
             if (!rules_number_parse(s.text, s.len_bytes, &number) || !number.is_integer || number.is_negative ||
                 number.magnitude > UINT32_MAX || number.magnitude + (uint64_t)is_more == 0)
                 rules_fail(&d->r, s.line, s.column, "expected a whole number above 0");
@@ -367,12 +369,36 @@ static void read_threshold(document *d, ea_rule_correlation *c, const yaml_node_
                    "the condition has no field: expected such as {field: User, gte: 3}");
 }
 
+/* A member that is misspelt would be missing: without group-by all machines' matches would belong together. */
+static void check_correlation(document *d, const yaml_node_t *n) {
+    static const char *const MEMBERS[] = {"type", "rules", "group-by", "timespan", "condition", "generate", "aliases"};
+    for (const yaml_node_pair_t *p = n->data.mapping.pairs.start; p < n->data.mapping.pairs.top; p++) {
+        rules_scalar key = key_of(d, node_at(d, p->key));
+        size_t i = 0;
+        while (i < sizeof MEMBERS / sizeof *MEMBERS && strcmp(MEMBERS[i], key.text) != 0)
+            i++;
+        if (i == sizeof MEMBERS / sizeof *MEMBERS)
+            rules_fail(&d->r, key.line, key.column, "a correlation has no member \"%.80s\"", key.text);
+    }
+}
+
+/* As YAML writes it; anything else would silently be false. */
+static int flag_of(document *d, const yaml_node_t *n) {
+    static const char *const WORDS[] = {"false", "False", "FALSE", "true", "True", "TRUE"};
+    rules_scalar s = scalar_of(d, n, "true or false");
+    for (int i = 0; i < 6; i++)
+        if (strcmp(s.text, WORDS[i]) == 0)
+            return i >= 3;
+    rules_fail(&d->r, s.line, s.column, "expected true or false");
+}
+
 static void read_correlation(document *d, rules_rule *rule, const yaml_node_t *root, const yaml_node_t *n) {
     static const char *const TYPES[] = {"event_count", "value_count", "temporal", "temporal_ordered"};
     static const char RULES[] = "a list of rules (id, name or title)";
     ea_rule_correlation *c = rule->correlation = rules_take(&d->r, 1, sizeof *c);
     if (n->type != YAML_MAPPING_NODE)
         rules_fail(&d->r, line_of(n), column_of(n), "expected a correlation: a mapping with type, rules and timespan");
+    check_correlation(d, n);
     const yaml_node_t *type = find(d, n, "type"), *other = find(d, n, "aliases"), *generate = find(d, n, "generate");
     const char *name = text_of(d, n, "type");
     size_t i = 0;
@@ -399,7 +425,7 @@ static void read_correlation(document *d, rules_rule *rule, const yaml_node_t *r
                      "conditions of temporal correlations are not supported: all rules have to match");
     if (!generate)
         generate = find(d, root, "generate");
-    c->generates = generate && strcmp(scalar_of(d, generate, "true or false").text, "true") == 0;
+    c->generates = generate && flag_of(d, generate);
 }
 
 static rules_rule *read_rule(document *d, const char *file) {
