@@ -87,9 +87,22 @@ static int webhook_add_headers(ec_webhook *w, const char *lines, ea_err *err) {
     return rc;
 }
 
+/* HOST or HOST:PORT of the URL; NULL: it has none, as where a name or a password before it has / or @, which is part of
+ * neither and would be shown as the host. */
+static const char *webhook_host(const char *url, size_t *ret_len) {
+    const char *host = strstr(url, "://") + 3, *user = memchr(host, '@', strcspn(host, "/?#"));
+    host = user ? user + 1 : host;
+    size_t name = strcspn(host, *host == '[' ? "]/?#" : ":@/?#");
+    if (!name || (*host == '[' && host[name++] != ']'))
+        return NULL;
+    *ret_len = name + (host[name] == ':' ? 1 + strspn(host + name + 1, "0123456789") : 0);
+    return host[*ret_len] && !strchr("/?#", host[*ret_len]) ? NULL : host;
+}
+
 int ec_webhook_create(ec_webhook **ret, const ec_webhook_options *options, ea_err *err) {
+    size_t len;
     if ((strncasecmp(options->url, "https://", 8) != 0 && strncasecmp(options->url, "http://", 7) != 0) ||
-        strlen(options->url) >= sizeof((ec_webhook *)NULL)->url)
+        strlen(options->url) >= sizeof((ec_webhook *)NULL)->url || !webhook_host(options->url, &len))
         return ea_fail(err, EA_EUSAGE, "expected https://HOST/... or http://HOST/... of at most %zu bytes",
                        sizeof((ec_webhook *)NULL)->url - 1); /* the URL itself may have a secret */
     ec_webhook *w = calloc(1, sizeof *w);
@@ -150,12 +163,9 @@ void ec_webhook_destroy(ec_webhook *w) {
 
 /* The URL may have a secret in its path or its query: errors name its host alone. */
 static int webhook_failed(ec_webhook *w, int code, const char *text, ea_err *err) {
-    const char *host = strstr(w->url, "://") + 3, *at = strpbrk(host, "/?#");
-    size_t len = at ? (size_t)(at - host) : strlen(host);
-    const char *user = memchr(host, '@', len);
-    if (user)
-        len -= (size_t)(user + 1 - host);
-    return ea_fail(err, code, "send to %.*s: %s", (int)len, user ? user + 1 : host, text);
+    size_t len = 0;
+    const char *host = webhook_host(w->url, &len);
+    return ea_fail(err, code, "send to %.*s: %s", (int)len, host ? host : "", text);
 }
 
 int ec_webhook_post(ec_webhook *w, const char *json, size_t len_bytes, ea_err *err) {

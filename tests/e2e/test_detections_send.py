@@ -112,6 +112,10 @@ def test(env, checks, arguments):
     checks.that("1 detections were sent, 1 were refused" in done.stdout and "detection 5 is skipped: " in done.stderr, f"one that is refused for good: {done.stdout} {done.stderr}")
     receiver.take()
 
+    # a password whose / or @ ends it early is not shown as the host
+    for to in (f"http://user:{SECRET}/x@127.0.0.1:1/", f"http://user:a@{SECRET}@127.0.0.1:1/", "http://:1/", "http://[::1/"):
+        checks.that("expected https://HOST/..." in send(to=to, code=2).stderr, f"no host: {to}")
+
     # killed while it tries: the next run sends the same; another receiver has a place of its own
     add(store, 7, "high")
     receiver.statuses = [500] * 1000
