@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_BYTES = 1300, LOOK_MAX_BYTES = 64 << 20 };
+enum { KEY_BYTES = 1300 };
 
 static const char CORRELATING[] = "correlate detections";
 
@@ -21,10 +21,10 @@ enum correlations_statement { ADD_HIT, ADD_ALERT, HITS, ALERTS, FORGET_HITS, FOR
 static const char ADD_HIT_SQL[] =
     "INSERT OR REPLACE INTO correlation_hits(host, stream, batch, position, rule, correlation, grouped, utc_ns,"
     " found_utc_ns, value, pid, process, fields) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
+/* In the order of its index: hits of one time are not sorted in SQLite's memory. */
 static const char HITS_SQL[] =
     "SELECT host, stream, batch, position, rule, utc_ns, value, pid, process, fields FROM correlation_hits WHERE"
-    " correlation = ?1 AND grouped = ?2 AND utc_ns BETWEEN ?3 AND ?4 ORDER BY utc_ns DESC, batch DESC, position DESC"
-    " LIMIT ?5";
+    " correlation = ?1 AND grouped = ?2 AND utc_ns BETWEEN ?3 AND ?4 ORDER BY utc_ns DESC LIMIT ?5";
 static const char ALERTS_SQL[] =
     "SELECT 1 FROM correlation_alerts WHERE correlation = ?1 AND grouped = ?2 AND utc_ns > ?3 AND utc_ns < ?4 LIMIT 1";
 
@@ -65,7 +65,7 @@ int ec_correlations_open(ec_correlations **ret, ec_detections *d, ea_err *err) {
         return ea_fail(err, EA_ENOMEM, CORRELATING);
     c->detections = d;
     c->db = ec_detections_database(d);
-    ea_arena_init(&c->arena, LOOK_MAX_BYTES);
+    ea_arena_init(&c->arena, EC_HITS_LOOK_BYTES);
     ea_bytes_map_init(&c->values, 0);
     ea_text_init(&c->fields);
     ea_text_init(&c->tags);
@@ -137,7 +137,7 @@ typedef struct look {
     const char *name, *group;
     int64_t from_ns, to_ns; /* of the new hits */
     int64_t now_utc_ns;
-    uint64_t new_count;
+    uint64_t alert_count, new_count, left_out_count;
 } look;
 
 static int64_t minus_span(int64_t ns, int64_t span_ns) {
@@ -156,15 +156,27 @@ static uint32_t part_of(const look *l, const char *rule) {
     return UINT32_MAX;
 }
 
-static const char *keep_cell(ec_correlations *c, sqlite3_stmt *st, int column) {
+static const char *keep_cell(ec_correlations *c, sqlite3_stmt *st, int column, int *is_full) {
     const char *text = (const char *)sqlite3_column_text(st, column);
-    return text ? ea_arena_strdup(&c->arena, text) : NULL;
+    const char *kept = text ? ea_arena_strdup(&c->arena, text) : NULL;
+    *is_full |= text && !kept;
+    return kept;
 }
 
+static int compare_rows(const void *a, const void *b) {
+    const correlations_row *x = a, *y = b;
+    if (x->utc_ns != y->utc_ns)
+        return x->utc_ns < y->utc_ns ? -1 : 1;
+    if (x->batch != y->batch)
+        return x->batch < y->batch ? -1 : 1;
+    return (x->position > y->position) - (x->position < y->position);
+}
+
+/* The newest hits around the new ones, as many as there is room for: with an error the stream would not go on. */
 static int read_hits(ec_correlations *c, const look *l, ea_err *err) {
     int64_t span_ns = l->correlation->span_ns;
     sqlite3_stmt *st = NULL;
-    int code, rc = correlations_prepare(c, HITS, &st, err);
+    int is_full = 0, code, rc = correlations_prepare(c, HITS, &st, err);
     c->row_count = 0;
     ea_arena_reset(&c->arena);
     if (rc)
@@ -174,7 +186,7 @@ static int read_hits(ec_correlations *c, const look *l, ea_err *err) {
     sqlite3_bind_int64(st, 3, minus_span(l->from_ns, span_ns));
     sqlite3_bind_int64(st, 4, plus_span(l->to_ns, span_ns));
     sqlite3_bind_int(st, 5, EC_HITS_LOOKED_AT);
-    while ((code = sqlite3_step(st)) == SQLITE_ROW && !rc) {
+    while ((code = sqlite3_step(st)) == SQLITE_ROW && !rc && !is_full) {
         correlations_row row = {.batch = (uint64_t)sqlite3_column_int64(st, 2),
                                 .position = (uint64_t)sqlite3_column_int64(st, 3),
                                 .part = part_of(l, (const char *)sqlite3_column_text(st, 4)),
@@ -183,20 +195,19 @@ static int read_hits(ec_correlations *c, const look *l, ea_err *err) {
                                 .has_pid = sqlite3_column_type(st, 7) != SQLITE_NULL};
         snprintf(row.stream.host, sizeof row.stream.host, "%s", (const char *)sqlite3_column_text(st, 0));
         snprintf(row.stream.stream, sizeof row.stream.stream, "%s", (const char *)sqlite3_column_text(st, 1));
-        row.value = keep_cell(c, st, 6);
-        row.process = keep_cell(c, st, 8);
-        row.fields = keep_cell(c, st, 9);
+        row.value = keep_cell(c, st, 6, &is_full);
+        row.process = keep_cell(c, st, 8, &is_full);
+        row.fields = keep_cell(c, st, 9, &is_full);
+        if (is_full)
+            continue;
         if (!row.fields || EA_GROW(c->rows, c->row_capacity, c->row_count + 1, SIZE_MAX))
             rc = ea_fail(err, EA_ENOMEM, CORRELATING);
         else
             c->rows[c->row_count++] = row;
     }
-    rc = ec_sqlite_end(st, code, rc, CORRELATING, err);
-    for (size_t i = 0; i < c->row_count / 2; i++) { /* the oldest first */
-        correlations_row first = c->rows[i];
-        c->rows[i] = c->rows[c->row_count - 1 - i];
-        c->rows[c->row_count - 1 - i] = first;
-    }
+    rc = ec_sqlite_end(st, is_full ? SQLITE_DONE : code, rc, CORRELATING, err);
+    if (c->row_count > 1)
+        qsort(c->rows, c->row_count, sizeof *c->rows, compare_rows);
     return rc;
 }
 
@@ -250,6 +261,10 @@ static int add_alert(ec_correlations *c, look *l, const correlations_row *row, u
                                     .text = info->text};
     rc = ec_detections_add(c->detections, &row->stream, &detection, l->now_utc_ns, &kept, err);
     l->new_count += kept == 1;
+    l->left_out_count += kept == 2;
+    l->alert_count++;
+    if (!rc && kept == 2)
+        rc = ec_detections_leave_out_one(c->detections, &row->stream, row->batch, l->name, err);
     if (!rc)
         rc = correlations_prepare(c, ADD_ALERT, &st, err);
     if (rc)
@@ -340,6 +355,17 @@ static int bound_hits(ec_correlations *c, ea_err *err) {
     return ec_sqlite_exec(c->db, sql, CORRELATING, err);
 }
 
+static int bound_alerts(ec_correlations *c, ea_err *err) {
+    char sql[600];
+    snprintf(sql, sizeof sql,
+             "DELETE FROM correlation_alerts WHERE (correlation, grouped, utc_ns) IN (SELECT correlation, grouped,"
+             " utc_ns FROM correlation_alerts WHERE host = (SELECT host FROM correlation_alerts GROUP BY host ORDER BY"
+             " count(*) DESC LIMIT 1) ORDER BY found_utc_ns LIMIT max(0, (SELECT count(*) FROM correlation_alerts) -"
+             " %d))",
+             EC_ALERTS_KEPT);
+    return ec_sqlite_exec(c->db, sql, CORRELATING, err);
+}
+
 static int compare_hits(const void *a, const void *b) {
     const ec_correlation_hit *x = *(const ec_correlation_hit *const *)a, *y = *(const ec_correlation_hit *const *)b;
     int order = (x->correlation > y->correlation) - (x->correlation < y->correlation);
@@ -348,10 +374,11 @@ static int compare_hits(const void *a, const void *b) {
 
 int ec_correlations_judge(ec_correlations *c, const ea_rules *rules, const ec_detections_stream *s,
                           const ec_correlation_hit *hits, size_t count, int64_t now_utc_ns, uint64_t *ret_new,
-                          ea_err *err) {
+                          uint64_t *ret_left_out, ea_err *err) {
     char name[KEY_BYTES];
+    uint64_t alert_count = 0;
     int rc = 0;
-    *ret_new = 0;
+    *ret_new = *ret_left_out = 0;
     if (!count)
         return 0;
     const ec_correlation_hit **sorted = calloc(count, sizeof(ec_correlation_hit *));
@@ -382,7 +409,11 @@ int ec_correlations_judge(ec_correlations *c, const ea_rules *rules, const ec_de
         if (!rc)
             rc = forget_old(c, &l, err);
         *ret_new += l.new_count;
+        *ret_left_out += l.left_out_count;
+        alert_count += l.alert_count;
     }
     free(sorted);
+    if (!rc && alert_count)
+        rc = bound_alerts(c, err);
     return rc ? rc : bound_hits(c, err);
 }

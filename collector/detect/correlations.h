@@ -14,8 +14,10 @@
 
 enum {
     EC_HITS_SPANS = 2,
-    EC_HITS_KEPT = 200000,    /* of the host that has most, the oldest are deleted */
-    EC_HITS_LOOKED_AT = 20000 /* newest ones of one correlation and group at once */
+    EC_HITS_KEPT = 200000,         /* of the host that has most, the oldest are deleted */
+    EC_HITS_LOOKED_AT = 20000,     /* newest ones of one correlation and group at once */
+    EC_HITS_LOOK_BYTES = 64 << 20, /* of their texts; beyond it fewer are looked at */
+    EC_ALERTS_KEPT = 100000,       /* detections after which there is none for a timespan; as for hits */
 };
 
 typedef struct ec_correlations ec_correlations;
@@ -37,9 +39,9 @@ EA_MUST_CHECK int ec_correlations_open(ec_correlations **ret, ec_detections *d, 
 void ec_correlations_close(ec_correlations *c); /* NULL is allowed; before its ec_detections */
 
 /* Keeps a stream's hits and the detections that they make, between ec_detections_begin and _judged. *ret_new:
- * detections. */
+ * detections; *ret_left_out: those beyond EC_DETECTIONS_AN_HOUR. */
 EA_MUST_CHECK int ec_correlations_judge(ec_correlations *c, const ea_rules *rules, const ec_detections_stream *s,
                                         const ec_correlation_hit *hits, size_t count, int64_t now_utc_ns,
-                                        uint64_t *ret_new, ea_err *err);
+                                        uint64_t *ret_new, uint64_t *ret_left_out, ea_err *err);
 
 #endif

@@ -491,7 +491,7 @@ static int write_tags(ec_detector *d, const ea_rule_info *info, ea_err *err) {
 
 /* What was found in the batches up to last, and that they are judged, in one transaction. */
 static int keep_range(ec_detector *d, const ec_detections_stream *s, uint64_t last, int is_all, ea_err *err) {
-    uint64_t new_count = 0, left_out = 0, suppressed = 0, correlated = 0;
+    uint64_t new_count = 0, left_out = 0, suppressed = 0, correlated = 0, correlated_left_out = 0;
     char source[1200];
     int rc = ec_detections_begin(d->kept, err);
     for (size_t i = 0; !rc && i < d->match_count; i++) {
@@ -538,7 +538,7 @@ static int keep_range(ec_detector *d, const ec_detections_stream *s, uint64_t la
     }
     if (!rc)
         rc = ec_correlations_judge(d->correlations, d->files.rules, s, d->hits, d->hit_count, ea_utc_ns(), &correlated,
-                                   err);
+                                   &correlated_left_out, err);
     if (!rc)
         rc = ec_detections_judged(d->kept, s, last + 1, is_all, err);
     if (rc) {
@@ -547,18 +547,21 @@ static int keep_range(ec_detector *d, const ec_detections_stream *s, uint64_t la
     }
     ea_count(d->options.counters, EA_COUNT_rules_events, d->event_count);
     ea_count(d->options.counters, EA_COUNT_rules_matched, new_count + correlated);
-    ea_count(d->options.counters, EA_COUNT_rules_left_out, left_out);
+    ea_count(d->options.counters, EA_COUNT_rules_left_out, left_out + correlated_left_out);
     ea_count(d->options.counters, EA_COUNT_rules_suppressed, suppressed);
     return 0;
 }
 
 /* ---- the classes that are stored ---- */
 
+static void drop_class(detector_class *c) {
+    sqlite3_finalize(c->prepared);
+    ec_rules_statement_deinit(&c->statement);
+}
+
 static void drop_classes(ec_detector *d) {
-    for (size_t i = 0; i < d->class_count; i++) {
-        sqlite3_finalize(d->classes[i].prepared);
-        ec_rules_statement_deinit(&d->classes[i].statement);
-    }
+    for (size_t i = 0; i < d->class_count; i++)
+        drop_class(&d->classes[i]);
     d->class_count = 0;
 }
 

@@ -23,6 +23,7 @@ enum detections_statement {
     COUNT_HOUR,
     IS_KNOWN,
     LEAVE_OUT,
+    LEAVE_OUT_ONE,
     SUPPRESS,
     JUDGED,
     OVER,
@@ -33,10 +34,12 @@ enum detections_statement {
     STATEMENTS
 };
 
-/* an arrival below the first number that is not judged: begin there again */
+/* an arrival below the first number that is not judged: begin there again; what comes after it does not make it younger
+ */
 static const char NEXT_SQL[] = "INSERT INTO detections_next VALUES(?1, ?2, ?3, 1, 0, ?4) ON CONFLICT DO UPDATE SET"
                                " is_late = is_late OR excluded.number < number, number = min(number, excluded.number),"
-                               " is_pending = 1, noticed_utc_ns = excluded.noticed_utc_ns";
+                               " is_pending = 1, noticed_utc_ns = iif(is_late AND excluded.number >= number,"
+                               " noticed_utc_ns, excluded.noticed_utc_ns)";
 static const char IS_KNOWN_SQL[] =
     "SELECT 1 FROM detections WHERE host = ?1 AND stream = ?2 AND batch = ?3 AND position = ?4 AND"
     " rule = ?5";
@@ -47,6 +50,9 @@ static const char ADD_SQL[] =
     ", ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,"
     " ?10, ?11, ?12, ?13, ?14, (SELECT text_id FROM detections_rules WHERE text = ?15), ?16, 'open', '', '')";
 
+static const char LEAVE_OUT_ONE_SQL[] =
+    "INSERT INTO detections_left_out VALUES(?1, ?2, ?3, ?4, 1) ON CONFLICT DO UPDATE"
+    " SET count = count + 1";
 static const char SENT_SQL[] =
     "SELECT number, 1 FROM detections_sent WHERE name = ?1 UNION ALL SELECT " EC_DETECTIONS_LAST ", 0 LIMIT 1";
 
@@ -62,6 +68,7 @@ static const char *const SQL[STATEMENTS] = {
     [SENT] = SENT_SQL,
     [SET_SENT] = "INSERT OR REPLACE INTO detections_sent VALUES(?1, ?2)",
     [LEAVE_OUT] = "INSERT OR REPLACE INTO detections_left_out VALUES(?1, ?2, ?3, ?4, ?5)",
+    [LEAVE_OUT_ONE] = LEAVE_OUT_ONE_SQL,
     [SUPPRESS] = "INSERT OR REPLACE INTO detections_suppressed VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
     [JUDGED] = "UPDATE detections_next SET number = ?3, is_pending = ?4, is_late = 0 WHERE host = ?1 AND stream = ?2",
     [OVER] = "DELETE FROM detections_next WHERE host = ?1 AND stream = ?2",
@@ -319,6 +326,19 @@ int ec_detections_leave_out(ec_detections *d, const ec_detections_stream *s, uin
     sqlite3_bind_int64(st, 3, (sqlite3_int64)batch);
     detections_bind_text(st, 4, rule);
     sqlite3_bind_int64(st, 5, (sqlite3_int64)count);
+    d->has_more = 1;
+    return ec_sqlite_run(st, DOING, err);
+}
+
+int ec_detections_leave_out_one(ec_detections *d, const ec_detections_stream *s, uint64_t batch, const char *rule,
+                                ea_err *err) {
+    sqlite3_stmt *st = NULL;
+    int rc = detections_prepare(d, LEAVE_OUT_ONE, &st, err);
+    if (rc)
+        return rc;
+    bind_stream(st, s);
+    sqlite3_bind_int64(st, 3, (sqlite3_int64)batch);
+    detections_bind_text(st, 4, rule);
     d->has_more = 1;
     return ec_sqlite_run(st, DOING, err);
 }

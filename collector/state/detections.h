@@ -52,8 +52,8 @@ typedef struct ec_detections_stream {
     char host[256], stream[2 * EA_STREAM_ID_BYTES + 1];
     uint8_t id[EA_STREAM_ID_BYTES];
     uint64_t next;
-    int is_late; /* an arrival was below what was judged or folded */
-    int64_t noticed_utc_ns;
+    int is_late;            /* an arrival was below what was judged or folded */
+    int64_t noticed_utc_ns; /* of the newest arrival; is_late: of the newest late one */
 } ec_detections_stream;
 
 /* By host and stream, those after a stream (NULL: all); ends at the first non-zero of fn, which it returns. */
@@ -68,6 +68,9 @@ EA_MUST_CHECK int ec_detections_add(ec_detections *d, const ec_detections_stream
 /* Matches of a batch that are not given: they are beyond the bound. */
 EA_MUST_CHECK int ec_detections_leave_out(ec_detections *d, const ec_detections_stream *s, uint64_t batch,
                                           const char *rule, uint64_t count, ea_err *err);
+/* One more of a batch. */
+EA_MUST_CHECK int ec_detections_leave_out_one(ec_detections *d, const ec_detections_stream *s, uint64_t batch,
+                                              const char *rule, ea_err *err);
 /* Matches of a batch that a filter excepted. */
 EA_MUST_CHECK int ec_detections_suppress(ec_detections *d, const ec_detections_stream *s, uint64_t batch,
                                          const char *rule, const char *filter, uint64_t count, ea_err *err);

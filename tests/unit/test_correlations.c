@@ -19,7 +19,7 @@ static const char RULES[] =
     "title: many\ntags: [x]\nlevel: high\ncorrelation: {type: event_count, rules: [one], group-by: "
     "[User], timespan: 10s, condition: {gte: 3}}\n---\n"
     "title: values\ncorrelation: {type: value_count, rules: [one], group-by: [User], timespan: 10s, "
-    "condition: {gt: 2, field: A}, generate: true}\n---\n"
+    "condition: {gt: 2, field: A}, generate: True}\n---\n"
     "title: both\ncorrelation: {type: temporal, rules: [two, one], timespan: 10s}\n---\n"
     "title: row\ncorrelation: {type: temporal_ordered, rules: [three, two, three2], timespan: 10s}\n"
     "---\ntitle: three2\n" SOURCE;
@@ -30,7 +30,7 @@ static ea_rules *rules;
 static ec_detections *detections;
 static ec_correlations *correlations;
 static ec_detections_stream stream = {.host = "pc", .stream = "0102030405060708090a0b0c0d0e0f10", .next = 1};
-static uint64_t position;
+static uint64_t position, left_out;
 
 static void must(int rc, const ea_err *err) {
     if (rc < 0)
@@ -79,7 +79,8 @@ static uint64_t judge_at(int64_t now_s, const ec_correlation_hit *hits, size_t c
     ea_err err;
     uint64_t made = 0;
     must(ec_detections_begin(detections, &err), &err);
-    must(ec_correlations_judge(correlations, rules, &stream, hits, count, now_s * SECOND, &made, &err), &err);
+    must(ec_correlations_judge(correlations, rules, &stream, hits, count, now_s * SECOND, &made, &left_out, &err),
+         &err);
     must(ec_detections_judged(detections, &stream, 2, 1, &err), &err);
     return made;
 }
@@ -218,6 +219,58 @@ static void a_host_loses_its_own(void **state) {
     assert_int_equal(ask("SELECT count(*) FROM correlation_hits WHERE host = 'pc'"), 2);
 }
 
+/* Texts that are more than is looked at: the newest are, and nothing fails, which would hold up the stream for ever. */
+static void what_is_looked_at_is_bounded(void **state) {
+    char sql[500];
+    (void)state;
+    snprintf(
+        sql, sizeof sql,
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) INSERT INTO"
+        " correlation_hits(host, stream, batch, position, rule, correlation, grouped, utc_ns, found_utc_ns, fields)"
+        " SELECT 'pc', 's', 2, i, 'one', 'many', 'a', %lld, %lld, '{\"User\": \"' || printf('%%.32000c', 'x') ||"
+        " '\"}' FROM n",
+        EC_HITS_LOOK_BYTES / 32000 + 10, (long long)(5 * SECOND), (long long)(1000 * SECOND));
+    assert_int_equal(sqlite3_exec(ec_detections_database(detections), sql, NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(judge_one(MANY, ONE, 6, "a", NULL), 1);
+    assert_int_equal(ask("SELECT json_extract(fields, '$.matches') > 1000 AND utc_ns = 6000000000 FROM detections"), 1);
+}
+
+/* Beyond the bound of an hour they are counted, also several of one batch. */
+static void what_is_left_out_is_counted(void **state) {
+    char sql[500];
+    (void)state;
+    snprintf(
+        sql, sizeof sql,
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) INSERT INTO"
+        " detections(host, stream, batch, position, rule, title, level, source, utc_ns, found_utc_ns, fields, state,"
+        " who, comment) SELECT 'pc', 's', 2, i, 'many', '', '', '', i, 1, '{}', 'open', '', '' FROM n",
+        EC_DETECTIONS_AN_HOUR);
+    assert_int_equal(sqlite3_exec(ec_detections_database(detections), sql, NULL, NULL, NULL), SQLITE_OK);
+    for (int64_t i = 0; i < 8; i++)
+        assert_int_equal(judge_one(MANY, ONE, i, i % 2 ? "a" : "b", NULL), 0);
+    assert_int_equal(left_out, 0); /* the last one is within the timespan of the third */
+    assert_int_equal(ask("SELECT sum(count) FROM detections_left_out WHERE rule = 'many'"), 2);
+    assert_int_equal(judge_one(MANY, ONE, 20, "a", NULL), 0);
+    assert_int_equal(judge_one(MANY, ONE, 21, "a", NULL), 0);
+    assert_int_equal(judge_one(MANY, ONE, 22, "a", NULL), 0);
+    assert_int_equal(left_out, 1);
+}
+
+static void a_host_loses_its_own_alerts(void **state) {
+    char sql[500];
+    (void)state;
+    snprintf(sql, sizeof sql,
+             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) INSERT INTO"
+             " correlation_alerts SELECT 'c', 'g', i, i, 'loud', 's' FROM n",
+             EC_ALERTS_KEPT);
+    assert_int_equal(sqlite3_exec(ec_detections_database(detections), sql, NULL, NULL, NULL), SQLITE_OK);
+    for (int64_t i = 0; i < 3; i++)
+        assert_int_equal(judge_one(MANY, ONE, i, "a", NULL), i == 2);
+    assert_int_equal(ask("SELECT count(*) FROM correlation_alerts"), EC_ALERTS_KEPT);
+    assert_int_equal(ask("SELECT count(*) FROM correlation_alerts WHERE host = 'pc'"), 1);
+    assert_int_equal(ask("SELECT min(found_utc_ns) FROM correlation_alerts"), 2);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_is_read, begin, end),
@@ -228,6 +281,9 @@ int main(void) {
         cmocka_unit_test_setup_teardown(rules_in_a_row, begin, end),
         cmocka_unit_test_setup_teardown(a_late_one_counts, begin, end),
         cmocka_unit_test_setup_teardown(they_are_forgotten_by_when_they_came, begin, end),
-        cmocka_unit_test_setup_teardown(a_host_loses_its_own, begin, end)};
+        cmocka_unit_test_setup_teardown(a_host_loses_its_own, begin, end),
+        cmocka_unit_test_setup_teardown(what_is_looked_at_is_bounded, begin, end),
+        cmocka_unit_test_setup_teardown(what_is_left_out_is_counted, begin, end),
+        cmocka_unit_test_setup_teardown(a_host_loses_its_own_alerts, begin, end)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

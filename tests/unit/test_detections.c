@@ -57,11 +57,15 @@ static uint64_t next_of(ec_detections *d, ec_detections_stream *ret) {
     return ret->next;
 }
 
-static uint64_t notice(ec_detections *d, ec_store *store) {
+static uint64_t notice_at(ec_detections *d, ec_store *store, int64_t now_ns) {
     ea_err err;
     uint64_t count = 0;
-    must(ec_detections_notice(d, store, 5, &count, &err), &err);
+    must(ec_detections_notice(d, store, now_ns, &count, &err), &err);
     return count;
+}
+
+static uint64_t notice(ec_detections *d, ec_store *store) {
+    return notice_at(d, store, 5);
 }
 
 static void judged(ec_detections *d, const ec_detections_stream *s, uint64_t next, int is_all) {
@@ -128,6 +132,40 @@ static void arrivals_are_noticed_once(void **state) {
     assert_true(s.is_late);
     judged(d, &s, 0, 1); /* the stream is gone */
     assert_int_equal(count_rows(d, "detections_next"), 0);
+    ec_detections_close(d);
+    ec_store_close(store);
+}
+
+/* What a late batch waits for has an end, also while its agent goes on sending. */
+static void a_late_batch_does_not_become_younger(void **state) {
+    (void)state;
+    ea_err err;
+    ec_store *store = open_store();
+    ec_detections *d = NULL;
+    ec_detections_stream s;
+    add_batch(store, 1, 0);
+    must(ec_detections_open(&d, scratch, &err), &err);
+    assert_int_equal(notice(d, store), 0);
+    add_batch(store, 5, 10);
+    assert_int_equal(notice_at(d, store, 10), 1);
+    assert_int_equal(next_of(d, &s), 5);
+    judged(d, &s, 6, 1);
+    add_batch(store, 3, 20);
+    assert_int_equal(notice_at(d, store, 20), 1);
+    add_batch(store, 6, 30);
+    assert_int_equal(notice_at(d, store, 30), 1);
+    assert_int_equal(next_of(d, &s), 3);
+    assert_true(s.is_late);
+    assert_int_equal(s.noticed_utc_ns, 20);
+    add_batch(store, 2, 40); /* the history begins again, with this one */
+    assert_int_equal(notice_at(d, store, 40), 1);
+    assert_int_equal(next_of(d, &s), 2);
+    assert_int_equal(s.noticed_utc_ns, 40);
+    judged(d, &s, 7, 1);
+    add_batch(store, 7, 50);
+    assert_int_equal(notice_at(d, store, 50), 1);
+    assert_int_equal(next_of(d, &s), 7);
+    assert_int_equal(s.noticed_utc_ns, 50);
     ec_detections_close(d);
     ec_store_close(store);
 }
@@ -448,6 +486,7 @@ static void a_host_deletes_its_own(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(arrivals_are_noticed_once, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(a_late_batch_does_not_become_younger, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(an_event_and_a_rule_are_one_row, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(old_rows_are_deleted_closed_ones_first, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(a_file_of_an_older_version_serves, scratch_make, scratch_clear),
