@@ -101,6 +101,7 @@ struct ec_detector {
     size_t class_count, class_capacity;
     const ea_sigma_source *source; /* while the classes are prepared */
     int64_t deadline_ns;           /* of the thread's processor time */
+    ea_text unprepared;            /* lines: classes that were reported as not judged */
     /* of the range of batches at hand */
     const ec_archive_stream *archived;
     detector_match *matches;
@@ -124,9 +125,20 @@ static void detector_note(const ec_detector *d, const char *text) {
 
 /* ---- rules ---- */
 
+/* Whether a rule is of a log source whose events are judged. */
+static int detector_asks(const ec_detector *d, const ea_rule_info *info) {
+    size_t count = 0;
+    const ea_sigma_source *sources = ea_sigma_sources(d->tables, &count);
+    int is_known = 0;
+    for (size_t i = 0; i < count && !is_known; i++)
+        is_known = !sources[i].is_service && strcmp(sources[i].name, info->category) == 0;
+    return is_known && strcmp(info->product, "windows") == 0 && !*info->service;
+}
+
 static void note_rules(const ec_detector *d, const ec_rules_files *f) {
     const char *at = f->problems.len_bytes ? f->problems.data : "";
     uint64_t all = f->mistake_count + f->unsupported_count;
+    size_t unasked = 0;
     char line[1000];
     for (int i = 0; *at && i < EC_DETECTOR_PROBLEMS_MAX; i++) {
         size_t len = strcspn(at, "\n");
@@ -139,6 +151,13 @@ static void note_rules(const ec_detector *d, const ec_rules_files *f) {
              ea_rules_count(f->rules), ea_rules_filter_count(f->rules), ea_rules_correlation_count(f->rules), d->folder,
              all, all > EC_DETECTOR_PROBLEMS_MAX ? "; etwcollector rules check lists all" : "");
     detector_note(d, line);
+    for (uint32_t i = 0; i < ea_rules_count(f->rules); i++)
+        unasked += !detector_asks(d, ea_rules_info(f->rules, i));
+    if (unasked) {
+        snprintf(line, sizeof line,
+                 "%zu of these rules are not run: they are of a service, or of a log source without a table", unasked);
+        detector_note(d, line);
+    }
 }
 
 /* Replaces the rules when the new ones can be read. */
@@ -164,6 +183,7 @@ static int load_rules(ec_detector *d, ea_err *err) {
     d->files = files;
     d->run = run;
     d->counts = counts;
+    ea_text_clear(&d->unprepared);
     note_rules(d, &d->files);
     return 0;
 }
@@ -571,6 +591,18 @@ typedef struct detector_preparing {
     ea_err *err;
 } detector_preparing;
 
+/* A class as agents describe it, without a field that rules name: it must not keep the rules from all other events. */
+static void leave_class(ec_detector *d, const char *name, const char *why) {
+    char line[600], key[260];
+    drop_class(&d->classes[--d->class_count]);
+    snprintf(key, sizeof key, "%s\n", name);
+    if (d->unprepared.len_bytes && strstr(d->unprepared.data, key))
+        return;
+    ea_text_str(&d->unprepared, key);
+    snprintf(line, sizeof line, "rules are not run on events of %s as they are stored: %.200s", name, why);
+    detector_note(d, line);
+}
+
 static int prepare_class(void *arg, const char *class_name, size_t len) {
     const detector_preparing *p = arg;
     ec_detector *d = p->d;
@@ -591,6 +623,11 @@ static int prepare_class(void *arg, const char *class_name, size_t len) {
     if (rc)
         return ea_fail(p->err, rc, "make the statement for %s", name);
     int code = ec_sql_prepare(d->sql, c->statement.sql.data, &c->prepared, &tail, p->err);
+    if (code != SQLITE_OK && ((code & 0xff) == SQLITE_ERROR || p->err->code == EA_EUSAGE)) {
+        leave_class(d, name, p->err->code ? p->err->message : sqlite3_errmsg(ec_sql_database(d->sql)));
+        *p->err = (ea_err){0};
+        return 0;
+    }
     if (code != SQLITE_OK)
         return p->err->code ? p->err->code : ec_fail_sqlite(p->err, ec_sql_database(d->sql), "run the rules");
     for (size_t i = 0; i < EC_RULES_HEAD_COLUMNS + c->statement.field_count; i++) {
@@ -831,7 +868,8 @@ static uint64_t turn_key(const char *host) {
     return ea_hash64(host, strlen(host), 0);
 }
 
-static void turn_used(ec_detector *d, const char *host, int64_t cpu_ns) {
+/* Also a turn in which nothing could be judged: a host with many such streams would else come first for ever. */
+static void turn_used(ec_detector *d, const char *host, int64_t cpu_ns, int has_judged) {
     uint64_t key = turn_key(host), host_ns = cpu_ns > 0 ? (uint64_t)cpu_ns : 0;
     const uint64_t *known = ea_u64_map_get(&d->taken_ns, key);
     if (!known && d->taken_ns.count >= HOSTS_MAX) {
@@ -840,7 +878,8 @@ static void turn_used(ec_detector *d, const char *host, int64_t cpu_ns) {
     }
     /* no memory: the host comes first */
     EA_IGNORE(ea_u64_map_put(&d->taken_ns, key, (known ? *known : 0) + host_ns));
-    EA_IGNORE(ea_u64_map_put(&d->used_ns, key, (uint64_t)ea_monotonic_ns()));
+    if (has_judged)
+        EA_IGNORE(ea_u64_map_put(&d->used_ns, key, (uint64_t)ea_monotonic_ns()));
     if (d->options.on_used)
         d->options.on_used(d->options.arg, host, cpu_ns);
 }
@@ -864,11 +903,10 @@ static int turn_waits(const ec_detector *d, const char *host) {
     return used_ns && ea_monotonic_ns() - (int64_t)*used_ns < NS_OF_MS(1000) * EC_DETECTOR_WAIT_S;
 }
 
-/* Judges a stream for a time, and at least one range of it. */
-static int take_turn(ec_detector *d, ec_store *store, ec_state_db *state, ec_detections_stream *s, int64_t turn_ns,
-                     ea_err *err) {
+/* Judges what a stream's reach allows until its turn ends, and at least one range of it. */
+static int judge_turn(ec_detector *d, ec_store *store, ec_state_db *state, ec_detections_stream *s,
+                      int64_t turn_ends_ns, int *ret_has_judged, ea_err *err) {
     detector_reach reach;
-    int64_t begin_ns = ea_thread_cpu_ns();
     int rc = read_reach(store, state, s, &reach, err);
     if (!rc && !reach.highest)
         rc = forget_stream(d, s, err);
@@ -882,10 +920,18 @@ static int take_turn(ec_detector *d, ec_store *store, ec_state_db *state, ec_det
         d->is_broken = 1;
         return rc;
     }
-    rc = judge_stream(d, s, &reach, begin_ns + turn_ns, err);
-    turn_used(d, s->host, ea_thread_cpu_ns() - begin_ns);
+    *ret_has_judged = 1;
+    rc = judge_stream(d, s, &reach, turn_ends_ns, err);
     d->is_left |= !rc && s->next <= reach.last;
-    if (ea_thread_cpu_ns() - d->opened_ns > NS_OF_MS(OPEN_MS))
+    return rc;
+}
+
+static int take_turn(ec_detector *d, ec_store *store, ec_state_db *state, ec_detections_stream *s, int64_t turn_ns,
+                     ea_err *err) {
+    int64_t begin_ns = ea_thread_cpu_ns();
+    int has_judged = 0, rc = judge_turn(d, store, state, s, begin_ns + turn_ns, &has_judged, err);
+    turn_used(d, s->host, ea_thread_cpu_ns() - begin_ns, has_judged);
+    if (d->sql && ea_thread_cpu_ns() - d->opened_ns > NS_OF_MS(OPEN_MS))
         close_round(d);
     return rc;
 }
@@ -998,6 +1044,7 @@ static void detector_destroy(ec_detector *d) {
     ea_text_deinit(&d->json);
     ea_text_deinit(&d->cut);
     ea_text_deinit(&d->group);
+    ea_text_deinit(&d->unprepared);
     ea_arena_deinit(&d->arena);
     ea_u64_map_deinit(&d->taken_ns);
     ea_u64_map_deinit(&d->used_ns);
@@ -1028,6 +1075,7 @@ int ec_detector_start(ec_detector **ret, const ec_detector_options *options, ea_
     ea_text_init(&d->json);
     ea_text_init(&d->cut);
     ea_text_init(&d->group);
+    ea_text_init(&d->unprepared);
     ea_arena_init(&d->arena, FOUND_MAX_BYTES);
     ea_u64_map_init(&d->taken_ns, 0);
     ea_u64_map_init(&d->used_ns, 0);

@@ -10,7 +10,7 @@
  * Hosts take turns: a host with much to be judged, or with events that take long, does not keep the others waiting. In
  * a round the host comes first whose batches took least of late, each stream has a turn of EC_DETECTOR_TURN_MS, and
  * after EC_DETECTOR_ROUND_MS the next round begins. What a host takes is its agent's (on_used); while has_room is 0 its
- * batches wait, one range in EC_DETECTOR_WAIT_S. SQLite's memory for the thread is limited (sqlite_memory.h): a batch
+ * batches wait, one turn in EC_DETECTOR_WAIT_S. SQLite's memory for the thread is limited (sqlite_memory.h): a batch
  * that needs more is skipped. */
 #ifndef EC_DETECT_DETECTOR_H
 #define EC_DETECT_DETECTOR_H

@@ -27,6 +27,8 @@
 
 enum { MANY = 7, FEW = 2, BUSY_HOSTS = 12, TURNS = 10, LONG = 6000, WAIT_ROUNDS = 3000, LIMIT_S = 120 };
 
+static const char DNS_RULE[] = "title: dns\nid: dns\nlogsource: {product: windows, category: dns_query}\n"
+                               "detection: {s: {QueryName: evil}, condition: s}\n";
 static const char RULE[] = "title: shell\nid: shell\nlogsource: {product: windows, category: process_creation}\n"
                            "detection: {s: {CommandLine|contains: ' /n'}, condition: s}\n";
 
@@ -34,6 +36,7 @@ static const char RULE[] = "title: shell\nid: shell\nlogsource: {product: window
 static _Atomic int64_t passed_ns;
 static atomic_int judged_count;
 static void (*after_judged)(int count); /* in the rules' thread; NULL: nothing */
+static int reads_long;                  /* to see that nothing of host a-busy can be judged takes longer than a round */
 static int has_large_batch;             /* of host a-busy, batch 3 needs more memory than SQLite gets */
 
 int64_t __real_ea_thread_cpu_ns(void);
@@ -70,6 +73,12 @@ int __wrap_sqlite3_step(sqlite3_stmt *st) {
             return SQLITE_NOMEM;
         }
     }
+    if (reads_long && sql && strstr(sql, "s.received_last_utc_ns")) {
+        char *bound = sqlite3_expanded_sql(st);
+        if (bound && strstr(bound, "s.agent = 'a-busy'"))
+            atomic_fetch_add(&passed_ns, INT64_C(1000000) * (EC_DETECTOR_ROUND_MS + 1));
+        sqlite3_free(bound);
+    }
     return __real_sqlite3_step(st);
 }
 
@@ -97,41 +106,92 @@ static const ea_record *start_record(made_record *r, uint8_t *payload, size_t ca
     return &r->record;
 }
 
-/* Batches of one event each. */
-static void add_batches(ec_store *store, const char *host, uint8_t stream, uint64_t count, const char *command_line) {
-    static uint8_t payload[UINT16_MAX];
+/* Where records become batches of one event each. */
+typedef struct sender {
+    ea_registry *registry;
+    ea_builder *builder;
+    ea_encoder *encoder;
+} sender;
+
+static sender open_sender(uint8_t stream) {
     ea_wire_source source = {.name = "test",
                              .host = "MACHINE",
                              .clock = {.type = EA_CLOCK_QPC, .frequency = 1000000000, .base_utc_ns = EPOCH_NS},
                              .pointer_size = 8,
                              .cpu_count = 4};
     ea_encoder_options eo = {.all_descriptions = 0};
-    ea_registry *registry = NULL;
-    ea_builder *builder = NULL;
-    ea_encoder *encoder = NULL;
-    made_record r;
+    sender s = {.registry = NULL};
     ea_err err = {0};
     memset(eo.stream, stream, sizeof eo.stream);
-    must(ea_registry_create(&registry, 0, &err), &err);
-    must(ea_builder_create(&builder, &(ea_builder_options){.sources = &source, .source_count = 1}, &err), &err);
-    must(ea_encoder_create(&encoder, &eo, &err), &err);
-    for (uint64_t i = 1; i <= count; i++) {
-        const uint8_t *data;
-        size_t len;
-        const ea_record *record =
-            start_record(&r, payload, sizeof payload, (int64_t)i * 1000, (uint32_t)(4 * i), command_line);
-        assert_int_equal(ea_builder_add(builder, record, ea_registry_find(registry, record)), 0);
-        ea_open_batch *open = ea_builder_take(builder);
-        assert_non_null(open);
-        must(ea_encoder_encode(encoder, open, &(ea_batch_stamp){.number = i}, &data, &len, &err), &err);
-        ea_open_batch_release(open);
-        int stored = ec_store_append(store, host, data, len, &err);
-        assert_true(stored == EC_STORED || stored == EC_DUPLICATE);
-    }
+    must(ea_registry_create(&s.registry, 0, &err), &err);
+    must(ea_builder_create(&s.builder, &(ea_builder_options){.sources = &source, .source_count = 1}, &err), &err);
+    must(ea_encoder_create(&s.encoder, &eo, &err), &err);
+    return s;
+}
+
+static void send_record(sender *s, ec_store *store, const char *host, uint64_t number, const ea_record *record) {
+    const uint8_t *data;
+    size_t len;
+    ea_err err = {0};
+    assert_int_equal(ea_builder_add(s->builder, record, ea_registry_find(s->registry, record)), 0);
+    ea_open_batch *open = ea_builder_take(s->builder);
+    assert_non_null(open);
+    must(ea_encoder_encode(s->encoder, open, &(ea_batch_stamp){.number = number}, &data, &len, &err), &err);
+    ea_open_batch_release(open);
+    int stored = ec_store_append(store, host, data, len, &err);
+    assert_true(stored == EC_STORED || stored == EC_DUPLICATE);
+}
+
+static void close_sender(sender *s, ec_store *store) {
+    ea_err err = {0};
     must(ec_store_commit(store, &err), &err);
-    ea_encoder_destroy(encoder);
-    ea_builder_destroy(builder);
-    ea_registry_destroy(registry);
+    ea_encoder_destroy(s->encoder);
+    ea_builder_destroy(s->builder);
+    ea_registry_destroy(s->registry);
+}
+
+static void add_batches(ec_store *store, const char *host, uint8_t stream, uint64_t count, const char *command_line) {
+    static uint8_t payload[UINT16_MAX];
+    made_record r;
+    sender s = open_sender(stream);
+    for (uint64_t i = 1; i <= count; i++)
+        send_record(&s, store, host, i,
+                    start_record(&r, payload, sizeof payload, (int64_t)i * 1000, (uint32_t)(4 * i), command_line));
+    close_sender(&s, store);
+}
+
+/* A batch of one event that describes itself, as any process of a machine can write one: called name, with this field
+ * if it has one. */
+static void add_own_event(ec_store *store, const char *host, uint8_t stream, uint16_t id, const char *provider,
+                          const char *name, const char *field, const char *value) {
+    uint8_t traits[100] = {0}, metadata[100] = {0};
+    uint16_t traits_bytes = (uint16_t)(2 + strlen(provider) + 1), bytes = 3;
+    memcpy(traits, &traits_bytes, 2);
+    memcpy(traits + 2, provider, strlen(provider));
+    memcpy(metadata + bytes, name, strlen(name));
+    bytes = (uint16_t)(bytes + strlen(name) + 1);
+    if (field) {
+        memcpy(metadata + bytes, field, strlen(field));
+        bytes = (uint16_t)(bytes + strlen(field) + 1);
+        metadata[bytes++] = 2; /* ANSI, up to a NUL */
+    }
+    memcpy(metadata, &bytes, 2);
+    ea_ext ext[2] = {{.type = EA_EXT_PROV_TRAITS, .data = traits, .size_bytes = traits_bytes},
+                     {.type = EA_EXT_SCHEMA_TL, .data = metadata, .size_bytes = bytes}};
+    const ea_record record = {.provider = {{stream}},
+                              .id = id,
+                              .pointer_size = 8,
+                              .flags = EA_FLAG_64_BIT_HEADER,
+                              .time_raw = 1000,
+                              .pid = 4,
+                              .tid = 8,
+                              .ext = ext,
+                              .ext_count = 2,
+                              .payload = (const uint8_t *)value,
+                              .payload_bytes = (uint16_t)(field ? strlen(value) + 1 : 0)};
+    sender s = open_sender(stream);
+    send_record(&s, store, host, 1, &record);
+    close_sender(&s, store);
 }
 
 /* A store that has been seen while it was empty, so that what comes then is to be judged. */
@@ -333,6 +393,26 @@ static void judging_is_charged(void **state) {
     assert_in_range(atomic_load(&quiet_ns), FEW * RANGE_NS, (FEW + 1) * RANGE_NS - 1);
 }
 
+/* What is looked at without being judged counts, too: a host of which nothing is judged would come first for ever. */
+static void looking_at_a_host_is_charged(void **state) {
+    (void)state;
+    ec_store *store = open_seen();
+    add_batches(store, "b-quiet", 2, FEW, "shell.exe /n");
+    arrive(store, OLD_MS, MANY, ea_utc_ns());
+    fold();
+    add_batches(store, "a-busy", 1, MANY, "shell.exe /n"); /* the history does not have it */
+    ec_store_close(store);
+    atomic_store(&busy_ns, 0);
+    reads_long = 1;
+    ec_detector_options options = {.on_used = on_used};
+    ec_detector *detector = start(&options);
+    wait_for(FEW);
+    ec_detector_stop(detector);
+    reads_long = 0;
+    free(options.counters);
+    assert_true(atomic_load(&busy_ns) > 0);
+}
+
 static void a_large_batch_costs_itself(void **state) {
     (void)state;
     ec_store *store = open_seen();
@@ -344,6 +424,65 @@ static void a_large_batch_costs_itself(void **state) {
     has_large_batch = 0;
     assert_int_equal(skipped, 1);
     assert_int_equal(ask("SELECT count(*) FROM detections WHERE host = 'a-busy' AND batch = 3"), 0);
+}
+
+static char notes[2000];
+
+static void on_note(void *arg, const char *text) {
+    (void)arg;
+    snprintf(notes + strlen(notes), sizeof notes - strlen(notes), "%s\n", text);
+}
+
+static void add_rule(const char *name, const char *text) {
+    ea_err err = {0};
+    must(ea_path_make_dirs(scratch_path("rules"), &err), &err);
+    FILE *f = fopen(scratch_path(name), "w");
+    assert_non_null(f);
+    assert_true(fputs(text, f) >= 0);
+    fclose(f);
+}
+
+/* An agent's event without the fields of what it is called costs the others nothing. */
+static void a_class_without_the_fields_is_left(void **state) {
+    (void)state;
+    ec_store *store = open_seen();
+    add_own_event(store, "a-thief", 1, 7, "Any", "DNS-Client/3008", NULL, "");
+    add_batches(store, "b-quiet", 2, FEW, "shell.exe /n");
+    arrive(store, OLD_MS, MANY, ea_utc_ns());
+    add_rule("rules/dns.yml", DNS_RULE);
+    *notes = 0;
+    assert_int_equal(judge_as(store, (ec_detector_options){.on_note = on_note}, FEW, EA_COUNT_rules_skipped), 0);
+    const char *left = strstr(notes, "not run on events of DNS-Client/3008");
+    assert_non_null(left);
+    assert_null(strstr(left + 1, "not run on events of")); /* once */
+}
+
+/* ... and hides no other one's that is called so by its provider and id. */
+static void a_class_hides_no_other(void **state) {
+    (void)state;
+    ec_store *store = open_seen();
+    add_own_event(store, "a-thief", 1, 7, "Any", "DNS-Client/3008", NULL, "");
+    add_own_event(store, "b-quiet", 2, 3008, "Microsoft-Windows-DNS-Client", "Query", "QueryName", "evil");
+    arrive(store, OLD_MS, MANY, ea_utc_ns());
+    add_rule("rules/dns.yml", DNS_RULE);
+    judge(store, 1);
+    assert_int_equal(ask("SELECT host = 'b-quiet' AND rule = 'dns' FROM detections"), 1);
+}
+
+/* A rule of a service is read, and would silently never match. */
+static void rules_that_are_not_run_are_counted(void **state) {
+    (void)state;
+    ec_store_close(open_seen());
+    add_rule("rules/others.yml",
+             "title: a\nlogsource: {product: windows, service: security}\ndetection: {s: {A: b}, condition: s}\n"
+             "---\ntitle: b\nlogsource: {product: linux, category: process_creation}\n"
+             "detection: {s: {A: b}, condition: s}\n");
+    ec_detector_options options = {.on_note = on_note};
+    ec_detector *detector = start(&options);
+    ec_detector_stop(detector);
+    free(options.counters);
+    assert_non_null(strstr(notes, "3 Sigma rules, "));
+    assert_non_null(strstr(notes, "2 of these rules are not run: "));
 }
 
 static void a_detection_is_bounded(void **state) {
@@ -370,6 +509,10 @@ int main(void) {
         cmocka_unit_test_setup_teardown(the_history_has_what_came_meanwhile, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(busy_hosts_wait_for_the_others, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(judging_is_charged, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(looking_at_a_host_is_charged, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(rules_that_are_not_run_are_counted, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(a_class_without_the_fields_is_left, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(a_class_hides_no_other, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(a_large_batch_costs_itself, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(a_detection_is_bounded, scratch_make, scratch_clear)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,6 +12,7 @@
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 enum { CLASSES_MAX = 1 << 20 };
 
@@ -274,17 +275,23 @@ static int is_alias_of(const char *name, const ea_class *c) {
     return ea_event_has_alias(name, strlen(name), &c->provider, c->provider_name, c->classic, c->code);
 }
 
-/* The set of the classes whose provider and id are the name; *ret stays NULL when there is none. It does not move:
- * tables point to it. key: the name in lower case. */
-static int alias_set(ec_archive *a, const char *name, const char *key, const ec_class_set **ret) {
+static int is_alias_name(const char *name) {
+    size_t n = strlen(name);
+    return n && strchr(name, '/') && strchr("0123456789*", name[n - 1]);
+}
+
+/* The set of the classes whose provider and id are the name, and of those that are called so: an event may be called
+ * what another provider's is by its id, and must not hide it. *ret stays NULL when no provider and id are the name. It
+ * does not move: tables point to it. key: the name in lower case. */
+static int alias_set(ec_archive *a, const char *name, const char *key, const ec_class_set *called,
+                     const ec_class_set **ret) {
     size_t n = strlen(name), count = 0;
-    if (!strchr(name, '/'))
-        return 0;
-    *ret = ea_bytes_map_get(&a->by_alias, key, n);
-    for (size_t i = 0; !*ret && i < a->class_count; i++)
+    *ret = is_alias_name(name) ? ea_bytes_map_get(&a->by_alias, key, n) : NULL;
+    for (size_t i = 0; is_alias_name(name) && !*ret && i < a->class_count; i++)
         count += (size_t)is_alias_of(name, a->classes[i]);
     if (*ret || !count)
         return 0;
+    count += called ? called->count : 0;
     ec_class_set *set = ea_arena_alloc(&a->arena, sizeof *set);
     const char *copy = ea_arena_strdup(&a->arena, name), *own_key = ea_arena_strdup(&a->arena, key);
     const ea_class **classes = ea_arena_alloc(&a->arena, count * sizeof *classes);
@@ -292,7 +299,7 @@ static int alias_set(ec_archive *a, const char *name, const char *key, const ec_
         return EA_ENOMEM;
     *set = (ec_class_set){.name = copy, .classes = classes, .number = a->set_count + a->by_alias.count};
     for (size_t i = 0; i < a->class_count; i++)
-        if (is_alias_of(name, a->classes[i]))
+        if (is_alias_of(name, a->classes[i]) || (called && strcasecmp(name, a->classes[i]->name) == 0))
             classes[set->count++] = a->classes[i];
     if (ea_bytes_map_put(&a->by_alias, own_key, n, set))
         return EA_ENOMEM;
@@ -310,9 +317,11 @@ int ec_archive_set(ec_archive *a, const char *name, const ec_class_set **ret, ea
     if (!key)
         rc = ea_fail(err, EA_ENOMEM, "find a class");
     const void *k = key ? ea_bytes_map_get(&a->by_name, key, strlen(key)) : NULL;
-    *ret = k ? &a->sets[(size_t)(uintptr_t)k - 1] : NULL;
-    if (key && !k && alias_set(a, name, key, ret))
+    const ec_class_set *called = k ? &a->sets[(size_t)(uintptr_t)k - 1] : NULL;
+    *ret = NULL;
+    if (key && alias_set(a, name, key, called, ret))
         rc = ea_fail(err, EA_ENOMEM, "find a class");
+    *ret = *ret ? *ret : called;
     ea_arena_deinit(&scratch);
     return rc;
 }
