@@ -444,6 +444,8 @@ static void test_texts_of_times(void **state) {
         {"count(*) FROM batches WHERE NOT events = 'abc'", NUMBER},
         {"sum(events = 'abc') FROM batches", NUMBER},
         {"count(*) FROM hosts WHERE CASE WHEN batches = 'abc' THEN 1 END", NUMBER},
+        {"count(*) FROM hosts WHERE NOT CASE WHEN batches = '0x10' THEN 1 END",
+         "! a number is compared with the text '0x10' here: write u64('0x10') for an address, 0x10 for any other"},
     };
     /* at run time, as only then the value is known */
     static const char *const WRONG[] = {"begin > 'someday'", "begin > '2024-05-32'", "begin > '24h'",

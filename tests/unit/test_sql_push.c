@@ -542,6 +542,51 @@ static ec_reads reads_of(const char *sql) {
     return *reads;
 }
 
+/* What a filter says of a host, a stream, a batch or a process, the store's index knows, too. Rows for which it knows
+ * something else in each branch of an OR are SQLite's: how it reads them depends on the size of the store. */
+static void test_index(void **state) {
+    enum { ANY = 1000 };
+
+#define IN_ORDER " ORDER BY stream, batch, position"
+
+    static const struct {
+        const char *sql;
+        uint64_t batches;
+        int is_pushed;
+    } LIST[] = {
+        {"cpu FROM events WHERE host = 'beta' OR host = 'gamma'" IN_ORDER, BATCHES, 1},
+        {"cpu FROM events WHERE (host = 'beta' AND pid = 4) OR (cpu = 1 AND 'beta' = host)" IN_ORDER, BATCHES, 1},
+        {"cpu FROM events WHERE stream = '02020202020202020202020202020202' OR stream IN ('x', 'y')" IN_ORDER, BATCHES,
+         1},
+        {"tid FROM \"DiskIo/Read\" d WHERE (d.batch = 1 AND pid = 4) OR (tid = 8 AND 2.0 = batch)" IN_ORDER,
+         2 * STREAMS, 1},
+        {"tid FROM events WHERE batch IN (1, 3) AND (cpu <> 1 OR tid = 4) OR batch = 3" IN_ORDER, 2 * STREAMS, 1},
+        {"tid FROM events WHERE pid = 12345678 OR (cpu <> 1 AND pid = 12345679)" IN_ORDER, 0, 1},
+        {"name, count(*) FROM events WHERE host = 'beta' OR host = '' GROUP BY name", BATCHES, 1},
+        {"lower(name), count(*) FROM events WHERE batch = 2 OR batch = 4 GROUP BY 1", STREAMS, 1},
+        {"lower(name), count(*) FROM events WHERE batch = 2 OR batch = 2 + 0 GROUP BY 1", BATCHES * STREAMS, 1},
+        {"max(tid) FROM events WHERE batch = 2 OR cpu = 1", BATCHES * STREAMS, 1},
+        {"tid FROM events WHERE batch = 1 OR cpu = 1" IN_ORDER, BATCHES * STREAMS, 1},
+        {"tid FROM events WHERE NOT (batch = 1 OR batch = 2)" IN_ORDER, BATCHES * STREAMS, 1},
+        {"tid FROM events WHERE (batch = 1) = 0 OR batch = 1" IN_ORDER, BATCHES * STREAMS, 1},
+        {"tid FROM events WHERE cpu <> 1 AND host = lower('BETA')" IN_ORDER, BATCHES, 0},
+        {"tid FROM events WHERE batch > 2 OR (batch = 2 AND position > 5)" IN_ORDER, ANY, 0},
+        {"tid FROM events WHERE (host = 'beta' AND cpu <> 1) OR (batch BETWEEN 2 AND 2 AND cpu = 1)" IN_ORDER, ANY, 0},
+        {"tid FROM events WHERE time BETWEEN 5 AND 6 OR 1700000000000001500 > time" IN_ORDER, ANY, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof LIST / sizeof *LIST; i++) {
+        char sql[200];
+        snprintf(sql, sizeof sql, "SELECT %s", LIST[i].sql);
+        check(sql);
+        ec_reads r = reads_of(sql);
+        int is = is_pushed(sql);
+        if (is != LIST[i].is_pushed || (r.batches != LIST[i].batches && LIST[i].batches != ANY))
+            fail_msg("%s is %shanded down, and reads %d batches", sql, is ? "" : "not ", (int)r.batches);
+    }
+}
+
 /* Events that are counted are not decoded, where what decides about them is the same for all of their block. */
 static void test_counting(void **state) {
     static const char *const COUNTED[] = {
@@ -1006,7 +1051,7 @@ int main(void) {
         cmocka_unit_test(test_canceled),   cmocka_unit_test(test_nested),      cmocka_unit_test(test_filters),
         cmocka_unit_test(test_rows),       cmocka_unit_test(test_random_rows), cmocka_unit_test(test_random),
         cmocka_unit_test(test_counting),   cmocka_unit_test(test_analyze),     cmocka_unit_test(test_filtered_rows),
-        cmocka_unit_test(test_far_times),
+        cmocka_unit_test(test_far_times),  cmocka_unit_test(test_index),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -291,6 +291,7 @@ void ec_partial_put_where(ec_push *p, const ec_expr *e) {
     if (ec_push_filter(p, e)) {
         if (p->where.data)
             p->where.data[p->where.len_bytes = len_bytes] = 0;
+        ec_push_implied(p, e);
         return;
     }
     /* the + keeps SQLite from taking an OR apart, which would count in two scans */

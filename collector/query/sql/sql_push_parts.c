@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { EQUALS_MAX = 64 };
+
 void ec_push_refuse(ec_push *p, const char *why) {
     if (!p->why)
         p->why = why;
@@ -517,6 +519,103 @@ int ec_push_filter(ec_push *p, const ec_expr *e) {
     return 1;
 }
 
+/* ---- what a filter implies ---- */
+
+#if SQLITE_VERSION_NUMBER >= 3038000
+
+/* Constants, one of which a column has. */
+typedef struct one_of {
+    const ec_expr *items[EQUALS_MAX];
+    size_t count;
+} one_of;
+
+static int is_of_column(const ec_push *p, const ec_expr *e, size_t column) {
+    size_t found;
+    return ec_push_column(p, e, &found) && found == column;
+}
+
+/* Adds what the column is compared with, as it is written and of the column's type: 1; 0 when it is anything else. */
+static int add_equal(const ec_push *p, const ec_expr *e, size_t column, one_of *to) {
+    enum ec_expr_kind kind = p->groups->shape.columns[column].kind == EC_KIND_TEXT ? EC_EXPR_STRING : EC_EXPR_NUMBER;
+    e = ec_expr_bare(e);
+    if (e->kind != kind || to->count == EQUALS_MAX)
+        return 0;
+    to->items[to->count++] = e;
+    return 1;
+}
+
+/* Adds constants of which the column has one wherever a condition is true: 1; 0 when it says no such thing. */
+static int add_equals(const ec_push *p, const ec_expr *e, size_t column, one_of *to) {
+    size_t before = to->count;
+    e = ec_expr_bare(e);
+    ec_expr *const *of = e->arguments;
+    if (e->kind != EC_EXPR_OPERATOR)
+        return 0;
+    if (strcmp(e->name, "OR") == 0)
+        return add_equals(p, of[0], column, to) && add_equals(p, of[1], column, to);
+    if (strcmp(e->name, "AND") == 0) {
+        if (add_equals(p, of[0], column, to))
+            return 1;
+        to->count = before;
+        return add_equals(p, of[1], column, to);
+    }
+    if (strcmp(e->name, "=") == 0 || strcmp(e->name, "==") == 0)
+        return (is_of_column(p, of[0], column) && add_equal(p, of[1], column, to)) ||
+               (is_of_column(p, of[1], column) && add_equal(p, of[0], column, to));
+    if (strcmp(e->name, "IN") != 0 || !is_of_column(p, of[0], column))
+        return 0;
+    for (size_t i = 1; i < e->argument_count; i++)
+        if (!add_equal(p, of[i], column, to))
+            return 0;
+    return 1;
+}
+
+#endif
+
+/* The store's index skips streams and batches by conditions on some columns, which a filter hides from it, as that of
+ * host = 'a' OR (host = 'b' AND pid = 4): what follows from the filter for such a column becomes a condition, too. */
+void ec_push_implied(ec_push *p, const ec_expr *e) {
+#if SQLITE_VERSION_NUMBER >= 3038000
+    static const size_t INDEXED[] = {EC_HOST, EC_STREAM, EC_BATCH, EC_PID};
+    for (size_t k = 0; k < sizeof INDEXED / sizeof *INDEXED; k++) {
+        one_of equals = {.count = 0};
+        if (p->groups->condition_count == EC_SQL_CONDITIONS_MAX || !add_equals(p, e, INDEXED[k], &equals))
+            continue;
+        if (p->where.len_bytes)
+            ea_text_str(&p->where, " AND ");
+        put_compared(p, INDEXED[k], EC_OP_EQ);
+        for (size_t i = 0; i < equals.count; i++) {
+            ea_text_str(&p->where, i ? "," : " IN (");
+            ea_text_add(&p->where, equals.items[i]->text, equals.items[i]->len_bytes);
+        }
+        ea_text_char(&p->where, ')');
+    }
+#else
+    (void)p, (void)e;
+#endif
+}
+
+/* Whether the index skips something for each branch of an OR: SQLite reads the branches one after the other then. */
+static int is_indexed(const ec_push *p, const ec_expr *e) {
+    enum ec_op op, exchanged;
+    size_t column;
+    e = ec_expr_bare(e);
+    if (e->kind != EC_EXPR_OPERATOR)
+        return 0;
+    if (strcmp(e->name, "OR") == 0)
+        return is_indexed(p, e->arguments[0]) && is_indexed(p, e->arguments[1]);
+    if (strcmp(e->name, "AND") == 0)
+        return is_indexed(p, e->arguments[0]) || is_indexed(p, e->arguments[1]);
+    int is_range = op_of(e->name, &op, &exchanged) && op != EC_OP_EQ;
+    int is_equal = (op_of(e->name, &op, &exchanged) && op == EC_OP_EQ) || strcmp(e->name, "IN") == 0;
+    if (!is_range && !is_equal && strcmp(e->name, "BETWEEN") != 0)
+        return 0;
+    if (!ec_push_column(p, e->arguments[0], &column) && !ec_push_column(p, e->arguments[1], &column))
+        return 0;
+    return column == EC_TIME || column == EC_BATCH ||
+           (is_equal && (column == EC_HOST || column == EC_STREAM || column == EC_PID));
+}
+
 void ec_push_kept(ec_push *p, const ec_expr *e) {
     size_t len_bytes = p->where.len_bytes, conditions = p->groups->condition_count;
     if (len_bytes)
@@ -531,10 +630,16 @@ void ec_push_kept(ec_push *p, const ec_expr *e) {
         p->where.data[p->where.len_bytes = len_bytes] = 0;
     if (!ec_push_filter(p, e)) {
         ec_push_refuse(p, why);
-    } else if (p->is_checked_again) {
+        return;
+    }
+    if (p->is_checked_again) {
         /* the + keeps SQLite from taking an OR apart, which would read in two scans */
         ea_text_str(&p->where, len_bytes ? " AND +(" : "+(");
         ea_text_add(&p->where, e->text, e->len_bytes);
         ea_text_char(&p->where, ')');
     }
+    conditions = p->groups->condition_count;
+    ec_push_implied(p, e);
+    if (p->is_checked_again && p->groups->condition_count == conditions && is_indexed(p, e))
+        ec_push_refuse(p, "a condition that the store's index knows");
 }

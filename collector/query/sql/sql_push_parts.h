@@ -46,6 +46,8 @@ void ec_push_condition(ec_push *p, const ec_expr *e);
 int ec_push_is_read_otherwise(const ec_push *p, const ec_expr *e);
 /* Hands one condition down as a filter of blocks: 1; 0 when it cannot, or when memory is missing (where.failed). */
 int ec_push_filter(ec_push *p, const ec_expr *e);
+/* After that: hands down what follows from the filter for the columns that the store's index knows. */
+void ec_push_implied(ec_push *p, const ec_expr *e);
 /* Hands one condition down, to the scan or as a filter: refuses when it cannot. */
 void ec_push_kept(ec_push *p, const ec_expr *e);
 

@@ -153,8 +153,10 @@ static int check_program(sqlite3_stmt *st, ea_err *err) {
                     (comparison){operands[0], operands[2], affinity >= AFFINITY_NUMERIC, affinity >= AFFINITY_INTEGER};
         } else if (opcode && strcmp(opcode, "String8") == 0 && text && is_like_an_address(text)) {
             if (is_wrong(&p, operands[1], 1))
-                rc = ea_fail(err, EA_EUSAGE, "a number is compared with the text '%.40s' here: write u64('%.40s')",
-                             text, text);
+                rc = ea_fail(err, EA_EUSAGE,
+                             "a number is compared with the text '%.40s' here: write u64('%.40s') for an address, %.40s"
+                             " for any other number",
+                             text, text, text);
         } else if (opcode && strcmp(opcode, "String8") == 0 && text && is_like_a_time(text)) {
             if (is_wrong(&p, operands[1], 1))
                 rc = ea_fail(err, EA_EUSAGE,
