@@ -175,7 +175,7 @@ typedef struct ea_lang_run_options {
     int (*wants)(const void *arg, int64_t pid); /* likewise: whether they run for this process; NULL: for all */
     const void *wants_arg;
     int is_terminal;  /* the output goes to a terminal: of CSV, too, nothing steers it */
-    int is_redrawn;   /* of text: what a tick prints replaces all on the terminal */
+    int is_redrawn;   /* of text: what ticks that are due together print replaces all on the terminal */
     const char *host; /* what the value `host` is; borrowed; NULL: the empty text */
     int is_clocked;   /* ticks come from ea_lang_run_time alone, whose time is that of a clock of the caller's */
 } ea_lang_run_options;

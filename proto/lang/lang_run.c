@@ -800,6 +800,7 @@ static int64_t run_interval_of(const lang_clause *c) {
 static EA_RARE void run_ticks(ea_lang_run *r) {
     const ea_lang_event *event = r->event;
     int64_t now = r->now_utc_ns;
+    r->redraws = r->o.is_redrawn; /* ticks that are due together draw one screen */
     for (uint32_t i = 0; i < r->tick_count && !r->is_over; i++) {
         uint32_t number = r->ticks[i];
         int64_t interval = run_interval_of(&r->p->clauses[number]);
@@ -817,13 +818,12 @@ static EA_RARE void run_ticks(ea_lang_run *r) {
         r->event = NULL;
         r->plan = &r->nothing;
         r->this_number++;
-        r->redraws = r->o.is_redrawn;
         run_apart(r, number);
-        r->redraws = 0;
         r->event = event;
         r->now_utc_ns = now;
         run_forget_texts(r);
     }
+    r->redraws = 0;
 }
 
 static int run_result(const ea_lang_run *r) {

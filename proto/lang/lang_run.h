@@ -126,7 +126,7 @@ struct ea_lang_run {
     ea_text scratch, stack_text, place_text, out;
     ea_lang_counts counts;
     uint64_t visits;                      /* of keys by print and trunc */
-    int redraws;                          /* the next table is the first one of a tick */
+    int redraws;                          /* the next table is the first one of the ticks that are due */
     int is_over, is_ending, is_selective; /* is_selective: clauses run for some processes alone */
     int printed_csv;                      /* the aggregation whose columns were printed last, + 1 */
 };

@@ -152,6 +152,7 @@ static const ea_option SOURCE_ROWS[] = {
     NUMBER(source, "source_paced_seconds", paced_seconds),
     NUMBER(source, "channels", channels),
     NUMBER(source, "source_records_missing", records_missing),
+    NUMBER(source, "source_parts_refused", session.refused_parts),
     NUMBER(source, "batches", batches),
     SWITCH(source, "ledger_balanced", balanced),
     TEXT(source, "error", error),
@@ -249,6 +250,9 @@ static void describe_source(const source *s, ea_text *t) {
     ea_text_printf(t, ", %" PRIu64 " events, %" PRIu64 " acknowledged\n", s->delivered, s->acknowledged);
     if (is_session)
         status_describe_session(&s->session, t);
+    else if (s->session.refused_parts)
+        ea_text_printf(t, "  failures to read a channel: %" PRIu64 "; the log says which and why\n",
+                       s->session.refused_parts);
     uint64_t lost = s->evicted_size + s->evicted_age + s->evicted_damage + s->evicted_refused + s->dropped_oversize +
                     s->records_missing;
     if (lost)
@@ -388,7 +392,8 @@ static void put_sources(const status *s, int open_metrics, ea_text *t) {
         {"etwagent_source_counters_refused_total",
          "performance counters and sampled sources that a session's start asked for and could not have", EA_COUNTER,
          offsetof(source, session.refused_counters)},
-        {"etwagent_source_parts_refused_total", "providers, filters, flags and stacks that Windows refused a session",
+        {"etwagent_source_parts_refused_total",
+         "providers, filters, flags and stacks that Windows refused a session, and channels of the event log",
          EA_COUNTER, offsetof(source, session.refused_parts)},
         {"etwagent_source_held_seconds_total",
          "seconds that the source waited for its encoders, or for room in the spool", EA_COUNTER,

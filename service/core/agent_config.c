@@ -1,5 +1,6 @@
 /* The rows of the agent's configuration file. See agent_config.h. */
 #include "service/core/agent_config.h"
+#include "proto/base/pattern.h"
 #include "proto/base/platform.h"
 #include "service/core/filter.h"
 #include "service/core/labels.h"
@@ -242,10 +243,10 @@ static int check_source(const void *table, const char **ret_key, ea_err *err) {
     for (size_t i = 0; i < c->channels.count; i++) {
         if (!ea_channel_name_is_good(c->channels.items[i]))
             return ea_fail(err, EA_EINVAL, "'%.128s' is no name of a channel", c->channels.items[i]);
-        if (strcmp(c->channels.items[i], "ForwardedEvents") == 0)
+        if (ea_name_equal(c->channels.items[i], "ForwardedEvents"))
             return ea_fail(err, EA_EINVAL, "ForwardedEvents: its records have the numbers of other machines' channels");
         for (size_t k = 0; k < i; k++)
-            if (strcmp(c->channels.items[i], c->channels.items[k]) == 0)
+            if (ea_name_equal(c->channels.items[i], c->channels.items[k]))
                 return ea_fail(err, EA_EINVAL, "channel %s is named twice", c->channels.items[i]);
     }
     *ret_key = "files";
@@ -257,6 +258,9 @@ static int check_source(const void *table, const char **ret_key, ea_err *err) {
     *ret_key = c->query ? "query" : "begin";
     if ((c->query || c->begin) && !c->channels.count)
         return ea_fail(err, EA_EINVAL, "it needs eventlog");
+    if (c->query && c->query[strspn(c->query, " \t\r\n")] == '<') /* Windows would ignore the source's channels */
+        return ea_fail(err, EA_EINVAL,
+                       "expected an XPath, such as *[System[(EventID=4688)]]; a QueryList names channels of its own");
     return 0;
 }
 

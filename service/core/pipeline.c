@@ -334,6 +334,7 @@ static int pipeline_apply_state(ea_pipeline *p, const ea_record *record, const e
 
 /* ---- a full batch ---- */
 
+static void pipeline_post_watches(ea_pipeline *p);
 static int pipeline_close_in_turn(ea_pipeline *p, enum ea_batch_kind kind, uint32_t n, ea_err *err)
     EA_REQUIRES(p->turn);
 
@@ -341,6 +342,7 @@ static int pipeline_close_in_turn(ea_pipeline *p, enum ea_batch_kind kind, uint3
 static int pipeline_close_batch(ea_pipeline *p, enum ea_batch_kind kind, ea_err *err) {
     uint32_t n = ea_builder_pending(p->builder);
     pipeline_post_drops(p);
+    pipeline_post_watches(p);
     if (!n)
         return 0;
     ea_mutex_lock(p->turn);
@@ -351,7 +353,6 @@ static int pipeline_close_batch(ea_pipeline *p, enum ea_batch_kind kind, ea_err 
 
 static size_t pipeline_take_families(ea_pipeline *p, ea_family_count *ret);
 static void pipeline_post_stacks(ea_pipeline *p);
-static void pipeline_post_watches(ea_pipeline *p);
 static void pipeline_wait_for_encoders(ea_pipeline *p) EA_REQUIRES(p->turn);
 static int pipeline_hand_on(ea_pipeline *p, ea_open_batch *batch, enum ea_batch_kind kind, uint32_t n,
                             const ea_family_count *families, size_t family_count, ea_err *err) EA_REQUIRES(p->turn);
@@ -400,7 +401,6 @@ static int pipeline_close_in_turn(ea_pipeline *p, enum ea_batch_kind kind, uint3
         p->unread = ea_decoder_unread(p->decoder);
     }
     pipeline_post_stacks(p);
-    pipeline_post_watches(p);
     while (!(batch = ea_builder_take(p->builder)))
         pipeline_wait_for_encoders(p);
     return pipeline_hand_on(p, batch, kind, n, families, family_count, err);
@@ -639,8 +639,7 @@ int ea_pipeline_finish(ea_pipeline *p, ea_err *err) {
     if (!rc)
         rc = pipeline_close_batch(p, EA_BATCH_EVENTS, err);
     pipeline_post_stacks(p); /* when there was no batch to close */
-    pipeline_post_watches(p);
-    if (!rc && p->o.live) /* a replay's closing batch has them; until it is made, the replay can be resumed */
+    if (!rc && p->o.live)    /* a replay's closing batch has them; until it is made, the replay can be resumed */
         rc = pipeline_ship_news(p, err);
     ea_mutex_lock(p->turn);
     p->finished = 1;

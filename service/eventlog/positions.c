@@ -1,6 +1,7 @@
 /* Positions in the event log. See positions.h. */
 #include "service/eventlog/positions.h"
 
+#include "proto/base/pattern.h"
 #include "proto/base/platform.h"
 #include "proto/base/text.h"
 
@@ -34,7 +35,7 @@ static int take_line(char *line, ea_channel_position *all, size_t count) {
     if (ea_u64_parse(line, &id) || !ea_channel_name_is_good(tab + 1))
         return 0;
     for (size_t i = 0; i < count; i++)
-        if (strcmp(all[i].channel, tab + 1) == 0) {
+        if (ea_name_equal(all[i].channel, tab + 1)) {
             all[i].id = id;
             all[i].is_known = 1;
         }

@@ -182,12 +182,16 @@ def check_agent(env, checks):
     example = json.dumps({
         "state": "running", "version": "0", "pid": 1, "configuration": "x", "started_utc_ns": 10**18, "written_utc_ns": 10**18 + 1500000000,
         "every_ns": 10**9, "reloads": 2, "reloads_refused": 1, "ledger_balanced": True,
-        "sources": [{"name": 'a"\\\n\u0007b', "state": "running", "events_delivered": 7, "events_evicted_age": 3, "ledger_balanced": True}],
+        "sources": [{"name": 'a"\\\n\u0007b', "state": "running", "events_delivered": 7, "events_evicted_age": 3, "ledger_balanced": True},
+                    {"name": "logs", "state": "reading", "channels": 2, "source_parts_refused": 1, "ledger_balanced": True}],
         "spool": {"batches": 4, "disk_bytes": 4096}, "shipping": {"requests": 9, "failures": 1, "sent_bytes": 99, "collector": "c"}})
     status.write_text(example)
     text = env.run([env.agent, "status", "--file", status, "--metrics"], check=False).stdout
     promtool(checks, ["check", "metrics"], "check metrics of the agent", text)
     checks.that('etwagent_events_delivered_total{source="a\\"\\\\__b"} 7\n' in text, f"a source's name with everything in it: {text[-1500:]}")
+    checks.that('etwagent_source_parts_refused_total{source="logs"} 1\n' in text, f"a channel that cannot be read: {text[-1500:]}")
+    said = env.run([env.agent, "status", "--file", status], check=False).stdout
+    checks.that("source logs: reading, 0 events, 0 acknowledged\n  failures to read a channel: 1; the log says which and why\n" in said, f"the same in words: {said}")
     checks.that("etwagent_start_time_seconds 1000000000.000\n" in text and "etwagent_spool_size_bytes 4096\n" in text, text[:900])
     text = env.run([env.agent, "status", "--file", status, "--open-metrics"], check=False).stdout
     checks.that(check_open_metrics(checks, text, "the agent") > 15, "samples of the agent")

@@ -145,6 +145,7 @@ def check_commands(checks, env, collector, active):
                   ("export", *place), ("pull", *place, "-o", env.folder / "pulled.etl"), where, ("hosts", "--store", str(collector.store)), ("ledger", *place), ("profile", *place)):
         check_command(checks, env, words, active, "events with weight" if words[0] == "profile" else "")
     check_command(checks, env, (*where, "--lines", "--symbol-cache", str(env.folder / "symbols")), active, "without symbols: ")
+    check_command(checks, env, (*program, "--symbol-cache", str(env.folder / "symbols")), active)
 
 
 def check_fold(checks, env, collector, active):

@@ -3,6 +3,7 @@
  * are read back, and damaged ones lose no record. */
 #include "service/eventlog/channel_source.h"
 
+#include "proto/base/pattern.h"
 #include "proto/base/platform.h"
 #include "service/eventlog/positions.h"
 #include "tests/unit/scratch.h"
@@ -54,7 +55,7 @@ static char notes[NOTES_BYTES];
 
 static fake_channel *find(const char *name) {
     for (size_t i = 0; i < CHANNELS; i++)
-        if (machine.channels[i].name && strcmp(machine.channels[i].name, name) == 0)
+        if (machine.channels[i].name && ea_name_equal(machine.channels[i].name, name))
             return &machine.channels[i];
     fail_msg("no channel %s", name);
     return NULL;
@@ -256,6 +257,29 @@ static void a_restart_goes_on(void **state) {
                         "Security 106, Security 107, Security 108, Security 109, System 1, ");
     assert_int_equal(missing(), 0); /* where a log begins is no gap */
     assert_string_equal(notes, "");
+    ea_source_close(s);
+}
+
+/* Windows' names of channels are equal in any case: a configuration that spells one in another way leaves out nothing.
+ */
+static void a_name_may_change_its_case(void **state) {
+    static const char *const OTHERWISE[] = {"SECURITY", "system"};
+    (void)state;
+    ea_channel_options o = options();
+    add("Security", 1, 5);
+    ea_source *s = open_with(&o);
+    save(s);
+    ea_source_close(s);
+    add("Security", 6, 7);
+    o.channels = OTHERWISE;
+    s = open_with(&o);
+    assert_string_equal(read_all(s), "Security 6, Security 7, ");
+    save(s);
+    ea_source_close(s);
+    add("Security", 8, 8);
+    o.channels = NAMES;
+    s = open_with(&o);
+    assert_string_equal(read_all(s), "Security 8, ");
     ea_source_close(s);
 }
 
@@ -485,6 +509,7 @@ static void saves_are_seldom(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_restart_goes_on, begin, end),
+        cmocka_unit_test_setup_teardown(a_name_may_change_its_case, begin, end),
         cmocka_unit_test_setup_teardown(gaps_are_counted, begin, end),
         cmocka_unit_test_setup_teardown(a_cleared_log_is_read_from_its_begin, begin, end),
         cmocka_unit_test_setup_teardown(a_channel_may_fail, begin, end),

@@ -1,7 +1,10 @@
 /* A session of a source that saves its position: it is asked to save only when the spool has every event that it
- * returned, also at the end; when a save fails, the session goes on and the next one has all. */
+ * returned, also at the end; when a save fails, the session goes on and the next one has all. What programs skip is in
+ * the ledger although no event travels. */
 #include "service/core/ingest_session.h"
 
+#include "config/watches.h"
+#include "proto/base/provider_guids.h"
 #include "service/core/agent_log.h"
 #include "tests/unit/scratch.h"
 
@@ -22,7 +25,7 @@ typedef struct counting_source {
     ea_wire_source row;
     ea_record record;
     uint64_t returned, saved, saves, refused_saves;
-    int rested, is_refusing;
+    int rested, is_refusing, is_aggregated;
     ea_ingest_session *session;
 } counting_source;
 
@@ -77,7 +80,9 @@ static int counting_stored(ea_source *s, ea_err *err) {
     counting_source *c = (counting_source *)s;
     ea_counters now;
     ea_ledger_snapshot(c->session->ledger, &now, NULL);
-    assert_true(ea_counter_get(&now, EA_COUNT_events_spooled) == c->returned);
+    assert_true(ea_counter_get(&now, EA_COUNT_watch_skipped) == (c->is_aggregated ? c->returned : 0));
+    assert_true(ea_counter_get(&now, EA_COUNT_events_aggregated) == (c->is_aggregated ? c->returned : 0));
+    assert_true(ea_counter_get(&now, EA_COUNT_events_spooled) == (c->is_aggregated ? 0 : c->returned));
     assert_true(ea_counter_get(&now, EA_COUNT_events_delivered) == c->returned);
     if (c->is_refusing && c->refused_saves < 2) {
         c->refused_saves++;
@@ -104,7 +109,8 @@ static int end(void **state) {
     return scratch_clear(state);
 }
 
-static void run(int is_refusing) {
+/* watches: ea_watch_config of one program, which concerns all events; NULL: none. */
+static void run(int is_refusing, const ea_tables *watches) {
     static const ea_source_ops OPS = {.next = counting_next,
                                       .stop = counting_stop,
                                       .close = counting_close,
@@ -113,25 +119,33 @@ static void run(int is_refusing) {
                                       .progress = counting_progress,
                                       .is_ahead = counting_is_ahead,
                                       .stored = counting_stored};
-    static const uint8_t STREAM[EA_STREAM_ID_BYTES] = {1, 2, 3};
+    static const uint8_t STREAM[EA_STREAM_ID_BYTES] = {1, 2, 3}, PAYLOAD[16] = {0};
     const ea_batching_options batching = {.batch_events = 50, .level = 1, .threads = 2};
     ea_counters counters = {0};
     ea_err err = {0};
     memset(&source, 0, sizeof source);
     source.base.ops = &OPS;
     source.is_refusing = is_refusing;
+    source.is_aggregated = watches != NULL;
     source.row = (ea_wire_source){.name = "counting",
                                   .host = "pc",
                                   .clock = {.type = EA_CLOCK_SYSTEM_TIME, .frequency = 10000000},
                                   .pointer_size = 8,
                                   .cpu_count = 1};
-    source.record = (ea_record){.provider = EA_GUID(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11), .id = 7, .pointer_size = 8};
+    source.record = (ea_record){.provider = EA_PROVIDER_PERF_INFO,
+                                .flags = EA_FLAG_CLASSIC_HEADER,
+                                .opcode = 46,
+                                .version = 2,
+                                .pointer_size = 8,
+                                .payload = PAYLOAD,
+                                .payload_bytes = sizeof PAYLOAD};
     int rc = ea_ingest_session_open(&source.session,
                                     &(ea_ingest_session_options){.source = &source.base,
                                                                  .stream = STREAM,
                                                                  .delay_ns = 1,
                                                                  .live = 1,
                                                                  .batching = &batching,
+                                                                 .watches = watches,
                                                                  .counters = &counters},
                                     &err);
     if (!rc)
@@ -147,7 +161,7 @@ static void run(int is_refusing) {
 
 static void positions_follow_the_spool(void **state) {
     (void)state;
-    run(0);
+    run(0, NULL);
     assert_in_range(source.saves, 2, RECORDS / AT_ONCE + 1);
 }
 
@@ -156,7 +170,7 @@ static void a_failed_save_is_repeated(void **state) {
     size_t len_bytes;
     ea_err err;
     (void)state;
-    run(1);
+    run(1, NULL);
     assert_int_equal(source.refused_saves, 2);
     ea_log_close();
     assert_int_equal(ea_path_read_all(scratch_path("log"), 4096, &log, &len_bytes, &err), 0);
@@ -166,10 +180,22 @@ static void a_failed_save_is_repeated(void **state) {
     free(log);
 }
 
+static void what_programs_skip_needs_no_batch(void **state) {
+    ea_watch_config skips = {.name = "skips",
+                             .program = "PerfInfo/SampleProf { @ = sum(1 / InstructionPointer); }",
+                             .events = EA_WATCH_AGGREGATE,
+                             .keys = 100,
+                             .memory_bytes = 1 << 20};
+    (void)state;
+    run(0, &(ea_tables){.items = &skips, .count = 1});
+    assert_in_range(source.saves, 2, RECORDS / AT_ONCE + 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(positions_follow_the_spool, begin, end),
         cmocka_unit_test_setup_teardown(a_failed_save_is_repeated, begin, end),
+        cmocka_unit_test_setup_teardown(what_programs_skip_needs_no_batch, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -482,6 +482,28 @@ static void ticks_follow_the_time_of_the_data(void **state) {
     end_run(w);
 }
 
+/* On a terminal: tables of ticks that are due together are all there, those of the last ones are not. */
+static void ticks_share_the_screen(void **state) {
+    world *w = *state;
+    start_with(w,
+               "tick:1s { print(@one); } tick:2s { print(@two); } Thread/CSwitch { @one = count(); @two = count(); }",
+               &(ea_lang_run_options){.form = EA_LANG_TEXT, .is_redrawn = 1});
+    for (unsigned second = 1; second <= 3; second++) {
+        static const unsigned TABLES[] = {0, 1, 2};
+        unsigned screens = 0, tables = 0;
+        w->now_ns = (int64_t)second * 1000000000;
+        assert_int_equal(switch_to(w, 1, 2, 0, 0), 0);
+        for (const char *at = output(w); (at = strstr(at, "\x1b[H\x1b[2J")) != NULL; at++)
+            screens++;
+        for (const char *at = output(w); (at = strchr(at, '@')) != NULL; at++)
+            tables++;
+        assert_int_equal(screens, TABLES[second - 1] != 0);
+        assert_int_equal(tables, TABLES[second - 1]);
+        ea_text_clear(ea_lang_run_output(w->run));
+    }
+    end_run(w);
+}
+
 /* A clock that is set back, and an event whose time is far ahead, do not stop the ticks. */
 static void ticks_go_on_when_the_clock_is_set_back(void **state) {
     static const struct {
@@ -764,6 +786,7 @@ int main(void) {
         T(probes_are_by_guid_too),
         T(unmatched_is_of_the_process_that_the_options_name),
         T(ticks_follow_the_time_of_the_data),
+        T(ticks_share_the_screen),
         T(ticks_go_on_when_the_clock_is_set_back),
         T(ticks_need_no_event),
         T(events_without_a_clause_are_unmatched),
