@@ -252,8 +252,9 @@ static int watch_run(const void *arg, int operand_count, char **operands) {
         how.function_arg = &w.functions;
         rc = ea_lang_run_create(&w.run, w.program, &how, &err);
     }
-    if (!rc && !w.functions.desk.symbols) /* symbols are elsewhere */
-        rc = ec_question_confine(o->store, &err);
+    if (!rc)
+        rc = has_symbols ? ec_question_confine_symbols(o->store, &w.functions.desk.options, &err)
+                         : ec_question_confine(o->store, &err);
     if (!rc) {
         rc = run_all(&w, &err);
         ea_lang_report_counts(w.run, "etwcollector");
