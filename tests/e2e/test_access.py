@@ -18,6 +18,7 @@ import sqlite3
 import ssl
 import subprocess
 import time
+import urllib.parse
 
 import harness
 import test_dashboard
@@ -186,8 +187,13 @@ def check_classes(checks, client, reader, token):
     checks.equal(rows(sql, reader), [1], f"the table {one}, to a reader")
     refused = rows(sql, token)
     checks.that("no such table" in refused, f"the table {one}, to a group: {refused}")
-    status, text, _ = client.ask(f"/api/v1/events?class={one}", token, source="127.9.0.5")
-    checks.equal((status, json.loads(text)["items"]), (200, []), f"events of {one} to a group")
+    # what is refused says the same of it as of a name that nothing has, and suggests no other class of others
+    answers = []
+    for name in (one, "Nothing/Has-This-Name"):
+        status, text, _ = client.ask(f"/api/v1/events?class={urllib.parse.quote(name)}", token, source="127.9.0.5")
+        answers.append((status, json.loads(text).get("detail", "").split("; did you mean")[0].replace(name, "NAME")))
+        checks.that(not any(f"'{other}'" in text for other in hidden - {one}), f"events of {name} to a group name a class of others: {text}")
+    checks.that(answers[0][0] == 400 and answers[0] == answers[1], f"events of {one} to a group, and of a class that nothing has: {answers}")
 
 
 def check_limits(checks, client, right):

@@ -691,6 +691,18 @@ def _(n):
     return RULE + b"  s:\n    A|re: (a|b)*a(a|b)(a|b)(a|b)c\n  condition: s\n\0" + event * (n // 258)
 
 
+# ---- lists of modules ---------------------------------------------------------------------------------------------------------
+
+@case("modules: lines of a table", "module_list", (1000, 2000, 4000), 200, 40)
+def _(n):
+    return b"pid\tbase\tsize\tpath\n" + b"".join(b"1\t0x%x0000\t1\t\\a\n" % (k + 1) for k in range(n))
+
+
+@case("modules: objects", "module_list", (1000, 2000, 4000), 200, 40)
+def _(n):
+    return b"".join(b'{"pid":1,"base":"0x%x0000","size":1,"path":"\\\\a"}\n' % (k + 1) for k in range(n))
+
+
 # ---- the HTTP ends: a listener, a connection and its handshake are part of each input ---------------------------------------------
 
 @case("HTTP: fields of a head", "web", (256, 512, 1024), 1000, 200, flat=True)
