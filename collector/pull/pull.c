@@ -5,6 +5,7 @@
 #include "collector/pull/history_rundown.h"
 #include "collector/pull/pull_output.h"
 #include "collector/query/sql/confine.h"
+#include "collector/sandbox/child.h"
 #include "collector/state/state_worker.h"
 #include "proto/base/provider_guids.h"
 #include "proto/lang/lang_where.h"
@@ -16,6 +17,8 @@
 static const ea_guid CONFIG_EX = EA_PROVIDER_CONFIG_EX;
 
 enum { OP_VOLUME = 35 };
+
+#define MEMORY_MAX_BYTES (UINT64_C(8) << 30) /* beyond what it has when it confines itself */
 
 /* A stack comes when its thread is back in user mode, which a wait may delay. */
 #define LATE_STACK_NS INT64_C(60000000000)
@@ -128,8 +131,6 @@ static int open_pull(pull *p) {
         *p->err = (ea_err){0};
         rc = 0;
     }
-    if (!rc && o->where)
-        rc = compile_where(p);
     return rc ? rc : ec_pull_output_claim(&p->output, o->output, p->err);
 }
 
@@ -145,12 +146,13 @@ static int folder_of(const char *path, ea_text *ret) {
     return ret->failed ? EA_ENOMEM : 0;
 }
 
-/* What is left are the store's segments and databases, for reading, and the folder of the output. */
+/* What is left are the store's segments and databases, for reading, the folder of the output, and so much memory. */
 static int confine(const pull *p) {
     ea_text folder;
     ea_text_init(&folder);
     int rc = folder_of(p->o->output, &folder) ? ea_fail(p->err, EA_ENOMEM, "enter the sandbox") : 0;
     if (!rc) {
+        ec_child_limit_memory(MEMORY_MAX_BYTES);
         ec_sandbox_path output = {.path = folder.data, .access = EC_SANDBOX_WRITE};
         rc = ec_query_confine_with(p->o->store, UINT64_MAX, &(ec_sandbox){.paths = &output, .path_count = 1}, p->err);
     }
@@ -181,6 +183,18 @@ static int64_t first_tick(const ea_clock *clock, int64_t utc_ns) {
     return raw < INT64_MAX && ea_clock_to_utc_ns(clock, raw) < utc_ns ? raw + 1 : raw;
 }
 
+/* When the trace began, as its header event says. A clock of the system time counts from 1970, and not from the start
+ * of the session: then the first stored event counts. */
+static int64_t pull_begins_at(const pull *p) {
+    int64_t begin = INT64_MAX;
+    if (p->clock.type != EA_CLOCK_SYSTEM_TIME)
+        return p->clock.base_utc_ns;
+    for (size_t i = 0; i < p->stream_count; i++)
+        if (p->streams[i]->row.begin_utc_ns < begin)
+            begin = p->streams[i]->row.begin_utc_ns;
+    return begin;
+}
+
 static int begin_output(pull *p) {
     ec_batch_order_sources s;
     p->batches =
@@ -201,9 +215,10 @@ static int begin_output(pull *p) {
     p->last_raw = p->from_raw;
     if (p->from_raw >= p->to_raw)
         return ea_fail(p->err, EA_EUSAGE, "expected a time before the end");
+    int64_t begin_utc_ns = pull_begins_at(p);
     const ec_pull_header header = {.session_name = s.session_name,
-                                   .start_raw = p->clock.base_raw,
-                                   .start_filetime = ea_utc_ns_to_filetime(p->clock.base_utc_ns),
+                                   .start_raw = ea_clock_from_utc_ns(&p->clock, begin_utc_ns),
+                                   .start_filetime = ea_utc_ns_to_filetime(begin_utc_ns),
                                    .boot_filetime = s.first.boot_filetime,
                                    .frequency = p->clock.frequency,
                                    .clock_type = p->clock.type,
@@ -400,6 +415,8 @@ int ec_pull(const ec_pull_options *options, ec_pull_result *ret, ea_err *err) {
     int rc = open_pull(&p);
     if (!rc)
         rc = confine(&p);
+    if (!rc && options->where) /* it reads class descriptions, which agents sent */
+        rc = compile_where(&p);
     if (!rc)
         rc = begin_output(&p);
     if (!rc)

@@ -18,11 +18,12 @@ typedef struct image_file {
 struct ea_image_files {
     ea_arena arena;
     image_file *files; /* by name */
-    size_t count, capacity;
+    size_t count, capacity, folder_count;
 };
 
 typedef struct image_walk {
     ea_image_files *x;
+    const struct image_walk *outer; /* of the folder that this one is in; NULL: the first one */
     const char *folder;
     int depth, rc;
     ea_err *err;
@@ -34,6 +35,14 @@ static char ascii_lower(char c) {
 
 static int walk_folder(image_walk *walk);
 
+/* A link, or a junction of Windows, may lead back to a folder that it is in. */
+static int leads_back(const image_walk *walk, const char *path) {
+    for (; walk; walk = walk->outer)
+        if (ea_path_is_same(walk->folder, path))
+            return 1;
+    return 0;
+}
+
 static int note_image_file(const char *name, int is_dir, void *arg) {
     image_walk *walk = arg;
     ea_image_files *x = walk->x;
@@ -44,13 +53,14 @@ static int note_image_file(const char *name, int is_dir, void *arg) {
     memcpy(path, walk->folder, folder_bytes);
     path[folder_bytes] = '/';
     memcpy(path + folder_bytes + 1, name, bytes);
+    x->folder_count += is_dir != 0;
+    if (x->count == EA_IMAGE_FILES_MAX || x->folder_count > EA_IMAGE_FILES_MAX)
+        return walk->rc = ea_fail(walk->err, EA_ELIMIT, "list %s: more than %d files or folders", walk->folder,
+                                  EA_IMAGE_FILES_MAX);
     if (is_dir) {
-        image_walk inside = {.x = x, .folder = path, .depth = walk->depth + 1, .err = walk->err};
-        return inside.depth < DEPTH_MAX ? (walk->rc = walk_folder(&inside)) : 0;
+        image_walk inside = {.x = x, .outer = walk, .folder = path, .depth = walk->depth + 1, .err = walk->err};
+        return inside.depth < DEPTH_MAX && !leads_back(walk, path) ? (walk->rc = walk_folder(&inside)) : 0;
     }
-    if (x->count == EA_IMAGE_FILES_MAX)
-        return walk->rc =
-                   ea_fail(walk->err, EA_ELIMIT, "list %s: more than %d files", walk->folder, EA_IMAGE_FILES_MAX);
     if (EA_GROW(x->files, x->capacity, x->count + 1, SIZE_MAX))
         return walk->rc = ea_fail(walk->err, EA_ENOMEM, "list %s", walk->folder);
     for (size_t i = 0; i < bytes; i++)
@@ -102,6 +112,8 @@ static void read_facts(image_file *f) {
     ea_file *file = NULL;
     ea_err ignored = {0};
     f->is_read = 1;
+    if (!ea_path_is_file(f->path)) /* to open a pipe might wait forever */
+        return;
     if (ea_file_open(&file, f->path, EA_OPEN_READ, &ignored))
         return;
     f->facts = calloc(1, sizeof *f->facts);

@@ -11,7 +11,8 @@ typedef struct ea_image_files ea_image_files;
 
 enum { EA_IMAGE_FILES_MAX = 1 << 20 };
 
-/* Lists the files; links are not followed. EA_ELIMIT: more than EA_IMAGE_FILES_MAX. */
+/* Lists the files; links are followed, but those that lead back to a folder that they are in. EA_ELIMIT: more than
+ * EA_IMAGE_FILES_MAX files, or folders. */
 EA_MUST_CHECK int ea_image_files_open(ea_image_files **ret, const char *folder, ea_err *err);
 void ea_image_files_close(ea_image_files *x); /* NULL is allowed */
 

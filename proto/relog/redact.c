@@ -3,6 +3,7 @@
 
 #include "proto/base/array.h"
 #include "proto/base/map.h"
+#include "proto/base/provider_guids.h"
 #include "proto/event/encode.h"
 #include "proto/event/schema/intrace.h"
 
@@ -19,15 +20,19 @@ enum {
     WORD_MAX = 255,
     WORDS_MAX = 1 << 16,
     ITEMS_MAX = EA_EXT_MAX,
+    SCHEME_MAX = 16,
     SID_HEAD = 8,
     FAMILY_IPV4 = 2,
     FAMILY_IPV6 = 23,
     PAYLOAD_MAX = UINT16_MAX,
 };
 
+static const ea_guid METADATA = EA_PROVIDER_META_DATA;
+
 typedef struct word {
     char *text; /* lower case */
     uint8_t len_bytes, kind;
+    uint32_t next_odd; /* 1 + the place of the next odd word with the same first characters */
 } word;
 
 struct ea_redact {
@@ -37,12 +42,12 @@ struct ea_redact {
     word *words; /* known users and machines */
     size_t word_count, word_capacity;
     ea_u64_map by_hash; /* of a word's lower case: 1 + its place */
+    ea_u64_map odd;     /* the first characters of words with blanks, dots or hyphens: 1 + the place of the last one */
     ea_arena arena;
     ea_text scratch, other;
     int rc; /* the first failure inside of a record */
     uint8_t payload[PAYLOAD_MAX];
     ea_ext items[ITEMS_MAX];
-    uint8_t sids[ITEMS_MAX][68];
 };
 
 const char *ea_redact_name(enum ea_redact_kind kind) {
@@ -66,6 +71,7 @@ int ea_redact_create(ea_redact **ret, const ea_redact_options *options, ea_err *
     x->options = *options;
     x->key = malloc(options->key_bytes);
     ea_u64_map_init(&x->by_hash, 0);
+    ea_u64_map_init(&x->odd, 0);
     ea_arena_init(&x->arena, 0);
     ea_text_init(&x->scratch);
     ea_text_init(&x->other);
@@ -88,6 +94,7 @@ void ea_redact_destroy(ea_redact *x) {
     free(x->words);
     free(x->key);
     ea_u64_map_deinit(&x->by_hash);
+    ea_u64_map_deinit(&x->odd);
     ea_arena_deinit(&x->arena);
     ea_text_deinit(&x->scratch);
     ea_text_deinit(&x->other);
@@ -164,8 +171,9 @@ static void put_sid_text(ea_redact *x, const char *sid, size_t len_bytes, ea_tex
 
 /* SIDs that name one account or domain; the others are alike on each Windows. */
 static int is_personal_sid(const char *sid, size_t len_bytes) {
-    static const char *const BEGINS[] = {"S-1-5-21-", "S-1-12-",   "S-1-15-2-", "S-1-15-3-1024-", "S-1-5-5-",
-                                         "S-1-5-80-", "S-1-5-82-", "S-1-5-90-", "S-1-5-96-"};
+    static const char *const BEGINS[] = {"S-1-5-21-",      "S-1-11-",   "S-1-12-",   "S-1-15-2-",
+                                         "S-1-15-3-1024-", "S-1-5-5-",  "S-1-5-80-", "S-1-5-82-",
+                                         "S-1-5-83-",      "S-1-5-87-", "S-1-5-90-", "S-1-5-96-"};
     for (size_t i = 0; i < sizeof BEGINS / sizeof *BEGINS; i++)
         if (len_bytes > strlen(BEGINS[i]) && same_word(sid, strlen(BEGINS[i]), BEGINS[i]))
             return 1;
@@ -277,16 +285,19 @@ static void put_path(ea_redact *x, const char *path, size_t n, int kind, ea_text
     }
 }
 
+/* Length of a scheme with its "://"; 0: none begins here. */
+static size_t scheme_length(const char *text, size_t n) {
+    size_t i = 0;
+    while (i < n && i < SCHEME_MAX && !(text[i] & 0x80) && text[i] != '_' &&
+           (is_letter(text[i]) || (i && (text[i] == '+' || text[i] == '-' || text[i] == '.'))))
+        i++;
+    int has_letter = i && lower(text[0]) >= 'a';
+    return has_letter && i + 3 <= n && memcmp(text + i, "://", 3) == 0 ? i + 3 : 0;
+}
+
 static void put_url(ea_redact *x, const char *url, size_t n, ea_text *out) {
-    size_t at = 0;
-    while (at + 2 < n && memcmp(url + at, "://", 3) != 0)
-        at++;
-    if (at + 2 < n) {
-        ea_text_add(out, url, at + 3);
-        at += 3;
-    } else {
-        at = 0;
-    }
+    size_t at = scheme_length(url, n);
+    ea_text_add(out, url, at);
     size_t host = at;
     while (host < n && !is_separator(url[host]))
         host++;
@@ -305,14 +316,18 @@ static const struct {
     uint8_t kind;
 } FIELD_NAMES[] = {
     {"username", EA_REDACT_USER},
+    {"user", EA_REDACT_USER},
     {"accountname", EA_REDACT_USER},
+    {"account", EA_REDACT_USER}, /* of the agent's own events */
     {"membername", EA_REDACT_USER},
     {"computername", EA_REDACT_HOST},
+    {"computer", EA_REDACT_HOST}, /* of event logs */
     {"hostname", EA_REDACT_HOST},
     {"machinename", EA_REDACT_HOST},
     {"workstationname", EA_REDACT_HOST},
     {"workstation", EA_REDACT_HOST},
     {"domainname", EA_REDACT_HOST},
+    {"domain", EA_REDACT_HOST},
     {"servername", EA_REDACT_HOST},
     {"nodename", EA_REDACT_HOST},
     {"queryname", EA_REDACT_HOST},
@@ -400,6 +415,8 @@ static size_t sid_length(const char *text, size_t n) {
     size_t i = 4;
     while (i < n && ((text[i] >= '0' && text[i] <= '9') || text[i] == '-'))
         i++;
+    while (text[i - 1] == '-')
+        i--;
     return i;
 }
 
@@ -416,25 +433,32 @@ static size_t ipv4_length(const char *text, size_t n, uint8_t *ret) {
     return i < n && (is_letter(text[i]) || (text[i] == '.' && i + 1 < n && is_letter(text[i + 1]))) ? 0 : i;
 }
 
-/* Hexadecimal groups and at least two colons. */
-static size_t ipv6_length(const char *text, size_t n) {
-    size_t i = 0, colons = 0, digits = 0, longest = 0;
+/* Hexadecimal groups and at least two colons. The last groups may be an IPv4 address: *ret_ipv4 is where it begins; 0:
+ * there is none. */
+static size_t ipv6_length(const char *text, size_t n, size_t *ret_ipv4) {
+    size_t i = 0, colons = 0, digits = 0, longest = 0, group = 0, letters = 0;
+    uint8_t address[4];
     for (; i < n &&
            (text[i] == ':' || (text[i] >= '0' && text[i] <= '9') || (lower(text[i]) >= 'a' && lower(text[i]) <= 'f'));
          i++) {
         colons += text[i] == ':';
         digits = text[i] == ':' ? 0 : digits + 1;
         longest = digits > longest ? digits : longest;
+        group = text[i] == ':' ? i + 1 : group;
+        letters += lower(text[i]) >= 'a';
     }
-    int is_time = colons == 2 && longest <= 2; /* 12:34:56 */
+    size_t ipv4 =
+        colons >= 2 && colons <= 7 && i < n && text[i] == '.' ? ipv4_length(text + group, n - group, address) : 0;
+    *ret_ipv4 = ipv4 ? group : 0;
+    if (ipv4)
+        return group + ipv4;
+    int is_time = colons == 2 && longest <= 2 && !letters; /* 12:34:56 */
     return colons >= 2 && colons <= 7 && longest && longest <= 4 && !is_time && (i == n || !is_letter(text[i])) ? i : 0;
 }
 
 static size_t url_length(const char *text, size_t n) {
-    size_t i = 0;
-    while (i < n && i < 16 && ((lower(text[i]) >= 'a' && lower(text[i]) <= 'z') || text[i] == '+' || text[i] == '.'))
-        i++;
-    if (!i || i + 3 > n || memcmp(text + i, "://", 3) != 0)
+    size_t i = scheme_length(text, n);
+    if (!i)
         return 0;
     while (i < n && (unsigned char)text[i] > ' ' && !strchr("\"'<>", text[i]))
         i++;
@@ -461,14 +485,64 @@ static size_t word_length(const char *text, size_t n) {
     return i;
 }
 
+/* The address that begins here, of so many characters. */
+static void put_ipv6_text(ea_redact *x, const char *text, size_t n, size_t ipv4, ea_text *out) {
+    static const char MAPPED[] = "::ffff:";
+    uint8_t address[4], d[DIGEST_BYTES];
+    if (ipv4 && same_word(text, ipv4, MAPPED) && ipv4_length(text + ipv4, n - ipv4, address)) {
+        change_address(x, address, 4);
+        ea_text_printf(out, "%s%u.%u.%u.%u", MAPPED, address[0], address[1], address[2], address[3]);
+        return;
+    }
+    digest(x, '6', text, n, d);
+    ea_text_printf(out, "fd%02x:%x:%x:%x::%x", d[0], ea_load16(d + 2), ea_load16(d + 4), ea_load16(d + 6),
+                   ea_load16(d + 8));
+    x->counts.values[EA_REDACT_ADDRESS]++;
+}
+
+static uint64_t odd_key(const char *text) {
+    return (uint64_t)(uint8_t)lower(text[0]) << 16 | (uint64_t)(uint8_t)lower(text[1]) << 8 | (uint8_t)lower(text[2]);
+}
+
+/* The longest word that has blanks, dots or hyphens in it and begins here; NULL: none. */
+static const word *find_odd_word(const ea_redact *x, const char *text, size_t n) {
+    const uint64_t *first = n < WORD_LEAST ? NULL : ea_u64_map_get(&x->odd, odd_key(text));
+    const word *found = NULL;
+    for (size_t i = first ? (size_t)*first : 0; i; i = x->words[i - 1].next_odd) {
+        const word *w = &x->words[i - 1];
+        if (w->len_bytes <= n && (!found || w->len_bytes > found->len_bytes) && same_word(text, w->len_bytes, w->text))
+            found = w;
+    }
+    return found;
+}
+
+/* A word, or what stands for it. Returns its length; a SID may begin with the last character of a word, and is not part
+ * of it. */
+static size_t put_word(ea_redact *x, const char *text, size_t n, ea_text *out) {
+    const word *w = find_odd_word(x, text, n);
+    size_t len = w ? w->len_bytes : word_length(text, n);
+    if (!w && len)
+        w = find_word(x, text, len);
+    if (w) {
+        put_token(x, 'w', text, len, out);
+        x->counts.values[w->kind]++;
+        return len;
+    }
+    if (len > 1 && sid_length(text + len - 1, n - len + 1))
+        len--;
+    len = len ? len : 1;
+    ea_text_add(out, text, len);
+    return len;
+}
+
 /* What looks like a value of a chosen kind, in a text of no kind. */
 static void put_scanned(ea_redact *x, const char *text, size_t n, ea_text *out) {
     for (size_t i = 0; i < n && !x->rc;) {
         const char *at = text + i;
-        size_t left = n - i, len = 0;
+        size_t left = n - i, len = 0, ipv4 = 0;
         uint8_t address[16];
         int begins = i == 0 || !is_letter(text[i - 1]);
-        if (begins && chosen(x, EA_REDACT_SID) && (len = sid_length(at, left)) && is_personal_sid(at, len)) {
+        if (chosen(x, EA_REDACT_SID) && (len = sid_length(at, left)) && is_personal_sid(at, len)) {
             put_sid_text(x, at, len, out);
         } else if (begins && chosen(x, EA_REDACT_URL) && (len = url_length(at, left))) {
             put_url(x, at, len, out);
@@ -478,48 +552,40 @@ static void put_scanned(ea_redact *x, const char *text, size_t n, ea_text *out) 
         } else if (begins && chosen(x, EA_REDACT_ADDRESS) && (len = ipv4_length(at, left, address))) {
             change_address(x, address, 4);
             ea_text_printf(out, "%u.%u.%u.%u", address[0], address[1], address[2], address[3]);
-        } else if (begins && chosen(x, EA_REDACT_ADDRESS) && (len = ipv6_length(at, left))) {
-            uint8_t d[DIGEST_BYTES];
-            digest(x, '6', at, len, d);
-            ea_text_printf(out, "fd%02x:%x:%x:%x::%x", d[0], ea_load16(d + 2), ea_load16(d + 4), ea_load16(d + 6),
-                           ea_load16(d + 8));
-            x->counts.values[EA_REDACT_ADDRESS]++;
+        } else if (begins && chosen(x, EA_REDACT_ADDRESS) && (len = ipv6_length(at, left, &ipv4))) {
+            put_ipv6_text(x, at, len, ipv4, out);
+        } else if (begins) {
+            len = put_word(x, at, left, out);
         } else {
-            len = begins ? word_length(at, left) : 0;
-            const word *w = len ? find_word(x, at, len) : NULL;
-            if (w) {
-                put_token(x, 'w', at, len, out);
-                x->counts.values[w->kind]++;
-            } else {
-                len = len ? len : 1;
-                ea_text_add(out, at, len);
-            }
+            len = 1;
+            ea_text_add(out, at, len);
         }
         i += len;
     }
 }
 
-/* Words that have blanks, dots or hyphens in them, which a scan by words does not find. */
+/* Words that have blanks, dots or hyphens in them, wherever they are. */
 static void replace_odd_words(ea_redact *x, ea_text *text) {
-    for (size_t k = 0; k < x->word_count && !x->rc; k++) {
-        const word *w = &x->words[k];
-        if (word_length(w->text, w->len_bytes) == w->len_bytes)
+    size_t done = 0;
+    ea_text_clear(&x->other);
+    for (size_t i = 0; x->odd.count && i < text->len_bytes && !x->rc;) {
+        const word *w = find_odd_word(x, text->data + i, text->len_bytes - i);
+        if (!w) {
+            i++;
             continue;
-        for (size_t i = 0; i + w->len_bytes <= text->len_bytes; i++) {
-            if (!same_word(text->data + i, w->len_bytes, w->text))
-                continue;
-            ea_text_clear(&x->other);
-            ea_text_add(&x->other, text->data, i);
-            put_token(x, 'w', w->text, w->len_bytes, &x->other);
-            size_t next = x->other.len_bytes;
-            ea_text_add(&x->other, text->data + i + w->len_bytes, text->len_bytes - i - w->len_bytes);
-            ea_text swap = *text;
-            *text = x->other;
-            x->other = swap;
-            x->counts.values[w->kind]++;
-            i = next - 1;
         }
+        ea_text_add(&x->other, text->data + done, i - done);
+        put_token(x, 'w', w->text, w->len_bytes, &x->other);
+        x->counts.values[w->kind]++;
+        i += w->len_bytes;
+        done = i;
     }
+    if (!done)
+        return;
+    ea_text_add(&x->other, text->data + done, text->len_bytes - done);
+    ea_text swap = *text;
+    *text = x->other;
+    x->other = swap;
 }
 
 /* A text of this kind (-1: none) as it is to be written: x->scratch. */
@@ -570,8 +636,15 @@ static int add_word(ea_redact *x, int kind, const char *text, size_t n, ea_err *
     for (size_t i = 0; i < n; i++)
         folded[i] = lower(text[i]);
     folded[n] = 0;
-    x->words[x->word_count++] = (word){.text = folded, .len_bytes = (uint8_t)n, .kind = (uint8_t)kind};
-    return ea_u64_map_put(&x->by_hash, ea_hash64(folded, n, 0), x->word_count) ? ea_fail(err, EA_ENOMEM, "redact") : 0;
+    word *w = &x->words[x->word_count++];
+    *w = (word){.text = folded, .len_bytes = (uint8_t)n, .kind = (uint8_t)kind};
+    int is_odd = word_length(folded, n) < n;
+    const uint64_t *odd = is_odd ? ea_u64_map_get(&x->odd, odd_key(folded)) : NULL;
+    w->next_odd = odd ? (uint32_t)*odd : 0;
+    if ((is_odd && ea_u64_map_put(&x->odd, odd_key(folded), x->word_count)) ||
+        ea_u64_map_put(&x->by_hash, ea_hash64(folded, n, 0), x->word_count))
+        return ea_fail(err, EA_ENOMEM, "redact");
+    return 0;
 }
 
 /* A name, or DOMAIN\NAME, or NAME@DOMAIN. */
@@ -588,11 +661,11 @@ static int add_names(ea_redact *x, int kind, const char *text, size_t n, ea_err 
 
 /* The folders of users in a path. */
 static int add_profile_names(ea_redact *x, const char *text, size_t n, ea_err *err) {
-    static const char USERS[] = "\\users\\";
-    const size_t len = sizeof USERS - 1;
+    static const char USERS[] = "users";
+    const size_t len = sizeof USERS + 1; /* with the separators around it */
     int rc = 0;
     for (size_t i = 0; !rc && i + len < n; i++) {
-        if (!same_word(text + i, len, USERS))
+        if (!is_separator(text[i]) || !is_separator(text[i + len - 1]) || !same_word(text + i + 1, len - 2, USERS))
             continue;
         size_t end = i + len;
         while (end < n && !is_separator(text[end]) && text[end] != '"')
@@ -602,15 +675,21 @@ static int add_profile_names(ea_redact *x, const char *text, size_t n, ea_err *e
     return rc;
 }
 
-static int learn_value(ea_redact *x, const ea_class *c, size_t field, const ea_event_value *v, ea_err *err) {
+/* A list is an array of its field's elements, unless it is one of them: a structure's members, or the parts of a SID.
+ */
+static int is_array(const ea_field *f, int is_element) {
+    return !is_element && (f->count != 1 || f->count_field >= 0);
+}
+
+static int learn_value(ea_redact *x, const ea_class *c, size_t field, const ea_event_value *v, int is_element,
+                       ea_err *err) {
     const ea_field *f = &c->fields[field];
     int rc = 0;
     if (v->kind == EA_VALUE_LIST) {
         size_t at = field + 1;
-        int members =
-            f->type == EA_STRUCT && v->count == f->child_count && (!v->count || v->items[0].kind != EA_VALUE_LIST);
+        int members = f->type == EA_STRUCT && !is_array(f, is_element);
         for (size_t i = 0; !rc && i < v->count && f->type != EA_WBEM_SID; i++) {
-            rc = learn_value(x, c, members ? at : field, &v->items[i], err);
+            rc = learn_value(x, c, members ? at : field, &v->items[i], !members, err);
             at += members ? c->fields[at].span : 0;
         }
         return rc;
@@ -637,7 +716,7 @@ int ea_redact_learn(ea_redact *x, const ea_record *r, const ea_class *c, ea_err 
         return 0;
     int rc = read_values(x, r, c, &values, &count, &used, err);
     for (size_t i = 0; !rc && i < count; i++)
-        rc = learn_value(x, c, ea_class_top_field(c, i), &values[i], err);
+        rc = learn_value(x, c, ea_class_top_field(c, i), &values[i], 0, err);
     return rc;
 }
 
@@ -660,7 +739,11 @@ static int sid_text(const uint8_t *sid, size_t len_bytes, ea_text *out) {
 static void change_sid(ea_redact *x, uint8_t *sid, size_t len_bytes) {
     uint8_t domain[DIGEST_BYTES], account[DIGEST_BYTES];
     ea_text_clear(&x->scratch);
-    if (!sid_text(sid, len_bytes, &x->scratch) || !is_personal_sid(x->scratch.data, x->scratch.len_bytes))
+    int is_sid = sid_text(sid, len_bytes, &x->scratch);
+    size_t known = is_sid ? SID_HEAD + (size_t)4 * sid[1] : 2; /* the count, by which a reader finds the end, stays */
+    if (len_bytes > known)
+        memset(sid + known, 0, len_bytes - known);
+    if (!is_sid || !is_personal_sid(x->scratch.data, x->scratch.len_bytes))
         return;
     size_t n = x->scratch.len_bytes, last = n;
     while (last && x->scratch.data[last - 1] != '-')
@@ -674,11 +757,19 @@ static void change_sid(ea_redact *x, uint8_t *sid, size_t len_bytes) {
 }
 
 static void change_socket_address(ea_redact *x, uint8_t *a, size_t len_bytes) {
-    unsigned family = len_bytes >= 2 ? ea_load16(a) : 0;
-    if (family == FAMILY_IPV4 && len_bytes >= 8)
+    enum { FAMILY = 2, IPV4_END = 8, IPV6_END = 28 }; /* the scope's number comes after the address */
+
+    unsigned family = len_bytes >= FAMILY ? ea_load16(a) : 0;
+    size_t known = FAMILY;
+    if (family == FAMILY_IPV4 && len_bytes >= IPV4_END) {
         change_address(x, a + 4, 4);
-    else if (family == FAMILY_IPV6 && len_bytes >= 24)
+        known = IPV4_END;
+    } else if (family == FAMILY_IPV6 && len_bytes >= 24) {
         change_address(x, a + 8, 16);
+        known = IPV6_END;
+    }
+    if (len_bytes > known) /* another family, or bytes beside the address */
+        memset(a + known, 0, len_bytes - known);
 }
 
 /* How many characters a text of fixed length holds; SIZE_MAX: any number. */
@@ -698,10 +789,13 @@ static void change_text(ea_redact *x, const ea_field *f, const ea_event_value *v
     if (n == v->count && (!n || memcmp(x->scratch.data, v->data, n) == 0))
         return;
     if (room == 0) {
-        char *hidden = ea_arena_alloc(&x->arena, v->count + 1);
+        size_t characters = 0; /* of text beyond ASCII fewer than bytes */
+        for (size_t i = 0; i < v->count; i++)
+            characters += (((const char *)v->data)[i] & 0xC0) != 0x80;
+        char *hidden = ea_arena_alloc(&x->arena, characters + 1);
         if (hidden)
-            memset(hidden, '*', v->count);
-        *out = (ea_event_value){.kind = EA_VALUE_TEXT, .data = hidden, .count = hidden ? v->count : 0};
+            memset(hidden, '*', characters);
+        *out = (ea_event_value){.kind = EA_VALUE_TEXT, .data = hidden, .count = hidden ? characters : 0};
         x->rc = hidden ? x->rc : EA_ENOMEM;
         return;
     }
@@ -748,7 +842,8 @@ static void change_bytes(ea_redact *x, const ea_class *c, const ea_field *f, con
             copy[i] = copy[i] ? '*' : 0;
 }
 
-static ea_event_value change_value(ea_redact *x, const ea_class *c, size_t field, const ea_event_value *v) {
+static ea_event_value change_value(ea_redact *x, const ea_class *c, size_t field, const ea_event_value *v,
+                                   int is_element) {
     const ea_field *f = &c->fields[field];
     ea_event_value out = *v;
     if (v->kind == EA_VALUE_TEXT)
@@ -763,33 +858,63 @@ static ea_event_value change_value(ea_redact *x, const ea_class *c, size_t field
         return out;
     }
     out.items = items;
-    if (f->type == EA_WBEM_SID) {
+    int has_elements = is_array(f, is_element), members = f->type == EA_STRUCT && !has_elements;
+    if (f->type == EA_WBEM_SID && !has_elements) {
         uint8_t *copy = chosen(x, EA_REDACT_SID) ? ea_arena_copy(&x->arena, items[2].data, items[2].count) : NULL;
         if (copy) {
             items[2].data = copy;
             change_sid(x, copy, items[2].count);
+        } else if (chosen(x, EA_REDACT_SID)) {
+            x->rc = EA_ENOMEM;
         }
         return out;
     }
     size_t at = field + 1;
-    int members = f->type == EA_STRUCT && v->count == f->child_count && v->items[0].kind != EA_VALUE_LIST;
+    int is_blob = (f->type == EA_U8 || f->type == EA_I8 || f->type == EA_HEX8) && !c->classic;
     for (size_t i = 0; i < v->count; i++) {
-        items[i] = change_value(x, c, members ? at : field, &v->items[i]);
+        if (is_blob)
+            items[i].number = 0;
+        else
+            items[i] = change_value(x, c, members ? at : field, &v->items[i], !members);
         at += members ? c->fields[at].span : 0;
     }
     return out;
 }
 
+/* The item may hold a text of no known layout; that of other types are numbers, GUIDs, stacks and schemas. */
+static int is_unknown_item(unsigned type) {
+    return type == EA_EXT_PSM_KEY || (type > EA_EXT_STACK_KEY64 && type < EA_EXT_WPP_SEQUENCE);
+}
+
 static void change_items(ea_redact *x, const ea_record *r, ea_record *ret) {
     ret->ext = x->items;
     for (unsigned i = 0; i < r->ext_count; i++) {
-        x->items[i] = r->ext[i];
-        if (r->ext[i].type != EA_EXT_SID || !chosen(x, EA_REDACT_SID) || r->ext[i].size_bytes > sizeof x->sids[i])
+        const ea_ext *item = &r->ext[i];
+        int is_sid = item->type == EA_EXT_SID && chosen(x, EA_REDACT_SID);
+        x->items[i] = *item;
+        if ((!is_sid && !is_unknown_item(item->type)) || !item->size_bytes)
             continue;
-        memcpy(x->sids[i], r->ext[i].data, r->ext[i].size_bytes);
-        change_sid(x, x->sids[i], r->ext[i].size_bytes);
-        x->items[i].data = x->sids[i];
+        uint8_t *copy = ea_arena_copy(&x->arena, item->data, item->size_bytes);
+        x->items[i].data = copy;
+        if (!copy)
+            x->rc = EA_ENOMEM;
+        else if (is_sid)
+            change_sid(x, copy, item->size_bytes);
+        else
+            memset(copy, 0, item->size_bytes);
     }
+}
+
+/* What a reader needs to read other events: a piece of a manifest, or the information of an event or a map. */
+static int is_schema(const ea_record *r) {
+    enum { ENVELOPE_BYTES = 8, FORMAT = 1, MAGIC_AT = 3, MAGIC = 0x5B };
+
+    if (!ea_trace_schemas_concerns(r))
+        return 0;
+    if (r->flags & EA_FLAG_CLASSIC_HEADER)
+        return ea_guid_equal(&r->provider, &METADATA);
+    return !(r->flags & EA_FLAG_TRACE_MESSAGE) && r->payload_bytes >= ENVELOPE_BYTES && r->payload[0] == FORMAT &&
+           r->payload[MAGIC_AT] == MAGIC;
 }
 
 /* The bytes after the last known field: 1, or 0 to drop the record. */
@@ -818,8 +943,12 @@ int ea_redact_apply(ea_redact *x, const ea_record *r, const ea_class *c, ea_reco
     const ea_event_value *values;
     size_t count, used, written = 0;
     *ret = *r;
-    if (ea_trace_schemas_concerns(r)) /* what it describes could not be read without it */
-        return 1;
+    if (is_schema(r)) {
+        ea_arena_reset(&x->arena);
+        x->rc = 0;
+        change_items(x, r, ret);
+        return x->rc ? ea_fail(err, x->rc, "redact") : 1;
+    }
     int rc = read_values(x, r, c, &values, &count, &used, err);
     if (rc)
         return rc;
@@ -830,7 +959,7 @@ int ea_redact_apply(ea_redact *x, const ea_record *r, const ea_class *c, ea_reco
     if (!changed)
         return ea_fail(err, EA_ENOMEM, "redact");
     for (size_t i = 0; i < count; i++)
-        changed[i] = change_value(x, c, ea_class_top_field(c, i), &values[i]);
+        changed[i] = change_value(x, c, ea_class_top_field(c, i), &values[i], 0);
     if (x->rc)
         return ea_fail(err, x->rc, "redact");
     rc = ea_event_write_values(c, changed, count, x->payload, sizeof x->payload, &written, err);

@@ -337,9 +337,9 @@ static int create_output(ea_relog *g, relog_output *o) {
     ea_etl_writer_options options = {.info = &info, .start_raw = first->clock.base_raw, .merged = 1, .file = o->file};
     ea_record header = g->header;
     char nothing[] = "";
-    if (o->options.no_names) {
+    if (o->options.no_names)
         info.session_name = info.log_file_name = nothing;
-    } else if (header.header_type != EA_HEADER_NONE && !o->shift_filetime) {
+    if (!o->options.no_names && header.header_type != EA_HEADER_NONE && !o->shift_filetime) {
         header.logger = info.logger;
         options.header = &header;
         options.completes_header = 1;

@@ -135,7 +135,9 @@ static int relog_shift(relog_job *j, ea_relog *relog) {
         const ea_time_reference reference = {.now_utc_ns = ea_utc_ns()};
         if (ea_time_parse(j->o->start_at, &reference, &at))
             return ea_fail(&j->err, EA_EUSAGE, "--start-at %s: expected a date and time, or now", j->o->start_at);
-        shift_ns = (at - j->clock.base_utc_ns) / 100 * 100;
+        if (__builtin_sub_overflow(at, j->clock.base_utc_ns, &shift_ns))
+            return ea_fail(&j->err, EA_EUSAGE, "--start-at %s: it is too far from the trace's time", j->o->start_at);
+        shift_ns = shift_ns / 100 * 100;
     }
     for (unsigned i = 0; !rc && shift_ns && i < (j->part_names ? j->part_count : 1); i++)
         rc = ea_relog_shift(relog, i, shift_ns);
@@ -841,12 +843,16 @@ typedef struct relog_plan {
     size_t count;
 } relog_plan;
 
+static int too_many_parts(const relog_plan *plan) {
+    return ea_fail(&plan->job->err, EA_ELIMIT, "--split %s: that would be more than %d parts", plan->job->o->split,
+                   RELOG_PARTS_MAX);
+}
+
 static int add_bound(relog_plan *plan, int64_t raw) {
     if (plan->count && raw <= plan->bounds[plan->count - 1])
         return 0;
     if (plan->count == RELOG_PARTS_MAX - 1)
-        return ea_fail(&plan->job->err, EA_ELIMIT, "--split %s: that would be more than %d parts", plan->job->o->split,
-                       RELOG_PARTS_MAX);
+        return too_many_parts(plan);
     plan->bounds[plan->count++] = raw;
     return 0;
 }
@@ -856,8 +862,11 @@ static int plan_times(relog_plan *plan) {
     const relog_job *j = plan->job;
     int64_t begin = plan->from_raw == INT64_MIN ? j->begin_utc_ns : ea_clock_to_utc_ns(&j->clock, plan->from_raw);
     int64_t end = plan->to_raw == INT64_MAX ? j->end_utc_ns : ea_clock_to_utc_ns(&j->clock, plan->to_raw);
+    uint64_t length = end > begin ? (uint64_t)end - (uint64_t)begin : 0, step = (uint64_t)plan->step_ns;
+    if (length && (length - 1) / step >= RELOG_PARTS_MAX) /* however coarse the clock is */
+        return too_many_parts(plan);
     int rc = 0;
-    for (int64_t at = begin; !rc && end - at > plan->step_ns;) {
+    for (int64_t at = begin; !rc && at < end && (uint64_t)end - (uint64_t)at > step;) {
         at += plan->step_ns;
         rc = add_bound(plan, ea_clock_from_utc_ns(&j->clock, at));
     }

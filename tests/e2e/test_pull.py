@@ -100,6 +100,19 @@ def after(time, ticks):
     return f"{day}T{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{fraction:07}Z"
 
 
+def check_system_time(env, checks, store):
+    """A clock that counts from 1970 does not begin the trace then."""
+    scenario, path, out = (env.folder / name for name in ("system.yaml", "system.etl", "system-pulled.etl"))
+    scenario.write_text("base: office\nmachine: {clock: system-time}\n", encoding="utf-8")
+    env.run([env.build / "tests" / "tracegen" / "tracegen", "make", "--preset", scenario, "--seed", "26", "--duration-ms", "100", "--out", path])
+    env.run([env.collector, "ingest", "--store", store, "--host", "system", path])
+    pull(env, store, "system", out, "--bare")
+    began = [next(json.loads(line)["time"] for line in env.run([env.agent, "dump", "--format", "raw", of]).stdout.splitlines()
+                  if '"name":"EventTrace/Header"' in line) for of in (path, out)]
+    checks.equal(began[1][:16], began[0][:16], "a clock of the system time: the beginning")
+    checks.that(raw(env, path) == raw(env, out), "a clock of the system time: records")
+
+
 def check_choices(env, checks, store, host, path):
     out = env.folder / "chosen.etl"
     count = collections.Counter(name for _, _, name, _ in cut.lines(env, path))
@@ -123,13 +136,16 @@ def check_sandbox(env, checks, store, host):
     for _ in range(20):
         with subprocess.Popen([env.collector, "pull", "--store", store, "--host", host, "-o", env.folder / "confined.etl"],
                               stdout=subprocess.DEVNULL) as process:
-            modes = set()
+            modes, limits = set(), set()
             while process.poll() is None:
                 with contextlib.suppress(OSError):
-                    modes.update(re.findall(r"^Seccomp:\s*(\d)", pathlib.Path(f"/proc/{process.pid}/status").read_text(encoding="ascii"), re.M))
-        if "2" in modes:
+                    here = pathlib.Path(f"/proc/{process.pid}")
+                    modes.update(re.findall(r"^Seccomp:\s*(\d)", (here / "status").read_text(encoding="ascii"), re.M))
+                    limits.update(re.findall(r"^Max address space +(\w+)", (here / "limits").read_text(encoding="ascii"), re.M))
+        if "2" in modes and len(limits) > 1:
             break
     checks.equal(("2" in modes, process.returncode), (True, 0), f"confined while it reads, exit code; modes {modes}")
+    checks.that(any(limit.isdigit() and 8 << 30 <= int(limit) < 16 << 30 for limit in limits), f"its memory is bounded: {limits}")
 
 
 def check_failures(env, checks, store, host, other):
@@ -172,6 +188,7 @@ def test(env, checks, arguments):
     said = pull(env, store, "two-sessions", out, "--bare", "--json")
     checks.equal((said["sessions"], said["written"]), (2, sum(names.values())), "two sessions: the summary")
     checks.that(names and raw(env, out) == names, "two sessions: records")
+    check_system_time(env, checks, store)
     check_choices(env, checks, store, "office", env.folder / "office.etl")
     check_sandbox(env, checks, store, "office")
     check_failures(env, checks, store, "office", "two-starts")

@@ -105,6 +105,12 @@ def check_shift(env, checks):
             checks.equal(wrong[:3], [], f"{path.name} {words}: ticks")
             checks.that(all(a["payload"] == b["payload"] for a, b in zip(before, after) if a["name"] != "EventTrace/Header"), f"{path.name} {words}: payloads")
             checks.equal(naive_etl.parse(out)["warnings"], [], f"{path.name} {words}: a naive reader")
+    key = env.folder / "key"
+    key.write_bytes(bytes(range(32)))
+    relog(env, [system], out, "--shift", "2s", "--redact", "host", "--key", key)
+    headers = [next(json.loads(line) for line in env.run([env.agent, "dump", "--format", "raw", of]).stdout.splitlines() if '"EventTrace/Header"' in line)
+               for of in (system, out)]
+    checks.equal(headers[1]["clock"] - headers[0]["clock"], 20_000_000, "--shift with --redact: ticks of the header event")
     relog(env, [plain], out, "--start-at", "2020-02-03T04:05:06Z")
     header = next(json.loads(line) for line in env.run([env.agent, "dump", "--format", "raw", out]).stdout.splitlines() if '"EventTrace/Header"' in line)
     checks.equal(header["time"], "2020-02-03T04:05:06.0000000Z", "--start-at")

@@ -4,6 +4,7 @@ the modules while they are loaded, with their PDBs, and names samples inside the
 """
 import collections
 import json
+import os
 import struct
 import uuid
 
@@ -136,6 +137,10 @@ def check_ids(env, checks):
         (folder / ("deep" if number < 2 else "") / (name.upper() if number == 0 else name)).write_bytes(image(stamp, size, PDB))
         wanted += n
     (folder / "ntdll.dll").write_bytes(b"no image")
+    for name in ("again", "more"):  # links that lead back
+        (folder / "deep" / name).symlink_to(folder)
+    (folder / "pipes").mkdir()
+    os.mkfifo(folder / "pipes" / "ntdll.dll")
     said = relog(env, bare, out, "--image-ids", folder)
     checks.equal(said["image_ids"], {"added": wanted, "missing": len(events) - wanted}, "the summary")
     found = judge(checks, "with ids", out)

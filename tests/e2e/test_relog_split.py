@@ -3,6 +3,7 @@ by time, and about that size before compression. The parts, merged again, are th
 """
 import collections
 import json
+import struct
 
 import harness
 import naive_etl
@@ -76,6 +77,13 @@ def test(env, checks, arguments):
     check_times(env, checks, path)
     check_sizes(env, checks, path)
     before = names(env.folder)
+    coarse = env.folder / "coarse.etl"  # a clock of one tick a second: many parts would begin at one tick
+    data = bytearray(path.read_bytes())
+    where = data.index(struct.pack("<Q", naive_etl.parse(path)["perf_freq"]), 0, 512)
+    data[where:where + 8] = struct.pack("<Q", 1)
+    coarse.write_bytes(data)
+    done = env.run([env.agent, "relog", coarse, "-o", env.folder / "none.etl", "--split", "1ns"], check=False, timeout=20)
+    checks.equal((done.returncode, "100 parts" in done.stderr), (1, True), f"a coarse clock: {done.stderr}")
     for words, code in ((["--split", "never"], 2), (["--split", "0"], 2), (["--split", "1B"], 2), (["--split", "1ms", "--where", "pid == 4"], 1),
                         (["--split", "1MiB", "--where", "pid == 4"], 2), (["--split", "100ms", "--set", "Process/DCStart: SessionId = 0x100000000"], 1)):
         done = env.run([env.agent, "relog", path, "-o", env.folder / "none.etl", *words], check=False)

@@ -22,6 +22,7 @@ ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELEC
 OTHER = "other"  # agent that sends the same trace
 SECRET = "planted-secret-of-the-test"
 NICE, OOM_SCORE, SECCOMP_FILTER = 5, 500, 2
+SERVICE = 65534  # a user who is not root
 FILE_MODES = 1 << 1 | 1 << 2  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
 PARTS = ("no_new_privs", "seccomp", "landlock_files", "landlock_tcp", "landlock_scope")
 
@@ -144,6 +145,7 @@ def check_commands(checks, env, collector, active):
     for words in (("ps", *place), program, ("rules", "check", *place, str(rule)), ("rules", "test", *place, str(rule)), ("modules", *place, "--pid", "0"),
                   ("export", *place), ("pull", *place, "-o", env.folder / "pulled.etl"), where, ("hosts", "--store", str(collector.store)), ("ledger", *place), ("profile", *place)):
         check_command(checks, env, words, active, "events with weight" if words[0] == "profile" else "")
+    check_command(checks, env, (*program, "--symbol-cache", str(env.folder / "symbols")), active)
     check_command(checks, env, (*where, "--lines", "--symbol-cache", str(env.folder / "symbols")), active, "without symbols: ")
     check_command(checks, env, (*program, "--symbol-cache", str(env.folder / "symbols")), active)
 
@@ -172,6 +174,19 @@ def check_fold(checks, env, collector, active):
         lock.close()
         running.kill()
         running.wait()
+    if os.geteuid() == 0:
+        check_owner(checks, env, collector.store)
+
+
+def check_owner(checks, env, store):
+    """What root's command makes in the store of a service is the service's, though a confined process may give nothing away."""
+    for path in store.glob("state.*"):
+        path.unlink()
+    for path in (store, *store.rglob("*")):
+        os.chown(path, SERVICE, SERVICE)
+    env.run([env.collector, "ps", "--store", store, "--host", OTHER])
+    owners = {path.name: path.stat().st_uid for path in store.rglob("*")}
+    checks.that((store / "state.db").exists() and set(owners.values()) == {SERVICE}, f"owners after root's ps: {owners}")
 
 
 def test(env, checks, arguments):

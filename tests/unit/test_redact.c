@@ -51,6 +51,13 @@ static void texts(void **state) {
     check(x, "get https://intern.example/a?b=c now", "get https://x", "intern");
     check(x, "S-1-5-18 and S-1-5-21-11-22-33-1001", "S-1-5-18 and S-1-5-21-", "-11-22-33-");
     check(x, "version 300.1.2.3", "version 300.1.2.3", "");
+    check(x, "answer ::ffff:93.184.216.34;", "answer ::ffff:10.", ".184.216.34");
+    check(x, "own ::ffff:127.0.0.1 and ::1", "own ::ffff:127.0.0.1 and ::1", "");
+    check(x, "at fe80::5efe:192.168.7.9 now", "at fd", ".168.7.9");
+    check(x, "UpdateTaskUserS-1-5-21-11-22-33-1001Core", "UpdateTaskUserS-1-5-21-", "-11-22-33-");
+    check(x, "by S-1-11-96-11-22-33-44-55", "by S-1-5-21-", "-11-22-33-");
+    check(x, "PathS-1-5-18", "PathS-1-5-18", "");
+    check(x, "from s3://bucket/key", "from s3://x", "bucket");
     check(x, "", "", "");
     check(paths, "192.168.7.9 C:\\secret", "192.168.7.9 C:\\x", "secret");
     ea_redact_destroy(x);
@@ -118,11 +125,188 @@ static void items_and_unknown_payloads(void **state) {
     ea_registry_destroy(registry);
 }
 
+/* ---- events of classes made up here ---- */
+
+static ea_field field(const char *name, uint8_t type) {
+    return (ea_field){.name = name,
+                      .type = type,
+                      .width = type == EA_U8 || type == EA_BYTES ? 1
+                               : type == EA_IPV4                 ? 4
+                               : type == EA_CHAR16               ? 2
+                                                                 : 0,
+                      .count = 1,
+                      .count_field = -1,
+                      .offset = EA_OFFSET_NONE,
+                      .span = 1};
+}
+
+static ea_class class_of(const ea_field *fields, size_t count, size_t top_count) {
+    return (ea_class){.name = "Made/Up",
+                      .provider_name = "",
+                      .pointer_size = 8,
+                      .field_count = (uint16_t)count,
+                      .top_count = (uint16_t)top_count,
+                      .required_count = (uint16_t)top_count,
+                      .fields = fields};
+}
+
+static ea_record record_of(const void *payload, size_t payload_bytes) {
+    return (ea_record){.id = 77, .pointer_size = 8, .payload = payload, .payload_bytes = (uint16_t)payload_bytes};
+}
+
+/* The payload without what is private in it, of the same length. */
+static const uint8_t *apply(ea_redact *x, const ea_class *c, const void *payload, size_t payload_bytes) {
+    ea_record r = record_of(payload, payload_bytes), got;
+    ea_err err;
+    assert_int_equal(ea_redact_apply(x, &r, c, &got, &err), 1);
+    assert_int_equal(got.payload_bytes, payload_bytes);
+    return got.payload;
+}
+
+/* Of a name that contains another one, nothing is left, whatever came first. */
+static void names_in_names(void **state) {
+    (void)state;
+    const ea_field fields[] = {field("HostName", EA_UTF8Z)}, paths[] = {field("Text", EA_UTF8Z)};
+    const ea_class hosts = class_of(fields, 1, 1), texts_class = class_of(paths, 1, 1);
+    static const char *const NAMES[] = {"corp.example", "PC.corp.example", "pc"};
+    ea_redact *x = make(KEY, 1 << EA_REDACT_HOST | 1 << EA_REDACT_USER, EA_REDACT_ZERO);
+    ea_err err;
+    for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++) {
+        const ea_record r = record_of(NAMES[i], strlen(NAMES[i]) + 1);
+        assert_int_equal(ea_redact_learn(x, &r, &hosts, &err), 0);
+    }
+    static const char PROFILE[] = "c:/users/ann.lee/plan";
+    const ea_record r = record_of(PROFILE, sizeof PROFILE);
+    assert_int_equal(ea_redact_learn(x, &r, &texts_class, &err), 0);
+    check(x, "to pc.corp.example now", "to x", "pc.");
+    check(x, "of (Ann.Lee)", "of (x", "Lee");
+    char *a = redacted(x, "to pc.CORP.example now"), *b = redacted(x, "to pc.corp.example now");
+    assert_string_equal(a, b);
+    assert_string_equal(a + strlen(a) - 4, " now");
+    free(a);
+    free(b);
+    ea_redact_destroy(x);
+}
+
+static void bytes_of_fields(void **state) {
+    (void)state;
+    ea_redact *x = make(KEY, ALL, EA_REDACT_ZERO);
+    /* an array of bytes, by whatever type; a socket's address that is a path */
+    ea_field fields[] = {field("Count", EA_U8), field("Data", EA_U8), field("Peer", EA_BYTES),
+                         field("Peer4", EA_BYTES)};
+    fields[0].is_count = 1;
+    fields[1].count_field = 0;
+    fields[2].count = fields[3].count = 16;
+    fields[2].semantic = fields[3].semantic = EA_SEM_SOCKET_ADDRESS;
+    const ea_class c = class_of(fields, 4, 4);
+    static const uint8_t PAYLOAD[] = "\x03"
+                                     "bob"
+                                     "\x01\0/srv/bob/asock"
+                                     "\x02\0\x01\xbb\xc0\xa8\x07\x09leftover";
+    const uint8_t *got = apply(x, &c, PAYLOAD, sizeof PAYLOAD - 1);
+    assert_memory_equal(got, "\x03\0\0\0\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x02\0\x01\xbb\x0a", 25);
+    assert_memory_not_equal(got + 25, PAYLOAD + 25, 3);
+    assert_memory_equal(got + 28, "\0\0\0\0\0\0\0\0", 8);
+    /* a structure that begins with an array */
+    ea_field members[] = {field("Ends", EA_STRUCT), field("Ports", EA_U8), field("Address", EA_IPV4)};
+    members[0].child_count = 2;
+    members[0].span = 3;
+    members[1].count = 2;
+    const ea_class ends = class_of(members, 3, 1);
+    got = apply(x, &ends, "\x01\x02\xc0\xa8\x07\x09", 6);
+    assert_int_equal(got[2], 10);
+    assert_memory_not_equal(got + 3, "\xa8\x07\x09", 3);
+    /* an address that begins with no scheme */
+    const ea_field url[] = {field("Url", EA_UTF8Z)};
+    const ea_class request = class_of(url, 1, 1);
+    static const char URL[] = "/login?user=ann&next=https://intern.example/";
+    const ea_record r = record_of(URL, sizeof URL);
+    ea_record asked;
+    ea_err err;
+    assert_int_equal(ea_redact_apply(x, &r, &request, &asked, &err), 1);
+    assert_null(strstr((const char *)asked.payload, "ann"));
+    /* names, as event logs, the agent and programs call their fields */
+    static const char *const NAMES[] = {"Computer", "Account", "User", "TargetDomain", "SubjectUserName"};
+    for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++) {
+        const ea_field one[] = {field(NAMES[i], EA_UTF8Z)};
+        const ea_class named = class_of(one, 1, 1);
+        const ea_record s = record_of("ann-17", sizeof "ann-17");
+        assert_int_equal(ea_redact_apply(x, &s, &named, &asked, &err), 1);
+        assert_null(strstr((const char *)asked.payload, "ann"));
+    }
+    /* a text whose length another field holds keeps it, beyond ASCII too */
+    ea_field text[] = {field("Count", EA_U8), field("UserName", EA_CHAR16)};
+    text[0].is_count = 1;
+    text[1].count_field = 0;
+    const ea_class name = class_of(text, 2, 2);
+    got = apply(x, &name, "\x03J\0\xf6\0t\0", 7);
+    assert_memory_equal(got, "\x03*\0*\0*\0", 7);
+    ea_redact_destroy(x);
+}
+
+/* An array of SIDs, each after two pointers. */
+static void arrays_of_sids(void **state) {
+    (void)state;
+    ea_field fields[] = {field("Count", EA_U8), field("Users", EA_WBEM_SID)};
+    fields[0].is_count = 1;
+    fields[1].count_field = 0;
+    const ea_class c = class_of(fields, 2, 2);
+    uint8_t payload[1 + 16 + 28] = {1, 8};
+    uint8_t *sid = payload + 17;
+    const uint32_t parts[] = {21, 11, 22, 33, 1001};
+    memcpy(sid, "\x01\x05\0\0\0\0\0\x05", 8);
+    for (size_t i = 0; i < 5; i++)
+        ea_store32(sid + 8 + 4 * i, parts[i]);
+    ea_redact *x = make(KEY, ALL, EA_REDACT_ZERO);
+    const uint8_t *got = apply(x, &c, payload, sizeof payload);
+    assert_memory_equal(got, payload, 17 + 12);
+    assert_memory_not_equal(got + 17 + 12, payload + 17 + 12, 12);
+    ea_redact_destroy(x);
+}
+
+/* A piece of a manifest stays, not who logged it; what merely has its number is as other events. */
+static void manifests_and_items(void **state) {
+    (void)state;
+    uint8_t sid[32] = {1, 5, 0, 0, 0, 0, 0, 5, [28] = 'm', 'o', 'r', 'e'}, package[] = "Corp.Mail";
+    const uint32_t parts[] = {21, 11, 22, 33, 1001};
+    for (size_t i = 0; i < 5; i++)
+        ea_store32(sid + 8 + 4 * i, parts[i]);
+    const ea_ext items[] = {{.type = EA_EXT_SID, .linkage = 1, .size_bytes = sizeof sid, .data = sid},
+                            {.type = EA_EXT_PSM_KEY, .size_bytes = sizeof package, .data = package}};
+    static const uint8_t PIECE[] = {1, 1, 0, 0x5B, 1, 0, 0, 0, '<', '/', '>'}, OTHER[] = "nothing of a manifest";
+    const ea_class c = {.name = "", .provider_name = "", .pointer_size = 8, .status = EA_CLASS_UNKNOWN};
+    ea_record r = record_of(PIECE, sizeof PIECE), got;
+    ea_redact *x = make(KEY, ALL, EA_REDACT_ZERO);
+    ea_err err;
+    r.id = 0xFFFE;
+    r.ext = items;
+    r.ext_count = 2;
+    assert_int_equal(ea_redact_apply(x, &r, &c, &got, &err), 1);
+    assert_memory_equal(got.payload, PIECE, sizeof PIECE);
+    assert_memory_not_equal(got.ext[0].data + 12, sid + 12, 4);
+    assert_memory_equal(got.ext[0].data + 28, "\0\0\0\0", 4);
+    assert_memory_equal(got.ext[1].data, "\0\0\0\0\0\0\0\0\0", sizeof package);
+    r.payload = OTHER;
+    r.payload_bytes = sizeof OTHER;
+    assert_int_equal(ea_redact_apply(x, &r, &c, &got, &err), 1);
+    assert_int_equal(got.payload[0], 0);
+    r.payload = PIECE;
+    r.payload_bytes = sizeof PIECE;
+    r.flags = EA_FLAG_TRACE_MESSAGE;
+    assert_int_equal(ea_redact_apply(x, &r, &c, &got, &err), 1);
+    assert_int_equal(got.payload[0], 0);
+    ea_redact_destroy(x);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(texts),
         cmocka_unit_test(pseudonyms_follow_the_key),
         cmocka_unit_test(items_and_unknown_payloads),
+        cmocka_unit_test(names_in_names),
+        cmocka_unit_test(bytes_of_fields),
+        cmocka_unit_test(arrays_of_sids),
+        cmocka_unit_test(manifests_and_items),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 #include "collector/query/sql/confine.h"
 
 #include "collector/query/sql/temp_files.h"
+#include "collector/store/private.h"
 
 #include <signal.h>
 #include <sqlite3.h>
@@ -103,6 +104,7 @@ int ec_query_confine_with(const char *dir, uint64_t limit_temp_bytes, const ec_s
         rc = ec_temp_files_start(folder, limit_temp_bytes, err);
     if (!rc && sqlite3_auto_extension((void (*)(void))sort_in_files) != SQLITE_OK)
         rc = ea_fail(err, EA_ENOMEM, "enter the sandbox");
+    ec_store_give_to_owner(dir); /* what root made in the store of a service; afterwards it may not */
     limit_files(limit_temp_bytes > SHARED_MEMORY_MAX ? limit_temp_bytes : SHARED_MEMORY_MAX);
     if (!rc)
         rc = enter(paths, count, more, err);
