@@ -1,37 +1,14 @@
 /* See webhook.h. */
 #include "collector/detect/webhook.h"
 
-#include "proto/base/platform.h"
+#include "collector/curl/curl.h"
 
-#include <curl/curl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-enum { WEBHOOK_CONNECT_MS = 10000 };
-
-/* As for symbol servers (symbol_server.c): the library is loaded by the one command that needs it. */
-static const char WEBHOOK_LIBRARY[] = "libcurl.so.4";
-#define WEBHOOK_CALLS(X)                                                                                               \
-    X(CURLcode, global_init, (long flags))                                                                             \
-    X(CURL *, easy_init, (void))                                                                                       \
-    X(void, easy_cleanup, (CURL * curl))                                                                               \
-    X(CURLcode, easy_setopt, (CURL * curl, CURLoption option, ...))                                                    \
-    X(CURLcode, easy_getinfo, (CURL * curl, CURLINFO info, ...))                                                       \
-    X(CURLcode, easy_perform, (CURL * curl))                                                                           \
-    X(const char *, easy_strerror, (CURLcode code))                                                                    \
-    X(struct curl_slist *, slist_append, (struct curl_slist * list, const char *text))                                 \
-    X(void, slist_free_all, (struct curl_slist * list))
-
-typedef struct webhook_calls {
-#define CALL(type, name, arguments) type(*name) arguments;
-    WEBHOOK_CALLS(CALL)
-#undef CALL
-} webhook_calls;
-
 struct ec_webhook {
-    webhook_calls lib;
-    CURL *curl;
+    ec_curl lib;
     struct curl_slist *headers;
     char url[2048];
 };
@@ -39,22 +16,6 @@ struct ec_webhook {
 static size_t webhook_on_data(char *data, size_t size, size_t count, void *arg) {
     (void)data, (void)arg;
     return size * count;
-}
-
-static int webhook_load(webhook_calls *ret, ea_err *err) {
-    ea_library *library = NULL;
-    const char *missing = NULL;
-    const void *at;
-    int rc = ea_library_open(&library, WEBHOOK_LIBRARY, err);
-    if (rc)
-        return rc;
-#define CALL(type, name, arguments)                                                                                    \
-    if (!(at = ea_library_symbol(library, "curl_" #name)))                                                             \
-        missing = "curl_" #name;                                                                                       \
-    memcpy(&ret->name, &at, sizeof at);
-    WEBHOOK_CALLS(CALL)
-#undef CALL
-    return missing ? ea_fail(err, EA_EUNSUPPORTED, "%s has no %s", WEBHOOK_LIBRARY, missing) : 0;
 }
 
 static int webhook_add_header(ec_webhook *w, const char *line, ea_err *err) {
@@ -110,40 +71,25 @@ int ec_webhook_create(ec_webhook **ret, const ec_webhook_options *options, ea_er
     if (!w)
         return ea_fail(err, EA_ENOMEM, "prepare libcurl");
     snprintf(w->url, sizeof w->url, "%s", options->url);
-    int rc = webhook_load(&w->lib, err);
+    int rc = ec_curl_open(&w->lib, err);
     if (rc) {
         free(w);
         return rc;
     }
-    if (w->lib.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK || !(w->curl = w->lib.easy_init()))
-        rc = ea_fail(err, EA_ENOMEM, "prepare libcurl");
-    if (!rc)
-        rc = webhook_add_header(w, "Content-Type: application/json", err);
+    rc = webhook_add_header(w, "Content-Type: application/json", err);
     if (!rc)
         rc = webhook_add_header(w, "Expect:", err); /* no wait for leave to send the body */
     if (!rc)
         rc = webhook_add_headers(w, options->headers, err);
-#define SET(option, value)                                                                                             \
-    if (!rc && bad == CURLE_OK)                                                                                        \
-    bad = w->lib.easy_setopt(w->curl, option, value)
-    SET(CURLOPT_NOSIGNAL, 1L);
-    SET(CURLOPT_PROTOCOLS_STR, "http,https");
-    SET(CURLOPT_FOLLOWLOCATION, 0L);
-    SET(CURLOPT_SSL_VERIFYPEER, 1L);
-    SET(CURLOPT_SSL_VERIFYHOST, 2L);
-    SET(CURLOPT_CONNECTTIMEOUT_MS, (long)WEBHOOK_CONNECT_MS);
-    SET(CURLOPT_TIMEOUT_MS, (long)EC_WEBHOOK_ANSWER_MS);
-    SET(CURLOPT_USERAGENT, "etwcollector");
-    SET(CURLOPT_WRITEFUNCTION, webhook_on_data);
-    SET(CURLOPT_URL, w->url);
-    SET(CURLOPT_POST, 1L);
-    SET(CURLOPT_HTTPHEADER, w->headers);
-    if (options->ca) {
-        SET(CURLOPT_CAINFO, options->ca);
-    }
-#undef SET
-    if (!rc && bad != CURLE_OK)
-        rc = ea_fail(err, EA_EUNSUPPORTED, "prepare libcurl: %s", w->lib.easy_strerror(bad));
+    EC_CURL_SET(&w->lib, bad, CURLOPT_TIMEOUT_MS, (long)EC_WEBHOOK_ANSWER_MS);
+    EC_CURL_SET(&w->lib, bad, CURLOPT_WRITEFUNCTION, webhook_on_data);
+    EC_CURL_SET(&w->lib, bad, CURLOPT_URL, w->url);
+    EC_CURL_SET(&w->lib, bad, CURLOPT_POST, 1L);
+    EC_CURL_SET(&w->lib, bad, CURLOPT_HTTPHEADER, w->headers);
+    if (options->ca)
+        EC_CURL_SET(&w->lib, bad, CURLOPT_CAINFO, options->ca);
+    if (!rc)
+        rc = ec_curl_check(&w->lib, bad, err);
     if (rc) {
         ec_webhook_destroy(w);
         return rc;
@@ -155,8 +101,7 @@ int ec_webhook_create(ec_webhook **ret, const ec_webhook_options *options, ea_er
 void ec_webhook_destroy(ec_webhook *w) {
     if (!w)
         return;
-    if (w->curl)
-        w->lib.easy_cleanup(w->curl);
+    ec_curl_close(&w->lib);
     w->lib.slist_free_all(w->headers);
     free(w);
 }
@@ -172,16 +117,16 @@ int ec_webhook_post(ec_webhook *w, const char *json, size_t len_bytes, ea_err *e
     static const long NEVER[] = {400, 413, 415, 422};
     long status = 0;
     char text[64];
-    w->lib.easy_setopt(w->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)len_bytes);
-    w->lib.easy_setopt(w->curl, CURLOPT_POSTFIELDS, json);
-    CURLcode code = w->lib.easy_perform(w->curl);
+    w->lib.easy_setopt(w->lib.handle, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)len_bytes);
+    w->lib.easy_setopt(w->lib.handle, CURLOPT_POSTFIELDS, json);
+    CURLcode code = w->lib.easy_perform(w->lib.handle);
     if (code != CURLE_OK)
         return webhook_failed(w,
                               code == CURLE_OPERATION_TIMEDOUT                                            ? EA_ETIMEOUT
                               : code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CONNECT_ERROR ? EA_ETLS
                                                                                                           : EA_ENET,
                               w->lib.easy_strerror(code), err);
-    w->lib.easy_getinfo(w->curl, CURLINFO_RESPONSE_CODE, &status);
+    w->lib.easy_getinfo(w->lib.handle, CURLINFO_RESPONSE_CODE, &status);
     if (status >= 200 && status < 300)
         return 0;
     snprintf(text, sizeof text, "the receiver answered with status %ld", status);

@@ -1,10 +1,10 @@
 /* Symbol servers. See symbol_server.h. */
 #include "collector/symbols/symbol_server.h"
 
+#include "collector/curl/curl.h"
 #include "proto/base/platform.h"
 #include "proto/base/text.h"
 
-#include <curl/curl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,36 +12,11 @@
 
 #define SECOND_NS ((int64_t)1000000000)
 
-enum { CONNECT_MS = 10000, REDIRECTS_MAX = 5 };
-
-/* libcurl is loaded when the first server is asked. Its 26 libraries would be half of what it takes to start this
- * program, which starts again for each question of a user. */
-static const char LIBRARY[] = "libcurl.so.4";
-#define CURL_CALLS(X)                                                                                                  \
-    X(CURLcode, global_init, (long flags))                                                                             \
-    X(CURL *, easy_init, (void))                                                                                       \
-    X(void, easy_cleanup, (CURL * curl))                                                                               \
-    X(CURLcode, easy_setopt, (CURL * curl, CURLoption option, ...))                                                    \
-    X(CURLcode, easy_getinfo, (CURL * curl, CURLINFO info, ...))                                                       \
-    X(CURLcode, easy_perform, (CURL * curl))                                                                           \
-    X(const char *, easy_strerror, (CURLcode code))                                                                    \
-    X(char *, easy_escape, (CURL * curl, const char *text, int len_bytes))                                             \
-    X(void, free, (void *data))                                                                                        \
-    X(CURLU *, url, (void))                                                                                            \
-    X(void, url_cleanup, (CURLU * url))                                                                                \
-    X(CURLUcode, url_set, (CURLU * url, CURLUPart part, const char *text, unsigned flags))                             \
-    X(CURLUcode, url_get, (const CURLU *url, CURLUPart part, char **ret, unsigned flags))
-
-typedef struct curl_calls {
-#define CALL(type, name, arguments) type(*name) arguments;
-    CURL_CALLS(CALL)
-#undef CALL
-} curl_calls;
+enum { REDIRECTS_MAX = 5 };
 
 struct ec_server {
     ec_server_options o;
-    curl_calls lib;
-    CURL *curl;
+    ec_curl lib;
     char curl_text[CURL_ERROR_SIZE];
     ea_file *file; /* being written */
     uint64_t file_bytes;
@@ -52,7 +27,7 @@ struct ec_server {
 
 static int is_redirect(ec_server *s) {
     long status = 0;
-    s->lib.easy_getinfo(s->curl, CURLINFO_RESPONSE_CODE, &status);
+    s->lib.easy_getinfo(s->lib.handle, CURLINFO_RESPONSE_CODE, &status);
     return status >= 300 && status < 400;
 }
 
@@ -69,55 +44,25 @@ static size_t on_data(char *data, size_t size, size_t count, void *arg) {
     return n;
 }
 
-/* The library stays loaded: it has threads and memory of its own. */
-static int load(curl_calls *ret, ea_err *err) {
-    ea_library *library = NULL;
-    const char *missing = NULL;
-    const void *at;
-    int rc = ea_library_open(&library, LIBRARY, err);
-    if (rc)
-        return rc;
-#define CALL(type, name, arguments)                                                                                    \
-    if (!(at = ea_library_symbol(library, "curl_" #name)))                                                             \
-        missing = "curl_" #name;                                                                                       \
-    memcpy(&ret->name, &at, sizeof at);
-    CURL_CALLS(CALL)
-#undef CALL
-    return missing ? ea_fail(err, EA_EUNSUPPORTED, "%s has no %s", LIBRARY, missing) : 0;
-}
-
 int ec_server_create(ec_server **ret, const ec_server_options *options, ea_err *err) {
     ec_server *s = calloc(1, sizeof *s);
     CURLcode bad = CURLE_OK;
     if (!s)
         return ea_fail(err, EA_ENOMEM, "prepare libcurl");
-    int rc = load(&s->lib, err);
-    if (!rc && (s->lib.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK || !(s->curl = s->lib.easy_init())))
-        rc = ea_fail(err, EA_ENOMEM, "prepare libcurl");
+    int rc = ec_curl_open(&s->lib, err);
     if (rc) {
         free(s);
         return rc;
     }
-    s->o = *options;
-#define SET(option, value)                                                                                             \
-    if (bad == CURLE_OK)                                                                                               \
-    bad = s->lib.easy_setopt(s->curl, option, value)
-    SET(CURLOPT_NOSIGNAL, 1L);
-    SET(CURLOPT_ERRORBUFFER, s->curl_text);
-    SET(CURLOPT_PROTOCOLS_STR, "http,https");
-    SET(CURLOPT_FOLLOWLOCATION, 0L); /* fetch_once judges where to */
-    SET(CURLOPT_SSL_VERIFYPEER, 1L);
-    SET(CURLOPT_SSL_VERIFYHOST, 2L);
-    SET(CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS);
-    SET(CURLOPT_LOW_SPEED_LIMIT, 1L);
-    SET(CURLOPT_LOW_SPEED_TIME, (long)((s->o.idle_ns + SECOND_NS - 1) / SECOND_NS));
-    SET(CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)s->o.limit_bytes);
-    SET(CURLOPT_USERAGENT, "etwcollector");
-    SET(CURLOPT_WRITEFUNCTION, on_data);
-    SET(CURLOPT_WRITEDATA, s);
-#undef SET
-    if (bad != CURLE_OK) {
-        rc = ea_fail(err, EA_EUNSUPPORTED, "prepare libcurl: %s", s->lib.easy_strerror(bad));
+    s->o = *options; /* redirects: fetch_once judges where to */
+    EC_CURL_SET(&s->lib, bad, CURLOPT_ERRORBUFFER, s->curl_text);
+    EC_CURL_SET(&s->lib, bad, CURLOPT_LOW_SPEED_LIMIT, 1L);
+    EC_CURL_SET(&s->lib, bad, CURLOPT_LOW_SPEED_TIME, (long)((s->o.idle_ns + SECOND_NS - 1) / SECOND_NS));
+    EC_CURL_SET(&s->lib, bad, CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)s->o.limit_bytes);
+    EC_CURL_SET(&s->lib, bad, CURLOPT_WRITEFUNCTION, on_data);
+    EC_CURL_SET(&s->lib, bad, CURLOPT_WRITEDATA, s);
+    rc = ec_curl_check(&s->lib, bad, err);
+    if (rc) {
         ec_server_destroy(s);
         return rc;
     }
@@ -128,7 +73,7 @@ int ec_server_create(ec_server **ret, const ec_server_options *options, ea_err *
 void ec_server_destroy(ec_server *s) {
     if (!s)
         return;
-    s->lib.easy_cleanup(s->curl);
+    ec_curl_close(&s->lib);
     free(s);
 }
 
@@ -221,13 +166,13 @@ static int perform(ec_server *s, const char *url, CURLcode *ret_code, long *ret_
         if (rc)
             break;
         s->file_bytes = 0;
-        s->lib.easy_setopt(s->curl, CURLOPT_TIMEOUT_MS, (long)(left_ms > 0 ? left_ms : 1));
-        s->lib.easy_setopt(s->curl, CURLOPT_URL, at.data);
-        *ret_code = s->lib.easy_perform(s->curl);
-        s->lib.easy_getinfo(s->curl, CURLINFO_RESPONSE_CODE, ret_status);
+        s->lib.easy_setopt(s->lib.handle, CURLOPT_TIMEOUT_MS, (long)(left_ms > 0 ? left_ms : 1));
+        s->lib.easy_setopt(s->lib.handle, CURLOPT_URL, at.data);
+        *ret_code = s->lib.easy_perform(s->lib.handle);
+        s->lib.easy_getinfo(s->lib.handle, CURLINFO_RESPONSE_CODE, ret_status);
         if (*ret_code != CURLE_OK || *ret_status < 300 || *ret_status >= 400)
             break;
-        s->lib.easy_getinfo(s->curl, CURLINFO_REDIRECT_URL, &to); /* curl's, until the next request */
+        s->lib.easy_getinfo(s->lib.handle, CURLINFO_REDIRECT_URL, &to); /* curl's, until the next request */
         if (!to)
             break;
         rc = check_redirect(s, at.data, to, err);
@@ -275,7 +220,7 @@ int ec_server_is_silent(const ec_server *s) {
 }
 
 static int add_part(ec_server *s, ea_text *url, const char *part) {
-    char *escaped = s->lib.easy_escape(s->curl, part, 0);
+    char *escaped = s->lib.easy_escape(s->lib.handle, part, 0);
     if (!escaped)
         return EA_ENOMEM;
     ea_text_char(url, '/');

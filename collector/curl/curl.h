@@ -1,0 +1,51 @@
+/* A connection of libcurl, which is loaded when the first one is opened: its 26 libraries would be half of what it
+ * takes to start this program, which starts again for each question of a user. Called by: symbol_server.c, webhook.c.
+ * Calls: libcurl. Thread: its owner's. */
+#ifndef EC_CURL_CURL_H
+#define EC_CURL_CURL_H
+
+#include "proto/base/err.h"
+
+#include <curl/curl.h>
+
+#define EC_CURL_CALLS(X)                                                                                               \
+    X(CURLcode, global_init, (long flags))                                                                             \
+    X(CURL *, easy_init, (void))                                                                                       \
+    X(void, easy_cleanup, (CURL * curl))                                                                               \
+    X(CURLcode, easy_setopt, (CURL * curl, CURLoption option, ...))                                                    \
+    X(CURLcode, easy_getinfo, (CURL * curl, CURLINFO info, ...))                                                       \
+    X(CURLcode, easy_perform, (CURL * curl))                                                                           \
+    X(const char *, easy_strerror, (CURLcode code))                                                                    \
+    X(char *, easy_escape, (CURL * curl, const char *text, int len_bytes))                                             \
+    X(void, free, (void *data))                                                                                        \
+    X(struct curl_slist *, slist_append, (struct curl_slist * list, const char *text))                                 \
+    X(void, slist_free_all, (struct curl_slist * list))                                                                \
+    X(CURLU *, url, (void))                                                                                            \
+    X(void, url_cleanup, (CURLU * url))                                                                                \
+    X(CURLUcode, url_set, (CURLU * url, CURLUPart part, const char *text, unsigned flags))                             \
+    X(CURLUcode, url_get, (const CURLU *url, CURLUPart part, char **ret, unsigned flags))
+
+typedef struct ec_curl {
+    CURL *handle;
+#define CALL(type, name, arguments) type(*name) arguments;
+    EC_CURL_CALLS(CALL)
+#undef CALL
+} ec_curl;
+
+/* Sets an option of handle unless an earlier one failed. */
+#define EC_CURL_SET(lib, bad, option, value)                                                                           \
+    do {                                                                                                               \
+        if ((bad) == CURLE_OK)                                                                                         \
+            (bad) = (lib)->easy_setopt((lib)->handle, option, value);                                                  \
+    } while (0)
+
+/* A connection that checks the server's certificate and name, speaks HTTP and HTTPS alone, follows no redirect, and
+ * waits ten seconds for a connection. Errors: EA_ENOTFOUND (no libcurl), EA_EUNSUPPORTED (an older one), EA_ENOMEM;
+ * then there is nothing to close. */
+EA_MUST_CHECK int ec_curl_open(ec_curl *ret, ea_err *err);
+/* One that was not opened is allowed when it is all zeros. */
+void ec_curl_close(ec_curl *c);
+/* The error of options that could not be set; 0: all were. */
+EA_MUST_CHECK int ec_curl_check(const ec_curl *c, CURLcode bad, ea_err *err);
+
+#endif
