@@ -136,12 +136,7 @@ static int aggregate_best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
 
 static int aggregate_open_cursor(sqlite3_vtab *base, sqlite3_vtab_cursor **ret) {
     (void)base;
-    cursor *c = ec_sql_zalloc(sizeof *c);
-    if (!c)
-        return SQLITE_NOMEM;
-    ea_arena_init(&c->arena, 0);
-    *ret = &c->list.base;
-    return SQLITE_OK;
+    return ec_sql_open_cursor(sizeof(cursor), offsetof(cursor, arena), ret);
 }
 
 static void aggregate_clear(cursor *c) {

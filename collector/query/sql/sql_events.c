@@ -90,12 +90,7 @@ static int events_best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
 
 static int events_open_cursor(sqlite3_vtab *base, sqlite3_vtab_cursor **ret) {
     (void)base;
-    cursor *c = ec_sql_zalloc(sizeof *c);
-    if (!c)
-        return SQLITE_NOMEM;
-    ea_arena_init(&c->arena, 0);
-    *ret = &c->base;
-    return SQLITE_OK;
+    return ec_sql_open_cursor(sizeof(cursor), offsetof(cursor, arena), ret);
 }
 
 static int events_close_cursor(sqlite3_vtab_cursor *base) {

@@ -112,6 +112,8 @@ void ec_sql_share(const ec_column *c, enum ec_op op, double *rows, double *decod
 void ec_sql_account_name(sqlite3_context *c, int count, sqlite3_value **v);
 /* Zeroed memory of SQLite's; NULL: there is none. */
 void *ec_sql_zalloc(size_t len_bytes);
+/* xOpen of a cursor, of zeros, which begins with a sqlite3_vtab_cursor and has an ea_arena at arena_offset. */
+int ec_sql_open_cursor(size_t cursor_bytes, size_t arena_offset, sqlite3_vtab_cursor **ret);
 /* Adds a table that is there by its module's name alone; from: copied, for xConnect's aux. */
 EA_MUST_CHECK int ec_sql_add_module(ec_sql *s, const char *name, const sqlite3_module *module, const void *from,
                                     size_t from_bytes, ea_err *err);

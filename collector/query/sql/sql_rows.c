@@ -77,12 +77,7 @@ static int rows_best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
 
 static int rows_open_cursor(sqlite3_vtab *base, sqlite3_vtab_cursor **ret) {
     (void)base;
-    rows_cursor *c = ec_sql_zalloc(sizeof *c);
-    if (!c)
-        return SQLITE_NOMEM;
-    ea_arena_init(&c->arena, 0);
-    *ret = &c->base;
-    return SQLITE_OK;
+    return ec_sql_open_cursor(sizeof(rows_cursor), offsetof(rows_cursor, arena), ret);
 }
 
 static void rows_clear(rows_cursor *c) {

@@ -13,6 +13,15 @@ void *ec_sql_zalloc(size_t len_bytes) {
     return p;
 }
 
+int ec_sql_open_cursor(size_t cursor_bytes, size_t arena_offset, sqlite3_vtab_cursor **ret) {
+    char *c = ec_sql_zalloc(cursor_bytes);
+    if (!c)
+        return SQLITE_NOMEM;
+    ea_arena_init((ea_arena *)(void *)(c + arena_offset), 0);
+    *ret = (sqlite3_vtab_cursor *)(void *)c;
+    return SQLITE_OK;
+}
+
 int ec_sql_add_module(ec_sql *s, const char *name, const sqlite3_module *module, const void *from, size_t from_bytes,
                       ea_err *err) {
     void *copy = malloc(from_bytes);
