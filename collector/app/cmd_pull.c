@@ -180,12 +180,7 @@ static const ea_option OPTIONS[] = {
      .min = 1024,
      .max = 16 << 20,
      .help = "of the trace, a multiple of 512 bytes"},
-    {.name = "wait",
-     .argument = "TIME",
-     .type = EA_OPT_DURATION,
-     .offset = offsetof(options, wait_ns),
-     .fallback = "10s",
-     .help = "how long to wait until all stored batches are in the history"},
+    {EC_WAIT_OF(options, wait_ns), .help = "how long to wait until all stored batches are in the history"},
     {.name = "json", .type = EA_OPT_FLAG, .offset = offsetof(options, json), .help = "print one JSON object"},
     {.name = NULL},
 };

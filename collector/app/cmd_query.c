@@ -482,12 +482,7 @@ static const ea_option OPTIONS[] = {
      .help =
          "end when sorts that memory does not hold need larger temporary files, or a quarter of what is free on their "
          "disk"},
-    {.name = "wait",
-     .argument = "TIME",
-     .type = EA_OPT_DURATION,
-     .offset = offsetof(options, wait_ns),
-     .fallback = "10s",
-     .help = "how long to wait until all stored batches are in the tables of machines"},
+    {EC_WAIT_OF(options, wait_ns), .help = "how long to wait until all stored batches are in the tables of machines"},
     EC_SYMBOL_OPTIONS(options, symbols, EC_SYMBOL_CACHE),
     {.name = NULL},
 };

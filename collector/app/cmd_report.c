@@ -562,12 +562,7 @@ static const ea_option OPTIONS[] = {
      .offset = offsetof(options, limit_ns),
      .fallback = "60s",
      .help = "end each section after this time"},
-    {.name = "wait",
-     .argument = "TIME",
-     .type = EA_OPT_DURATION,
-     .offset = offsetof(options, wait_ns),
-     .fallback = "10s",
-     .help = "how long to wait until all stored batches are in the history"},
+    {EC_WAIT_OF(options, wait_ns), .help = "how long to wait until all stored batches are in the history"},
     {.name = NULL},
 };
 

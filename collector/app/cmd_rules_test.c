@@ -375,12 +375,7 @@ static const ea_option TEST_OPTIONS[] = {
      .fallback = "4GiB",
      .help = "temporary files of that process",
      .max = UINT64_C(1) << 44},
-    {.name = "wait",
-     .argument = "TIME",
-     .type = EA_OPT_DURATION,
-     .offset = offsetof(test_options, wait_ns),
-     .fallback = "10s",
-     .help = "how long to wait until all stored batches are in the history"},
+    {EC_WAIT_OF(test_options, wait_ns), .help = "how long to wait until all stored batches are in the history"},
     {.name = "json", .type = EA_OPT_FLAG, .offset = offsetof(test_options, json), .help = "print JSON"},
     {.name = NULL},
 };

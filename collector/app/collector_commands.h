@@ -27,6 +27,9 @@
     .name = "from", .argument = "TIME", .type = EA_OPT_STRING, .offset = offsetof(options, member)
 #define EC_TO_OF(options, member)                                                                                      \
     .name = "to", .argument = "TIME", .type = EA_OPT_STRING, .offset = offsetof(options, member)
+/* Likewise of --wait: until what is stored is elsewhere, as .help says. */
+#define EC_WAIT_OF(options, member)                                                                                    \
+    .name = "wait", .argument = "TIME", .type = EA_OPT_DURATION, .offset = offsetof(options, member), .fallback = "10s"
 #define EC_TRACES_OPERANDS "[TRACE.etl...]"
 
 extern const ea_command ec_cmd_run;
