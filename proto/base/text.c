@@ -166,7 +166,7 @@ void ea_text_guid(ea_text *t, const ea_guid *g) {
     ea_text_add(t, out, 36);
 }
 
-static void add_code_point(ea_text *t, uint32_t c) {
+void ea_text_code_point(ea_text *t, uint32_t c) {
     char b[4];
     if (c < 0x80) {
         ea_text_char(t, (char)c);
@@ -200,7 +200,7 @@ void ea_text_utf16(ea_text *t, const void *utf16, size_t len_bytes) {
                 i++;
             }
         }
-        add_code_point(t, c);
+        ea_text_code_point(t, c);
     }
 }
 
@@ -212,7 +212,7 @@ void ea_text_ansi(ea_text *t, const void *data, size_t len_bytes) {
                                       0x02DC, 0x2122, 0x0161, 0x203A, 0x0153, 0x9D,   0x017E, 0x0178};
     const uint8_t *p = data;
     for (size_t i = 0; i < len_bytes; i++)
-        add_code_point(t, p[i] >= 0x80 && p[i] < 0xA0 ? high[p[i] - 0x80] : p[i]);
+        ea_text_code_point(t, p[i] >= 0x80 && p[i] < 0xA0 ? high[p[i] - 0x80] : p[i]);
 }
 
 /* Length of the valid UTF-8 (or WTF-8 surrogate) sequence at p, 0 when it is none; *ret_code gets the code point. */

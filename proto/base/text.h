@@ -43,6 +43,8 @@ void ea_text_le32(ea_text *t, uint32_t v);                        /* the four by
 void ea_text_le64(ea_text *t, uint64_t v);                        /* the eight bytes, little-endian */
 void ea_text_guid(ea_text *t, const ea_guid *g);                  /* "9e814aad-3204-11d2-9a82-006008a86939" */
 
+/* A character, below 0x110000, as UTF-8; of a surrogate its three-byte form. */
+void ea_text_code_point(ea_text *t, uint32_t c);
 /* UTF-16LE of len_bytes (an odd last byte is ignored) as UTF-8. A lone surrogate becomes its three-byte form
  * (WTF-8), so that nothing is lost and the way back is exact. */
 void ea_text_utf16(ea_text *t, const void *utf16, size_t len_bytes);

@@ -220,19 +220,6 @@ static int take_unit(list_reader *k, const char *end, uint32_t *ret) {
     return 1;
 }
 
-static void put_character(ea_text *t, uint32_t c) {
-    if (c >= 0x10000)
-        ea_text_char(t, (char)(0xF0 | c >> 18));
-    else if (c >= 0x800)
-        ea_text_char(t, (char)(0xE0 | c >> 12));
-    else if (c >= 0x80)
-        ea_text_char(t, (char)(0xC0 | c >> 6));
-    else
-        ea_text_char(t, (char)c);
-    for (int shift = c >= 0x10000 ? 12 : c >= 0x800 ? 6 : c >= 0x80 ? 0 : -6; shift >= 0; shift -= 6)
-        ea_text_char(t, (char)(0x80 | (c >> shift & 0x3F)));
-}
-
 static int take_escape(list_reader *k, const char *end, ea_text *t) {
     static const char NAMES[] = "\"\\/bfnrt", VALUES[] = "\"\\/\b\f\n\r\t";
     uint32_t c, low;
@@ -252,7 +239,7 @@ static int take_escape(list_reader *k, const char *end, ea_text *t) {
             return 0;
         c = 0x10000 + ((c - 0xD800) << 10) + (low - 0xDC00);
     }
-    put_character(t, c);
+    ea_text_code_point(t, c);
     return 1;
 }
 

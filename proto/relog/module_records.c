@@ -30,6 +30,14 @@ typedef struct image_payload {
     uint8_t bytes[PAYLOAD_MAX];
 } image_payload;
 
+/* Its bytes stay as they are: they are written before they are read. */
+static void image_begin(image_payload *p, const ea_module *m, const ea_module_place *place) {
+    p->m = m;
+    p->place = place;
+    p->used = 0;
+    p->rc = 0;
+}
+
 static void image_put(image_payload *p, uint64_t number, unsigned width) {
     if (p->used + width > sizeof p->bytes) {
         p->rc = p->rc ? p->rc : EA_ELIMIT;
@@ -116,20 +124,14 @@ static int image_emit_ids(image_payload *p, int (*emit)(void *arg, const ea_reco
 int ea_module_ids(const ea_module *m, const ea_module_place *place, int (*emit)(void *arg, const ea_record *r),
                   void *arg, ea_err *err) {
     image_payload p;
-    p.m = m;
-    p.place = place;
-    p.used = 0;
-    p.rc = 0;
+    image_begin(&p, m, place);
     return image_emit_ids(&p, emit, arg, err);
 }
 
 int ea_module_records(const ea_module *m, const ea_module_place *place, int (*emit)(void *arg, const ea_record *r),
                       void *arg, ea_err *err) {
     image_payload p;
-    p.m = m;
-    p.place = place;
-    p.used = 0;
-    p.rc = 0;
+    image_begin(&p, m, place);
     int rc = image_emit_ids(&p, emit, arg, err);
     if (rc)
         return rc;
