@@ -113,7 +113,7 @@ int ec_state_worker_catch_up(const char *dir, const char *host, enum ec_state_wa
         ea_err why = {0};
         int can = state_folder(dir, host, &rc, &why, err);
         if (can == 0) {
-            if (rc == EA_EFULL) /* reading needs no space; what is not folded is in the backlog */
+            if (rc == EA_EFULL) /* the question is answered; its backlog counts the batches that are not folded */
                 rc = 0;
             if (!rc)
                 rc = measure(dir, host, &g, &backlog, err);
