@@ -5,32 +5,16 @@
  * 16,384 context switches of 200 threads in eight seconds go through one filter each of where, drop, sample and limit.
  * Prints the medians in ns per event, and how many events are kept, as one JSON object per filter; fails when both ways
  * do not keep equally many. Thread: one. */
-#include "proto/base/cli.h"
 #include "proto/base/map.h"
 #include "service/core/filter.h"
 #include "tests/bench/cpu_time.h"
+#include "tests/bench/switches.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum {
-    EVENTS = 16384,
-    PAYLOAD = 24,
-    RUNS_MAX = 1001,
-    ROUNDS = 4,
-    SAMPLE = 10,
-    LIMIT = 5,
-    SECONDS = 8,
-    FREQUENCY = 10000000
-};
-
-static const ea_guid THREAD = EA_GUID(0x3d6fa8d1, 0xfe05, 0x11d0, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c);
-
-typedef struct options {
-    uint64_t runs;
-} options;
+enum { SAMPLE = 10, LIMIT = 5, SECONDS = 8, FREQUENCY = 10000000 };
 
 typedef struct world {
     ea_registry *registry;
@@ -40,30 +24,12 @@ typedef struct world {
     uint8_t payloads[EVENTS][PAYLOAD];
 } world;
 
-static uint32_t dice(uint32_t sides) {
-    static uint64_t state = 1;
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(state >> 33) % sides;
-}
-
 static void make_events(world *w) {
     w->clock = (ea_clock){.base_utc_ns = INT64_C(1700000000) * 1000000000, .frequency = FREQUENCY};
     for (size_t i = 0; i < EVENTS; i++) {
-        ea_store32(w->payloads[i], 4000 + 4 * dice(200));
-        ea_store32(w->payloads[i] + 4, 4000 + 4 * dice(200));
-        w->payloads[i][12] = (uint8_t)dice(40);
-        ea_store32(w->payloads[i] + 16, dice(30));
-        w->records[i] = (ea_record){.provider = THREAD,
-                                    .flags = EA_FLAG_CLASSIC_HEADER,
-                                    .opcode = 36,
-                                    .version = 2,
-                                    .pointer_size = 8,
-                                    .pid = UINT32_MAX,
-                                    .tid = UINT32_MAX,
-                                    .cpu = (uint16_t)dice(8),
-                                    .time_raw = (int64_t)i * ((int64_t)SECONDS * FREQUENCY / EVENTS),
-                                    .payload = w->payloads[i],
-                                    .payload_bytes = PAYLOAD};
+        uint32_t next = any_thread(), previous = any_thread(), wait = dice(30), cpu = dice(8);
+        w->records[i] = make_switch(w->payloads[i], next, previous, wait, cpu,
+                                    (int64_t)i * ((int64_t)SECONDS * FREQUENCY / EVENTS));
     }
     w->c = ea_registry_find(w->registry, &w->records[0]);
 }
@@ -161,16 +127,6 @@ static double time_in_c(const world *w, uint64_t (*in_c)(const world *w), uint64
     return (double)(cpu_ns() - begun) / (ROUNDS * EVENTS);
 }
 
-static int compare(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, size_t count) {
-    qsort(values, count, sizeof *values, compare);
-    return values[count / 2];
-}
-
 static int run(const void *arg, int operand_count, char **operands) {
     static const struct {
         const char *name;
@@ -214,25 +170,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     return rc ? 1 : 0;
 }
 
-static const ea_option OPTIONS[] = {
-    {.name = "runs",
-     .argument = "N",
-     .type = EA_OPT_U64,
-     .offset = offsetof(options, runs),
-     .fallback = "11",
-     .min = 1,
-     .max = RUNS_MAX,
-     .help = "how often each filter is measured"},
-    {.name = NULL},
-};
-
 int main(int argc, char **argv) {
-    static const ea_command MEASURE = {.name = "measure",
-                                       .operands = "",
-                                       .summary = "Measure filters of the configuration",
-                                       .options = OPTIONS,
-                                       .options_size = sizeof(options),
-                                       .run = run};
-    static const ea_command *const COMMANDS[] = {&MEASURE, NULL};
-    return ea_cli_main("filters", "", "Measures the filters of the configuration.", COMMANDS, argc, argv);
+    return measure_main("filters", "Measures the filters of the configuration.", "Measure filters of the configuration",
+                        run, argc, argv);
 }

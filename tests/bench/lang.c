@@ -6,33 +6,17 @@
  * time off the processor by thread and stack (200 stacks of 12 to 43 frames, of 1,000 places in 64 modules). Prints the
  * medians in ns per event, as one JSON object per program. Thread: one. */
 #include "proto/lang/lang.h"
-#include "proto/base/cli.h"
 #include "proto/lang/lang_table.h"
 #include "tests/bench/cpu_time.h"
+#include "tests/bench/switches.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum {
-    EVENTS = 16384,
-    PAYLOAD = 24,
-    RUNS_MAX = 1001,
-    STACKS = 200,
-    ROUNDS = 4,
-    MODULES = 64,
-    PLACES = 1000,
-    PID = 4321
-};
+enum { STACKS = 200, MODULES = 64, PLACES = 1000, PID = 4321 };
 
 static const uint64_t CODE = 0x7ff600000000; /* 256 MiB of it */
-
-static const ea_guid THREAD = EA_GUID(0x3d6fa8d1, 0xfe05, 0x11d0, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c);
-
-typedef struct options {
-    uint64_t runs;
-} options;
 
 typedef struct world {
     ea_registry *registry;
@@ -44,12 +28,6 @@ typedef struct world {
     size_t frame_counts[STACKS];
     ea_machine *machine; /* with modules at the frames' addresses */
 } world;
-
-static uint32_t dice(uint32_t sides) {
-    static uint64_t state = 1;
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(state >> 33) % sides;
-}
 
 static const uint64_t *frames_of(const void *arg, uint32_t number, size_t *ret_count) {
     const world *w = arg;
@@ -68,26 +46,12 @@ static void make_events(world *w) {
     }
     uint32_t running[8];
     for (size_t i = 0; i < 8; i++)
-        running[i] = 4000 + 4 * dice(200);
+        running[i] = any_thread();
     for (size_t i = 0; i < EVENTS; i++) {
-        uint32_t cpu = dice(8), next = 4000 + 4 * dice(200), wait = dice(30);
-        ea_store32(w->payloads[i], next);
-        ea_store32(w->payloads[i] + 4, running[cpu]);
-        w->payloads[i][12] = (uint8_t)dice(40);
-        ea_store32(w->payloads[i] + 16, wait);
+        uint32_t cpu = dice(8), next = any_thread(), wait = dice(30);
+        w->records[i] = make_switch(w->payloads[i], next, running[cpu], wait, cpu, (int64_t)i * 100);
         running[cpu] = next;
         w->stacks[i] = 1 + dice(STACKS);
-        w->records[i] = (ea_record){.provider = THREAD,
-                                    .flags = EA_FLAG_CLASSIC_HEADER,
-                                    .opcode = 36,
-                                    .version = 2,
-                                    .pointer_size = 8,
-                                    .pid = UINT32_MAX,
-                                    .tid = UINT32_MAX,
-                                    .cpu = (uint16_t)cpu,
-                                    .time_raw = (int64_t)i * 100,
-                                    .payload = w->payloads[i],
-                                    .payload_bytes = PAYLOAD};
     }
     w->c = ea_registry_find(w->registry, &w->records[0]);
 }
@@ -194,16 +158,6 @@ static double off_cpu_in_c(const world *w) {
     return ns;
 }
 
-static int compare(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, size_t count) {
-    qsort(values, count, sizeof *values, compare);
-    return values[count / 2];
-}
-
 static int run(const void *arg, int operand_count, char **operands) {
     static const struct {
         const char *name, *text;
@@ -243,25 +197,7 @@ static int run(const void *arg, int operand_count, char **operands) {
     return rc ? 1 : 0;
 }
 
-static const ea_option OPTIONS[] = {
-    {.name = "runs",
-     .argument = "N",
-     .type = EA_OPT_U64,
-     .offset = offsetof(options, runs),
-     .fallback = "11",
-     .min = 1,
-     .max = RUNS_MAX,
-     .help = "how often each program is measured"},
-    {.name = NULL},
-};
-
 int main(int argc, char **argv) {
-    static const ea_command MEASURE = {.name = "measure",
-                                       .operands = "",
-                                       .summary = "Measure programs of the query language",
-                                       .options = OPTIONS,
-                                       .options_size = sizeof(options),
-                                       .run = run};
-    static const ea_command *const COMMANDS[] = {&MEASURE, NULL};
-    return ea_cli_main("lang", "", "Measures the query language.", COMMANDS, argc, argv);
+    return measure_main("lang", "Measures the query language.", "Measure programs of the query language", run, argc,
+                        argv);
 }
