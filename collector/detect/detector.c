@@ -13,6 +13,7 @@
 #include "proto/base/array.h"
 #include "proto/base/clock.h"
 #include "proto/base/map.h"
+#include "proto/base/pattern.h"
 #include "proto/base/platform.h"
 
 #include <inttypes.h>
@@ -349,8 +350,7 @@ static void write_group(ec_detector *d, const ec_rules_statement *s, const ea_ru
     }
     ea_text_char(&d->json, '}');
     for (size_t i = 0; i < d->group.len_bytes; i++)
-        if (d->group.data[i] >= 'A' && d->group.data[i] <= 'Z')
-            d->group.data[i] = (char)(d->group.data[i] + 32);
+        d->group.data[i] = ea_ascii_lower(d->group.data[i]);
 }
 
 static int take_hit(ec_detector *d, const ec_rules_statement *s, const detector_match *m, uint32_t correlation,

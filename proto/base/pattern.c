@@ -3,20 +3,16 @@
 
 #include <string.h>
 
-static char lower(char c) {
-    return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
-}
-
 void ea_name_to_lower(char *name) {
     for (; *name; name++)
-        *name = lower(*name);
+        *name = ea_ascii_lower(*name);
 }
 
 int ea_name_is_agent(const char *name, size_t len_bytes) {
     if (len_bytes < 1 || len_bytes > EA_AGENT_NAME_MAX || name[0] == '.')
         return 0;
     for (size_t i = 0; i < len_bytes; i++) {
-        char c = lower(name[i]);
+        char c = ea_ascii_lower(name[i]);
         if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-'))
             return 0;
     }
@@ -24,7 +20,7 @@ int ea_name_is_agent(const char *name, size_t len_bytes) {
 }
 
 int ea_name_equal(const char *a, const char *b) {
-    while (*a && lower(*a) == lower(*b)) {
+    while (*a && ea_ascii_lower(*a) == ea_ascii_lower(*b)) {
         a++;
         b++;
     }
@@ -35,7 +31,7 @@ int ea_name_equal(const char *a, const char *b) {
 static int fits(const char *pattern, size_t n, const char *name) {
     const char *end = pattern + n, *star = NULL, *from = NULL;
     while (*name) {
-        char a = pattern < end ? lower(*pattern) : '\0', b = lower(*name);
+        char a = pattern < end ? ea_ascii_lower(*pattern) : '\0', b = ea_ascii_lower(*name);
         if (pattern < end && *pattern == '*') {
             star = ++pattern;
             from = name;

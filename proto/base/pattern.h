@@ -9,6 +9,11 @@
  * alike, as in Windows' names. */
 int ea_name_in(const char *patterns, const char *name);
 
+/* A letter of ASCII in lower case; any other byte as it is. */
+static inline char ea_ascii_lower(char c) {
+    return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
+}
+
 /* Puts ASCII letters into lower case, in place: the one form under which a name is stored and looked up. */
 void ea_name_to_lower(char *name);
 /* 1 when two names differ in the case of ASCII letters at most. */

@@ -11,13 +11,9 @@ enum { NEAR_MAX = 3 };
 
 enum { WANTED = 1, UNWANTED = 2 };
 
-static int lower(int c) {
-    return c >= 'A' && c <= 'Z' ? c + 'a' - 'A' : c;
-}
-
 static int names_are_same(const char *text, size_t len_bytes, const char *name) {
     for (size_t i = 0; i < len_bytes; i++)
-        if (!name[i] || lower((unsigned char)text[i]) != lower((unsigned char)name[i]))
+        if (!name[i] || ea_ascii_lower(text[i]) != ea_ascii_lower(name[i]))
             return 0;
     return !name[len_bytes];
 }
@@ -66,7 +62,7 @@ int ea_class_name_matches(const char *pattern, const char *name) {
     for (; *pattern; pattern++, name++) {
         if (pattern[0] == '*' && !pattern[1])
             return 1;
-        if (lower((unsigned char)*pattern) != lower((unsigned char)*name))
+        if (ea_ascii_lower(*pattern) != ea_ascii_lower(*name))
             return 0;
     }
     return !*name;

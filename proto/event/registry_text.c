@@ -6,6 +6,7 @@
 #include "proto/event/registry_text.h"
 
 #include "proto/base/bytes.h"
+#include "proto/base/pattern.h"
 
 #include <string.h>
 
@@ -62,8 +63,7 @@ int ea_registry_data_text(ea_text *t, uint32_t type, uint64_t value_bytes, const
 /* The rest of path after a prefix that ends at a separator or with the path, in any case; NULL: it begins otherwise. */
 static const char *after(const char *path, const char *prefix) {
     for (; *prefix; path++, prefix++) {
-        char c = *path >= 'A' && *path <= 'Z' ? (char)(*path + ('a' - 'A')) : *path;
-        if (c != *prefix)
+        if (ea_ascii_lower(*path) != *prefix)
             return NULL;
     }
     return *path == 0 || *path == '\\' ? path : NULL;
@@ -73,8 +73,7 @@ static const char *after(const char *path, const char *prefix) {
 static const char *after_control_set(const char *path) {
     static const char NAME[] = "\\controlset";
     for (size_t i = 0; i < sizeof NAME - 1; i++, path++) {
-        char c = *path >= 'A' && *path <= 'Z' ? (char)(*path + ('a' - 'A')) : *path;
-        if (c != NAME[i])
+        if (ea_ascii_lower(*path) != NAME[i])
             return NULL;
     }
     size_t digits = strspn(path, "0123456789");

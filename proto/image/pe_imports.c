@@ -1,6 +1,8 @@
 /* The import hash. See pe_imports.h. */
 #include "proto/image/pe_imports.h"
 
+#include "proto/base/pattern.h"
+
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
@@ -67,7 +69,7 @@ static int imports_name(imports *i, int which, uint32_t rva, char out[EA_PE_IMPO
     if (n < 0)
         return n;
     for (int k = 0; k < n; k++) {
-        out[k] = p[k] >= 'A' && p[k] <= 'Z' ? (char)(p[k] + ('a' - 'A')) : (char)p[k];
+        out[k] = ea_ascii_lower((char)p[k]);
         if (!p[k])
             return 0;
     }

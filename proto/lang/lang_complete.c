@@ -1,4 +1,5 @@
 /* Completion: the words with which a text may go on. See lang.h. Thread: its caller's. */
+#include "proto/base/pattern.h"
 #include "proto/event/render.h"
 #include "proto/lang/lang_compile.h"
 
@@ -76,13 +77,9 @@ typedef struct completing {
     int rc;
 } completing;
 
-static char complete_lower(char c) {
-    return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
-}
-
 static void complete_offer(completing *c, const char *text) {
     size_t i = 0;
-    while (i < c->word.len_bytes && text[i] && complete_lower(text[i]) == complete_lower(c->word.text[i]))
+    while (i < c->word.len_bytes && text[i] && ea_ascii_lower(text[i]) == ea_ascii_lower(c->word.text[i]))
         i++;
     if (i == c->word.len_bytes && !c->rc)
         c->rc = c->fn(c->arg, text);

@@ -2,6 +2,7 @@
  * lang_program.h. Thread: any. */
 #include "proto/lang/lang_program.h"
 
+#include "proto/base/pattern.h"
 #include "proto/event/class_names.h"
 
 #include <string.h>
@@ -25,10 +26,6 @@ enum lang_type lang_value_type(uint32_t value) {
     return (enum lang_type)VALUE_TYPES[value];
 }
 
-static char fields_lower(char c) {
-    return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
-}
-
 /* Where the character after this one begins: texts are UTF-8. */
 static size_t fields_next_character(const char *text, size_t len_bytes, size_t at) {
     at++;
@@ -46,7 +43,7 @@ int lang_glob(span pattern, const char *text, size_t len_bytes) {
         } else if (p < pattern.len_bytes && pattern.text[p] == '?') {
             p++;
             t = fields_next_character(text, len_bytes, t);
-        } else if (p < pattern.len_bytes && fields_lower(pattern.text[p]) == fields_lower(text[t])) {
+        } else if (p < pattern.len_bytes && ea_ascii_lower(pattern.text[p]) == ea_ascii_lower(text[t])) {
             p++;
             t++;
         } else if (star != SIZE_MAX) {

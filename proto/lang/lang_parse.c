@@ -3,6 +3,7 @@
 #include "proto/lang/lang_ast.h"
 
 #include "proto/base/clock.h"
+#include "proto/base/pattern.h"
 
 #include <string.h>
 
@@ -357,11 +358,9 @@ static int parse_span_is_any_case(span a, const char *name) {
     size_t n = strlen(name);
     if (a.len_bytes != n)
         return 0;
-    for (size_t i = 0; i < n; i++) {
-        char c = a.text[i];
-        if ((c >= 'A' && c <= 'Z' ? (char)(c + 32) : c) != name[i])
+    for (size_t i = 0; i < n; i++)
+        if (ea_ascii_lower(a.text[i]) != name[i])
             return 0;
-    }
     return 1;
 }
 

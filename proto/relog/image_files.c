@@ -3,6 +3,7 @@
 
 #include "proto/base/arena.h"
 #include "proto/base/array.h"
+#include "proto/base/pattern.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -28,10 +29,6 @@ typedef struct image_walk {
     int depth, rc;
     ea_err *err;
 } image_walk;
-
-static char ascii_lower(char c) {
-    return (char)(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
-}
 
 static int walk_folder(image_walk *walk);
 
@@ -64,7 +61,7 @@ static int note_image_file(const char *name, int is_dir, void *arg) {
     if (EA_GROW(x->files, x->capacity, x->count + 1, SIZE_MAX))
         return walk->rc = ea_fail(walk->err, EA_ENOMEM, "list %s", walk->folder);
     for (size_t i = 0; i < bytes; i++)
-        lower[i] = ascii_lower(name[i]);
+        lower[i] = ea_ascii_lower(name[i]);
     x->files[x->count++] = (image_file){.path = path, .name = lower};
     return 0;
 }
@@ -128,7 +125,7 @@ static void read_facts(image_file *f) {
 static int compare_file_name(const char *lower, const char *name, size_t len_bytes) {
     size_t i = 0;
     for (; i < len_bytes && lower[i]; i++) {
-        uint8_t a = (uint8_t)lower[i], b = (uint8_t)ascii_lower(name[i]);
+        uint8_t a = (uint8_t)lower[i], b = (uint8_t)ea_ascii_lower(name[i]);
         if (a != b)
             return a < b ? -1 : 1;
     }

@@ -3,6 +3,7 @@
 
 #include "proto/base/array.h"
 #include "proto/base/map.h"
+#include "proto/base/pattern.h"
 #include "proto/state/machine.h"
 
 #include <stdlib.h>
@@ -126,20 +127,11 @@ int ea_process_choice_learn(ea_process_choice *p, const ea_record *r, const ea_c
                : rc;
 }
 
-static int same_name(const char *a, const char *b) {
-    for (; *a && *b; a++, b++) {
-        char x = *a >= 'A' && *a <= 'Z' ? (char)(*a + 32) : *a, y = *b >= 'A' && *b <= 'Z' ? (char)(*b + 32) : *b;
-        if (x != y)
-            return 0;
-    }
-    return *a == *b;
-}
-
 size_t ea_process_choice_add(ea_process_choice *p, const char *name, int has_pid, uint32_t pid, int64_t utc_ns) {
     size_t count = 0;
     for (size_t i = 0; i < p->processes.count; i++) {
         life *l = &p->processes.items[i];
-        if ((has_pid && l->pid != pid) || (name && (!l->name || !same_name(name, l->name))) ||
+        if ((has_pid && l->pid != pid) || (name && (!l->name || !ea_name_equal(name, l->name))) ||
             (utc_ns != INT64_MIN && (utc_ns < l->begin_utc_ns || utc_ns >= l->end_utc_ns)))
             continue;
         l->is_chosen = 1;

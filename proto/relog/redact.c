@@ -3,6 +3,7 @@
 
 #include "proto/base/array.h"
 #include "proto/base/map.h"
+#include "proto/base/pattern.h"
 #include "proto/base/provider_guids.h"
 #include "proto/event/encode.h"
 #include "proto/event/schema/intrace.h"
@@ -109,14 +110,10 @@ static int chosen(const ea_redact *x, int kind) {
     return x->options.kinds >> kind & 1;
 }
 
-static char lower(char c) {
-    return (char)(c >= 'A' && c <= 'Z' ? c + 32 : c);
-}
-
 static int same_word(const char *a, size_t n, const char *b) {
     size_t i = 0;
     for (; i < n && b[i]; i++)
-        if (lower(a[i]) != lower(b[i]))
+        if (ea_ascii_lower(a[i]) != ea_ascii_lower(b[i]))
             return 0;
     return i == n && !b[i];
 }
@@ -139,7 +136,7 @@ static void digest(ea_redact *x, char domain, const void *value, size_t len_byte
     }
     folded[0] = domain;
     for (size_t i = 0; i < len_bytes; i++)
-        folded[i + 1] = lower(((const char *)value)[i]);
+        folded[i + 1] = ea_ascii_lower(((const char *)value)[i]);
     if (!HMAC(EVP_sha256(), x->key, (int)x->options.key_bytes, (const unsigned char *)folded, bytes, out, &n))
         x->rc = EA_ECRYPTO;
 }
@@ -291,7 +288,7 @@ static size_t scheme_length(const char *text, size_t n) {
     while (i < n && i < SCHEME_MAX && !(text[i] & 0x80) && text[i] != '_' &&
            (is_letter(text[i]) || (i && (text[i] == '+' || text[i] == '-' || text[i] == '.'))))
         i++;
-    int has_letter = i && lower(text[0]) >= 'a';
+    int has_letter = i && ea_ascii_lower(text[0]) >= 'a';
     return has_letter && i + 3 <= n && memcmp(text + i, "://", 3) == 0 ? i + 3 : 0;
 }
 
@@ -402,7 +399,7 @@ static const word *find_word(const ea_redact *x, const char *text, size_t n) {
     if (n < WORD_LEAST || n > WORD_MAX)
         return NULL;
     for (size_t i = 0; i < n; i++)
-        folded[i] = lower(text[i]);
+        folded[i] = ea_ascii_lower(text[i]);
     const uint64_t *place = ea_u64_map_get(&x->by_hash, ea_hash64(folded, n, 0));
     const word *w = place ? &x->words[*place - 1] : NULL;
     return w && w->len_bytes == n && memcmp(w->text, folded, n) == 0 ? w : NULL;
@@ -410,7 +407,7 @@ static const word *find_word(const ea_redact *x, const char *text, size_t n) {
 
 /* Length of a SID that begins here; 0: none does. */
 static size_t sid_length(const char *text, size_t n) {
-    if (n < 9 || lower(text[0]) != 's' || text[1] != '-' || text[2] != '1' || text[3] != '-')
+    if (n < 9 || ea_ascii_lower(text[0]) != 's' || text[1] != '-' || text[2] != '1' || text[3] != '-')
         return 0;
     size_t i = 4;
     while (i < n && ((text[i] >= '0' && text[i] <= '9') || text[i] == '-'))
@@ -438,14 +435,14 @@ static size_t ipv4_length(const char *text, size_t n, uint8_t *ret) {
 static size_t ipv6_length(const char *text, size_t n, size_t *ret_ipv4) {
     size_t i = 0, colons = 0, digits = 0, longest = 0, group = 0, letters = 0;
     uint8_t address[4];
-    for (; i < n &&
-           (text[i] == ':' || (text[i] >= '0' && text[i] <= '9') || (lower(text[i]) >= 'a' && lower(text[i]) <= 'f'));
+    for (; i < n && (text[i] == ':' || (text[i] >= '0' && text[i] <= '9') ||
+                     (ea_ascii_lower(text[i]) >= 'a' && ea_ascii_lower(text[i]) <= 'f'));
          i++) {
         colons += text[i] == ':';
         digits = text[i] == ':' ? 0 : digits + 1;
         longest = digits > longest ? digits : longest;
         group = text[i] == ':' ? i + 1 : group;
-        letters += lower(text[i]) >= 'a';
+        letters += ea_ascii_lower(text[i]) >= 'a';
     }
     size_t ipv4 =
         colons >= 2 && colons <= 7 && i < n && text[i] == '.' ? ipv4_length(text + group, n - group, address) : 0;
@@ -467,7 +464,8 @@ static size_t url_length(const char *text, size_t n) {
 
 /* A path's blanks belong to it: rather too much is replaced than too little. */
 static size_t path_length(const char *text, size_t n) {
-    int is_drive = n >= 3 && lower(text[0]) >= 'a' && lower(text[0]) <= 'z' && text[1] == ':' && is_separator(text[2]);
+    int is_drive = n >= 3 && ea_ascii_lower(text[0]) >= 'a' && ea_ascii_lower(text[0]) <= 'z' && text[1] == ':' &&
+                   is_separator(text[2]);
     int is_rooted = n >= 3 && text[0] == '\\' && (text[1] == '\\' || text[1] == '?' || is_letter(text[1]));
     size_t i = 0;
     if (!is_drive && !is_rooted)
@@ -501,7 +499,8 @@ static void put_ipv6_text(ea_redact *x, const char *text, size_t n, size_t ipv4,
 }
 
 static uint64_t odd_key(const char *text) {
-    return (uint64_t)(uint8_t)lower(text[0]) << 16 | (uint64_t)(uint8_t)lower(text[1]) << 8 | (uint8_t)lower(text[2]);
+    return (uint64_t)(uint8_t)ea_ascii_lower(text[0]) << 16 | (uint64_t)(uint8_t)ea_ascii_lower(text[1]) << 8 |
+           (uint8_t)ea_ascii_lower(text[2]);
 }
 
 /* The longest word that has blanks, dots or hyphens in it and begins here; NULL: none. */
@@ -634,7 +633,7 @@ static int add_word(ea_redact *x, int kind, const char *text, size_t n, ea_err *
         return ea_fail(err, EA_ENOMEM, "redact");
     }
     for (size_t i = 0; i < n; i++)
-        folded[i] = lower(text[i]);
+        folded[i] = ea_ascii_lower(text[i]);
     folded[n] = 0;
     word *w = &x->words[x->word_count++];
     *w = (word){.text = folded, .len_bytes = (uint8_t)n, .kind = (uint8_t)kind};

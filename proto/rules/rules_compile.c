@@ -8,6 +8,7 @@
 #include "proto/rules/rules_parts.h"
 
 #include "proto/base/array.h"
+#include "proto/base/pattern.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -201,10 +202,8 @@ static uint32_t list_atom(making *m, uint32_t field, rules_expr *const *leaves, 
         (void)form_of(&leaves[i]->leaf, &place, &begin, &end);
         ea_text_char(&m->key, (char)place);
         ea_text_le32(&m->key, end - begin);
-        for (uint32_t k = begin; k < end; k++) {
-            char c = leaves[i]->leaf.string.text[k];
-            ea_text_char(&m->key, c >= 'A' && c <= 'Z' ? (char)(c + 32) : c);
-        }
+        for (uint32_t k = begin; k < end; k++)
+            ea_text_char(&m->key, ea_ascii_lower(leaves[i]->leaf.string.text[k]));
     }
     uint32_t atom = atom_of_key(m, &is_new);
     if (!is_new)

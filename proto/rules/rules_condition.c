@@ -2,6 +2,8 @@
  * rules_parts.h. Thread: the compiler's. */
 #include "proto/rules/rules_parts.h"
 
+#include "proto/base/pattern.h"
+
 #include <string.h>
 
 enum { WORDS_MAX = 4096 };
@@ -39,11 +41,9 @@ static void next_word(words *w) {
 static int is_word(const words *w, const char *word) {
     if (strlen(word) != w->len_bytes)
         return 0;
-    for (size_t i = 0; i < w->len_bytes; i++) {
-        char c = w->text.text[w->begin + i];
-        if ((c >= 'A' && c <= 'Z' ? c + 32 : c) != word[i])
+    for (size_t i = 0; i < w->len_bytes; i++)
+        if (ea_ascii_lower(w->text.text[w->begin + i]) != word[i])
             return 0;
-    }
     return 1;
 }
 

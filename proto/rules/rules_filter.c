@@ -1,11 +1,9 @@
 /* For which rules, hosts and times a Sigma filter is. See rules_parts.h. Thread: any. */
 #include "proto/rules/rules_parts.h"
 
-#include <string.h>
+#include "proto/base/pattern.h"
 
-static char folded(char c) {
-    return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
-}
+#include <string.h>
 
 /* A text with * and ?, without regard to the case of ASCII letters. */
 static int filter_fits(const char *text, const char *pattern) {
@@ -14,7 +12,7 @@ static int filter_fits(const char *text, const char *pattern) {
         if (*pattern == '*') {
             star = ++pattern;
             kept = text;
-        } else if (*pattern && (*pattern == '?' || folded(*pattern) == folded(*text))) {
+        } else if (*pattern && (*pattern == '?' || ea_ascii_lower(*pattern) == ea_ascii_lower(*text))) {
             pattern++;
             text++;
         } else if (star) {

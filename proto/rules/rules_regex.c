@@ -6,6 +6,7 @@
 #include "proto/rules/rules_regex.h"
 
 #include "proto/base/array.h"
+#include "proto/base/pattern.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -912,13 +913,9 @@ typedef struct wildcards {
     int is_cased;
 } wildcards;
 
-static char lower(char c) {
-    return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
-}
-
 static uint32_t emit_byte(builder *b, char c, int is_cased, uint32_t next) {
     unsigned low = (uint8_t)c;
-    int is_letter = lower(c) >= 'a' && lower(c) <= 'z';
+    int is_letter = ea_ascii_lower(c) >= 'a' && ea_ascii_lower(c) <= 'z';
     uint32_t at = emit_bytes(b, low, low, next);
     return is_letter && !is_cased ? emit_split(b, at, emit_bytes(b, low ^ 32, low ^ 32, next)) : at;
 }
@@ -954,7 +951,7 @@ static void build_wildcards(builder *b, rules_nfa *n, void *arg) {
     finish(b, n);
     char *literal = take(b, best_bytes, 1);
     for (size_t k = 0; k < best_bytes; k++)
-        literal[k] = lower(b->text[best + k]);
+        literal[k] = ea_ascii_lower(b->text[best + k]);
     set_literal(b, n, literal, best_bytes);
 }
 

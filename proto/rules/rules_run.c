@@ -2,6 +2,8 @@
  * its rules candidates; the candidates' programs are run, and evaluate what they ask for. Thread: the run's owner's. */
 #include "proto/rules/rules_parts.h"
 
+#include "proto/base/pattern.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -171,13 +173,9 @@ static void look_at(ea_rules_run *r, const ea_rules_value *v) {
     find_networks(r, f, v);
 }
 
-static char lower(char c) {
-    return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
-}
-
 static int same(const char *a, const char *b, size_t n, int is_cased) {
     for (size_t i = 0; i < n; i++)
-        if (is_cased ? a[i] != b[i] : lower(a[i]) != lower(b[i]))
+        if (is_cased ? a[i] != b[i] : ea_ascii_lower(a[i]) != ea_ascii_lower(b[i]))
             return 0;
     return 1;
 }

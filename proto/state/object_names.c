@@ -5,6 +5,7 @@
 
 #include "proto/base/array.h"
 #include "proto/base/map.h"
+#include "proto/base/pattern.h"
 #include "proto/base/provider_guids.h"
 #include "proto/state/keyframe.h"
 
@@ -310,15 +311,11 @@ void ea_volumes_sort(ea_volume *volumes, size_t count) {
         qsort(volumes, count, sizeof *volumes, compare_volumes);
 }
 
-static int names_lower(int c) {
-    return c >= 'A' && c <= 'Z' ? c + 'a' - 'A' : c;
-}
-
 static int begins_with(const char *path, size_t len_bytes, const char *prefix, size_t prefix_bytes) {
     if (len_bytes < prefix_bytes)
         return 0;
     for (size_t i = 0; i < prefix_bytes; i++)
-        if (names_lower((unsigned char)path[i]) != names_lower((unsigned char)prefix[i]))
+        if (ea_ascii_lower(path[i]) != ea_ascii_lower(prefix[i]))
             return 0;
     return 1;
 }

@@ -3,6 +3,7 @@
 
 #include "config/sessions.h"
 #include "proto/base/cli.h"
+#include "proto/base/pattern.h"
 #include "proto/event/schema/catalogue.h"
 #include "proto/event/schemas.h"
 
@@ -16,15 +17,6 @@ typedef struct nearest {
     const char *asked, *name;
     size_t distance;
 } nearest;
-
-/* Without the case of ASCII letters. */
-static int is_same(const char *a, const char *b) {
-    for (;; a++, b++) {
-        int x = *a >= 'A' && *a <= 'Z' ? *a + ('a' - 'A') : *a, y = *b >= 'A' && *b <= 'Z' ? *b + ('a' - 'A') : *b;
-        if (x != y || !x)
-            return x == y;
-    }
-}
 
 static void consider(nearest *n, const char *name) {
     size_t d = strlen(n->asked) < WORD_BYTES && strlen(name) < WORD_BYTES ? ea_name_distance(n->asked, name) : SIZE_MAX;
@@ -44,7 +36,7 @@ static void add_near(ea_text *t, const nearest *n) {
 static const ea_schema_provider *find_provider(const ea_schemas *s, const char *name, nearest *near) {
     for (size_t i = 0; i < ea_schemas_provider_count(s); i++) {
         const ea_schema_provider *p = ea_schemas_provider_at(s, i);
-        if (is_same(p->name, name))
+        if (ea_name_equal(p->name, name))
             return p;
         consider(near, p->name);
     }
@@ -57,7 +49,7 @@ static void check_keyword(const ea_schema_provider *p, const char *word, ea_text
     if (ea_u64_parse(word, &number) == 0 || !p->keyword_count)
         return;
     for (size_t i = 0; i < p->keyword_count; i++) {
-        if (is_same(p->keywords[i].name, word))
+        if (ea_name_equal(p->keywords[i].name, word))
             return;
         consider(&near, p->keywords[i].name);
     }

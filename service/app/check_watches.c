@@ -3,6 +3,7 @@
 
 #include "config/class_flags.h"
 #include "config/sessions.h"
+#include "proto/base/pattern.h"
 #include "proto/lang/lang_where.h"
 #include "service/app/watch_session.h"
 
@@ -16,18 +17,9 @@ typedef struct looking {
     ea_text said; /* what was noted for this program: a line each */
 } looking;
 
-/* Without the case of ASCII letters. */
-static int is_same_word(const char *a, const char *b) {
-    for (;; a++, b++) {
-        int x = *a >= 'A' && *a <= 'Z' ? *a + ('a' - 'A') : *a, y = *b >= 'A' && *b <= 'Z' ? *b + ('a' - 'A') : *b;
-        if (x != y || !x)
-            return x == y;
-    }
-}
-
 static int has_word(const ea_strings *words, const char *word) {
     for (size_t i = 0; i < words->count; i++)
-        if (is_same_word(words->items[i], word))
+        if (ea_name_equal(words->items[i], word))
             return 1;
     return 0;
 }
@@ -90,7 +82,7 @@ static int is_of_provider(const ea_provider_config *p, const ea_lang_need *n) {
     ea_guid guid;
     if (ea_guid_parse(p->provider, &guid) == 0)
         return ea_guid_equal(&guid, &n->provider);
-    return is_same_word(p->provider, n->provider_name);
+    return ea_name_equal(p->provider, n->provider_name);
 }
 
 static int passes_id(const ea_provider_config *p, uint16_t id) {

@@ -3,6 +3,7 @@
 
 #include "proto/base/clock.h"
 #include "proto/base/exposition.h"
+#include "proto/base/pattern.h"
 #include "proto/base/platform.h"
 
 #include <errno.h>
@@ -177,13 +178,9 @@ static void send_all(socket_id s, const char *data, size_t len_bytes, int64_t de
     }
 }
 
-static char lower(char c) {
-    return c >= 'A' && c <= 'Z' ? (char)(c + 'a' - 'A') : c;
-}
-
 /* Whether text begins with a word in lower case. */
 static int begins(const char *text, const char *word) {
-    while (*word && lower(*text) == *word)
+    while (*word && ea_ascii_lower(*text) == *word)
         text++, word++;
     return !*word;
 }

@@ -6,6 +6,7 @@
 #include "proto/base/arena.h"
 #include "proto/base/array.h"
 #include "proto/base/map.h"
+#include "proto/base/pattern.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -132,7 +133,7 @@ static int module_number(ec_merge *m, const ea_module *module, int is_unloaded, 
         key.size_bytes = (uint32_t)module->size_bytes;
     }
     for (size_t i = 0; name[i] && i < sizeof key.name - 1; i++)
-        key.name[i] = (char)(name[i] >= 'A' && name[i] <= 'Z' ? name[i] + 'a' - 'A' : name[i]);
+        key.name[i] = ea_ascii_lower(name[i]);
     int rc = known_or_next(m, &m->modules, &key, sizeof key, m->module_list.count, ret);
     if (rc)
         return rc < 0 ? rc : 0;

@@ -47,9 +47,8 @@ struct ec_archive {
 
 static char *archive_lower_case(ea_arena *arena, const char *s) {
     char *out = ea_arena_strdup(arena, s);
-    for (char *p = out; p && *p; p++)
-        if (*p >= 'A' && *p <= 'Z')
-            *p = (char)(*p + 'a' - 'A');
+    if (out)
+        ea_name_to_lower(out);
     return out;
 }
 

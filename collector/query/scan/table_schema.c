@@ -2,6 +2,7 @@
 #include "collector/query/scan/table_schema.h"
 
 #include "proto/base/map.h"
+#include "proto/base/pattern.h"
 #include "proto/event/render.h"
 
 #include <stdlib.h>
@@ -89,9 +90,8 @@ static enum ec_kind schema_merge(enum ec_kind a, enum ec_kind b) {
 
 static const char *schema_lower_case(ea_arena *arena, const char *s) {
     char *out = ea_arena_strdup(arena, s);
-    for (char *p = out; p && *p; p++)
-        if (*p >= 'A' && *p <= 'Z')
-            *p = (char)(*p + 'a' - 'A');
+    if (out)
+        ea_name_to_lower(out);
     return out;
 }
 
@@ -237,18 +237,9 @@ void ec_table_schema_deinit(ec_table_schema *s) {
     *s = (ec_table_schema){0};
 }
 
-static int same_name(const char *a, const char *b) {
-    for (; *a && *b; a++, b++) {
-        int x = *a >= 'A' && *a <= 'Z' ? *a + 'a' - 'A' : *a, y = *b >= 'A' && *b <= 'Z' ? *b + 'a' - 'A' : *b;
-        if (x != y)
-            return 0;
-    }
-    return *a == *b;
-}
-
 size_t ec_table_schema_find(const ec_table_schema *s, const char *name) {
     size_t i = 0;
-    while (i < s->count && !same_name(s->columns[i].name, name))
+    while (i < s->count && !ea_name_equal(s->columns[i].name, name))
         i++;
     return i;
 }

@@ -4,6 +4,7 @@
 #include "collector/query/analysis/instances.h"
 #include "collector/query/sql/sql_parts.h"
 #include "proto/base/clock.h"
+#include "proto/base/pattern.h"
 #include "proto/event/ntstatus.h"
 #include "proto/event/registry_text.h"
 #include "proto/event/render.h"
@@ -598,8 +599,7 @@ static void path_on_volume(sqlite3_context *c, int count, sqlite3_value **v) {
         sqlite3_result_error_nomem(c);
         return;
     }
-    for (char *at = lower; *at; at++)
-        *at = *at >= 'A' && *at <= 'Z' ? (char)(*at + ('a' - 'A')) : *at;
+    ea_name_to_lower(lower);
     sqlite3_result_text(c, lower, -1, sqlite3_free);
 }
 
