@@ -216,6 +216,15 @@ static void add_cut(ec_detector *d, const char *value, size_t len_bytes, size_t 
     ea_text_json_str(&d->json, detector_cut(d, value, len_bytes, limit_bytes / ESCAPED_MAX));
 }
 
+/* In the arena; NULL: the event has none, or no memory. */
+static const char *match_process(ec_detector *d) {
+    const ea_text *t = &d->cells[EC_RULES_PROCESS];
+    return d->looks[EC_RULES_PROCESS] == EC_LOOK_EMPTY
+               ? NULL
+               : ea_arena_strdup(&d->arena,
+                                 detector_cut(d, cell_at(d, EC_RULES_PROCESS), t->len_bytes, PROCESS_MAX_BYTES));
+}
+
 static const char *match_fields(ec_detector *d, const ec_rules_statement *s) {
     const char *before = "";
     ea_text_clear(&d->json);
@@ -372,9 +381,7 @@ static int take_hit(ec_detector *d, const ec_rules_statement *s, const detector_
     if (value >= 0)
         h.value = ea_arena_strdup(
             &d->arena, detector_cut(d, cell_at(d, (size_t)value), d->cells[value].len_bytes, GROUPED_MAX_BYTES));
-    if (d->looks[EC_RULES_PROCESS] != EC_LOOK_EMPTY)
-        h.process = ea_arena_strdup(&d->arena, detector_cut(d, cell_at(d, EC_RULES_PROCESS),
-                                                            d->cells[EC_RULES_PROCESS].len_bytes, PROCESS_MAX_BYTES));
+    h.process = match_process(d);
     if (!h.fields || !h.group || (value >= 0 && !h.value))
         return leave_out(d, m->rule, UINT32_MAX, m->batch, err);
     if (EA_GROW(d->hits, d->hit_capacity, d->hit_count + 1, SIZE_MAX))
@@ -420,11 +427,7 @@ static int take_matches(ec_detector *d, sqlite3_stmt *st, const detector_class *
             continue;
         if (d->counts[m.rule] < EC_DETECTIONS_AN_HOUR && !is_kept) {
             m.fields = match_fields(d, &c->statement);
-            m.process =
-                d->looks[EC_RULES_PROCESS] == EC_LOOK_EMPTY
-                    ? NULL
-                    : ea_arena_strdup(&d->arena, detector_cut(d, cell_at(d, EC_RULES_PROCESS),
-                                                              d->cells[EC_RULES_PROCESS].len_bytes, PROCESS_MAX_BYTES));
+            m.process = match_process(d);
             m.chain = match_chain(d, st);
             is_kept = 1;
         }
@@ -448,17 +451,7 @@ static int judge_row(ec_detector *d, sqlite3_stmt *st, const detector_class *c, 
     for (size_t i = EC_RULES_PROCESS; i < columns; i++) {
         if (i == EC_RULES_PROCESS_KEY)
             continue;
-        ec_value v = {.type = EC_NULL};
-        int type = sqlite3_column_type(st, (int)i);
-        if (type == SQLITE_INTEGER) {
-            v = (ec_value){.type = EC_INT, .i = sqlite3_column_int64(st, (int)i)};
-        } else if (type == SQLITE_FLOAT) {
-            v = (ec_value){.type = EC_REAL, .r = sqlite3_column_double(st, (int)i)};
-        } else if (type != SQLITE_NULL) {
-            v.type = type == SQLITE_TEXT ? EC_TEXT : EC_BLOB;
-            v.data = sqlite3_column_blob(st, (int)i);
-            v.len_bytes = (size_t)sqlite3_column_bytes(st, (int)i);
-        }
+        ec_value v = ec_sql_cell(st, (int)i);
         ea_text_clear(&d->cells[i]);
         d->looks[i] = ec_cell_text(&d->cells[i], &v, c->types[i]);
         size_t field = i - EC_RULES_HEAD_COLUMNS;

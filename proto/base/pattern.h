@@ -1,5 +1,5 @@
-/* Names of agents, in which ASCII letters of either case are equal, and patterns of such names. Used by: service/ship,
- * collector/access, collector/ca, collector/ingest, collector/net, collector/query. Thread: any. */
+/* Names in which ASCII letters of either case are equal, among them agents', and patterns of such names. Called by: all
+ * folders. Thread: any. */
 #ifndef EA_BASE_PATTERN_H
 #define EA_BASE_PATTERN_H
 

@@ -113,10 +113,13 @@ int ea_value_text(const ea_field *f, const ea_slice *slice, ea_text *out) {
 int ea_value_sid(const ea_field *f, uint8_t pointer_size, const ea_slice *slice, ea_text *out) {
     const uint8_t *p = slice->data;
     size_t len = slice->len_bytes, head = f->type == EA_WBEM_SID ? (size_t)2 * pointer_size : 0;
-    if (len < head + 8 || p[head + 1] > 15 || len < head + 8 + (size_t)4 * p[head + 1])
-        return 0;
-    p += head;
+    return len >= head && ea_sid_text(p + head, len - head, out);
+}
+
+int ea_sid_text(const uint8_t *p, size_t len, ea_text *out) {
     uint64_t authority = 0;
+    if (len < 8 || p[1] > 15 || len < 8 + (size_t)4 * p[1])
+        return 0;
     for (int i = 2; i < 8; i++)
         authority = authority << 8 | p[i];
     ea_text_str(out, "S-");

@@ -7,6 +7,7 @@
 #include "proto/base/provider_guids.h"
 #include "proto/event/encode.h"
 #include "proto/event/schema/intrace.h"
+#include "proto/event/value.h"
 
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
@@ -154,15 +155,22 @@ static void put_token(ea_redact *x, char domain, const char *value, size_t len_b
     ea_text_add(out, token, 1 + TOKEN_CHARACTERS);
 }
 
-static void put_sid_text(ea_redact *x, const char *sid, size_t len_bytes, ea_text *out) {
+/* What stands for a SID: its domain's digest, whose numbers it takes in turn, and its last number. */
+static uint32_t sid_account(ea_redact *x, const char *sid, size_t len_bytes, uint8_t *domain) {
+    uint8_t account[DIGEST_BYTES];
     size_t last = len_bytes;
     while (last && sid[last - 1] != '-')
         last--;
-    uint8_t domain[DIGEST_BYTES], account[DIGEST_BYTES];
     digest(x, 'd', sid, last, domain);
     digest(x, 'a', sid, len_bytes, account);
+    return 1000 + ea_load32(account) % 1000000000;
+}
+
+static void put_sid_text(ea_redact *x, const char *sid, size_t len_bytes, ea_text *out) {
+    uint8_t domain[DIGEST_BYTES];
+    uint32_t account = sid_account(x, sid, len_bytes, domain);
     ea_text_printf(out, "S-1-5-21-%u-%u-%u-%u", (unsigned)ea_load32(domain), (unsigned)ea_load32(domain + 4),
-                   (unsigned)ea_load32(domain + 8), 1000 + (unsigned)ea_load32(account) % 1000000000);
+                   (unsigned)ea_load32(domain + 8), (unsigned)account);
     x->counts.values[EA_REDACT_SID]++;
 }
 
@@ -721,37 +729,20 @@ int ea_redact_learn(ea_redact *x, const ea_record *r, const ea_class *c, ea_err 
 
 /* ---- the second pass ---- */
 
-/* "S-1-5-21-..." of bytes. */
-static int sid_text(const uint8_t *sid, size_t len_bytes, ea_text *out) {
-    if (len_bytes < SID_HEAD || sid[1] > 15 || len_bytes < SID_HEAD + 4u * sid[1])
-        return 0;
-    uint64_t authority = 0;
-    for (int i = 2; i < SID_HEAD; i++)
-        authority = authority << 8 | sid[i];
-    ea_text_printf(out, "S-%u-%llu", sid[0], (unsigned long long)authority);
-    for (unsigned i = 0; i < sid[1]; i++)
-        ea_text_printf(out, "-%u", (unsigned)ea_load32(sid + SID_HEAD + (size_t)4 * i));
-    return 1;
-}
-
 /* In place: the numbers after the first one. The text has the same pseudonym: see put_sid_text. */
 static void change_sid(ea_redact *x, uint8_t *sid, size_t len_bytes) {
-    uint8_t domain[DIGEST_BYTES], account[DIGEST_BYTES];
+    uint8_t domain[DIGEST_BYTES];
     ea_text_clear(&x->scratch);
-    int is_sid = sid_text(sid, len_bytes, &x->scratch);
+    int is_sid = ea_sid_text(sid, len_bytes, &x->scratch);
     size_t known = is_sid ? SID_HEAD + (size_t)4 * sid[1] : 2; /* the count, by which a reader finds the end, stays */
     if (len_bytes > known)
         memset(sid + known, 0, len_bytes - known);
     if (!is_sid || !is_personal_sid(x->scratch.data, x->scratch.len_bytes))
         return;
-    size_t n = x->scratch.len_bytes, last = n;
-    while (last && x->scratch.data[last - 1] != '-')
-        last--;
-    digest(x, 'd', x->scratch.data, last, domain);
-    digest(x, 'a', x->scratch.data, n, account);
+    uint32_t account = sid_account(x, x->scratch.data, x->scratch.len_bytes, domain);
     for (unsigned i = 1; i < sid[1]; i++)
-        ea_store32(sid + SID_HEAD + (size_t)4 * i, i + 1 == sid[1] ? 1000 + ea_load32(account) % 1000000000
-                                                                   : ea_load32(domain + (size_t)4 * ((i - 1) % 8)));
+        ea_store32(sid + SID_HEAD + (size_t)4 * i,
+                   i + 1 == sid[1] ? account : ea_load32(domain + (size_t)4 * ((i - 1) % 8)));
     x->counts.values[EA_REDACT_SID]++;
 }
 

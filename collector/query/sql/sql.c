@@ -151,6 +151,22 @@ sqlite3 *ec_sql_database(ec_sql *s) {
     return s->db;
 }
 
+ec_value ec_sql_cell(sqlite3_stmt *st, int column) {
+    int type = sqlite3_column_type(st, column);
+    switch (type) {
+    case SQLITE_INTEGER:
+        return (ec_value){.type = EC_INT, .i = sqlite3_column_int64(st, column)};
+    case SQLITE_FLOAT:
+        return (ec_value){.type = EC_REAL, .r = sqlite3_column_double(st, column)};
+    case SQLITE_NULL:
+        return (ec_value){.type = EC_NULL};
+    default:
+        return (ec_value){.type = type == SQLITE_TEXT ? EC_TEXT : EC_BLOB,
+                          .data = sqlite3_column_blob(st, column),
+                          .len_bytes = (size_t)sqlite3_column_bytes(st, column)};
+    }
+}
+
 int ec_sql_uses_history(const ec_sql *s) {
     return s->uses_history;
 }

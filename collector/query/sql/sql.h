@@ -9,6 +9,7 @@
 
 #include "collector/query/analysis/profile.h"
 #include "collector/query/scan/archive.h"
+#include "collector/query/scan/scan.h"
 
 #include <sqlite3.h>
 
@@ -35,6 +36,8 @@ ec_archive *ec_sql_archive(ec_sql *s);
  * store's classes cannot be read, or the statement compares a number with the text of a time. The connection has the
  * tables of those classes alone that statements named. */
 EA_MUST_CHECK int ec_sql_prepare(ec_sql *s, const char *sql, sqlite3_stmt **ret, const char **ret_tail, ea_err *err);
+/* A cell of the row that a statement is at; texts and blobs are the statement's until its next step. */
+ec_value ec_sql_cell(sqlite3_stmt *st, int column);
 /* Whether a statement that was prepared, or failed to be, reads what is folded out of stored batches (ec_state_worker):
  * a table or a column that is marked so. */
 int ec_sql_uses_history(const ec_sql *s);

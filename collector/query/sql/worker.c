@@ -128,25 +128,7 @@ static void send_columns(worker *w, sqlite3_stmt *st) {
 static void put_cells(worker *w, sqlite3_stmt *st) {
     int n = sqlite3_data_count(st);
     for (int i = 0; i < n; i++) {
-        ec_value v = {.type = EC_NULL};
-        switch (sqlite3_column_type(st, i)) {
-        case SQLITE_INTEGER:
-            v.type = EC_INT;
-            v.i = sqlite3_column_int64(st, i);
-            break;
-        case SQLITE_FLOAT:
-            v.type = EC_REAL;
-            v.r = sqlite3_column_double(st, i);
-            break;
-        case SQLITE_TEXT:
-        case SQLITE_BLOB:
-            v.type = sqlite3_column_type(st, i) == SQLITE_TEXT ? EC_TEXT : EC_BLOB;
-            v.data = sqlite3_column_blob(st, i);
-            v.len_bytes = (size_t)sqlite3_column_bytes(st, i);
-            break;
-        default:
-            break;
-        }
+        ec_value v = ec_sql_cell(st, i);
         ec_message_value(&w->out, &v);
     }
 }
