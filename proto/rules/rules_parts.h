@@ -81,7 +81,7 @@ typedef struct rules_rule {
 struct ea_rules_builder {
     ea_arena arena; /* of the names of files; each rule has its own, so that of a refused one nothing stays */
     rules_rule *first, **last;
-    ea_bytes_map by_id; /* those that have an id: the rule */
+    ea_bytes_map by_id;                            /* those that have an id: the rule */
     size_t count, filter_count, correlation_count; /* documents; those that are no rules */
     size_t used_bytes, text_bytes; /* of all rules: their memory; their values, as rules_reading has them */
 };

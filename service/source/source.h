@@ -68,8 +68,8 @@ int ea_source_dropped(ea_source *s, ea_dropped *ret);
 int ea_source_clock(ea_source *s, size_t *ret_source, ea_clock *ret);
 
 /* A source that goes on where an earlier run stopped saves its position, once all that it returned is durable.
- * is_ahead: 1 when it returned records that the saved position does not have yet, and the last save was long enough ago,
- * or at_end. stored: all records that it returned are on the disk; it saves its position. The source's thread. */
+ * is_ahead: 1 when it returned records that the saved position does not have yet, and the last save was long enough
+ * ago, or at_end. stored: all records that it returned are on the disk; it saves its position. The source's thread. */
 int ea_source_is_ahead(ea_source *s, int at_end);
 EA_MUST_CHECK int ea_source_stored(ea_source *s, ea_err *err);
 
