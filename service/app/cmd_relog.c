@@ -3,45 +3,18 @@
 #include "proto/base/platform.h"
 #include "proto/base/provider_guids.h"
 #include "proto/base/stop_flag.h"
-#include "proto/event/class_names.h"
-#include "proto/event/schema/intrace.h"
-#include "proto/relog/cut.h"
-#include "proto/relog/image_files.h"
-#include "proto/relog/module_list.h"
 #include "proto/relog/module_records.h"
 #include "proto/relog/payload_times.h"
-#include "proto/relog/process_choice.h"
-#include "proto/relog/redact.h"
 #include "service/app/agent_commands.h"
-#include "service/app/programs.h"
+#include "service/app/relog_job.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { PROGRESS_EVENTS = 1 << 16, CPUS_MAX = 1 << 16 };
-
-typedef struct options {
-    const char *output;
-    int compression, json;
-    uint64_t buffer_bytes;
-    const char *from, *to, *where, *split;
-    ea_strings processes, cpus;
-    int tree;
-    ea_class_choice choice;
-    int bare;
-    ea_strings sets;
-    const char *shift, *start_at;
-    const char *modules, *image_ids;
-    int clock;
-    const char *redact, *key;
-    int unknown, dry_run;
-    ea_schema_options schemas;
-} options;
+enum { PROGRESS_EVENTS = 1 << 16 };
 
 #define REDACT_KINDS "user, host, sid, address, path, command, url, registry"
-
-enum { RELOG_PARTS_MAX = 100, RELOG_PART_LEAST = 64 << 10 };
 
 static const ea_guid IMAGE_PROVIDER = EA_PROVIDER_IMAGE, IMAGE_ID_PROVIDER = EA_PROVIDER_IMAGE_ID;
 
@@ -52,66 +25,11 @@ static const uint32_t COMPRESSION_CODES[] = {EA_RELOG_COMPRESSION_SAME, EA_RELOG
                                              EA_RELOG_COMPRESSION_LZNT1, EA_RELOG_COMPRESSION_XPRESS,
                                              EA_RELOG_COMPRESSION_XPRESS_HUFF};
 
-typedef struct relog_job relog_job;
-
-/* What goes to one output of a cut. */
-typedef struct relog_part {
-    relog_job *job;
-    unsigned output;
-    int64_t from_raw, to_raw;
-    ea_cut *cut;
-} relog_part;
-
-/* When a listed module is loaded, or unloaded. */
-typedef struct module_moment {
-    int64_t time_raw;
-    uint32_t item;
-    uint8_t verb; /* enum ea_module_verb */
-} module_moment;
-
-struct relog_job {
-    const options *o;
-    int shows_progress;
-    uint64_t seen;
-    int64_t begin_utc_ns, end_utc_ns; /* of the inputs */
-    ea_clock clock;                   /* of the first one, which events have */
-    ea_clock *clocks;                 /* of each input */
-    ea_record converted;              /* the event at hand, with times of the first clock in its payload */
-    uint8_t *payload;                 /* its own; NULL: clocks are the same */
-    ea_registry *registry;            /* NULL: all of the inputs is wanted */
-    ea_schemas *schemas;
-    ea_trace_schemas *from_trace;
-    ea_where *where;
-    ea_process_choice *processes; /* NULL: all */
-    ea_class_chooser chooser;
-    int has_chooser;
-    uint8_t cpus[CPUS_MAX / 8]; /* a bit each */
-    int cuts;                   /* only some events are wanted, or there are parts */
-    relog_part *parts;          /* one, or those of --split; their cuts are made at the first event */
-    size_t part_count;
-    char **part_names; /* of --split */
-    uint64_t kept;     /* of --split: events that some part has */
-    ea_module_list *modules;
-    module_moment *moments; /* by time; made at the first event */
-    size_t moment_count, moment_next;
-    ea_image_files *images; /* NULL: no ids are added */
-    ea_text path;           /* of the module at hand */
-    int64_t id_raw;         /* the last id that came: its time, and the base that it is of */
-    uint64_t id_base;
-    uint32_t os_build;
-    uint8_t pointer_size;
-    uint64_t injected, ids_added, ids_missing; /* modules (each load, each unload); modules with and without a file */
-    ea_rewrite *rewrite;                       /* NULL: no value is set */
-    ea_redact *redact;                         /* NULL: values stay */
-    ea_relog *relog;
-    ea_err err;
-};
-
-static int has_choice(const options *o) {
+static int has_choice(const relog_options *o) {
     return o->choice.classes.count || o->choice.ids.count || o->choice.providers.count;
 }
 
-static int is_filtered(const options *o) {
+static int is_filtered(const relog_options *o) {
     return o->where || o->processes.count || o->cpus.count || has_choice(o);
 }
 
@@ -201,7 +119,7 @@ static int emit_added(void *arg, const ea_relog_event *event) {
 
 /* The times between which events are wanted, in ticks. */
 static int parse_window(relog_job *j, const ea_relog *relog, int64_t *ret_from, int64_t *ret_to) {
-    const options *o = j->o;
+    const relog_options *o = j->o;
     *ret_from = INT64_MIN;
     *ret_to = INT64_MAX;
     int rc = parse_bound(j, relog, "from", o->from, ret_from);
@@ -229,7 +147,7 @@ static int relog_make_cuts(relog_job *j, ea_relog *relog) {
 
 /* 1: an event that the options name; 0: another one. */
 static int relog_wants(relog_job *j, const ea_relog *relog, const ea_record *r, const ea_class *c) {
-    const options *o = j->o;
+    const relog_options *o = j->o;
     int64_t utc_ns = j->processes ? ea_relog_utc_ns(relog, r->time_raw) : 0;
     int wanted = 1;
     if (j->where) /* it is given each record, so that it knows the state */
@@ -482,170 +400,6 @@ static int relog_end(ea_relog *relog, void *arg) {
     return !rc && j->rewrite ? ea_rewrite_check(j->rewrite, &j->err) : rc;
 }
 
-/* What the parts' cuts have added, together. */
-static ea_cut_counts count_added(const relog_job *j) {
-    ea_cut_counts sum = {0};
-    for (size_t i = 0; i < j->part_count; i++) {
-        const ea_cut_counts *part = j->parts[i].cut ? ea_cut_count(j->parts[i].cut) : &(ea_cut_counts){0};
-
-#define X(name) sum.name += part->name;
-        EA_CUT_KINDS(X)
-#undef X
-    }
-    return sum;
-}
-
-static void put_added(ea_text *t, const options *o, const ea_cut_counts *a) {
-    const struct {
-        const char *name;
-        uint64_t n;
-    } kinds[] = {
-
-#define X(name) {#name, a->name},
-        EA_CUT_KINDS(X)
-#undef X
-    };
-
-    if (o->json)
-        ea_text_str(t, ",\"added_kinds\":{");
-    for (size_t i = 0, n = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        if (o->json)
-            ea_text_printf(t, "%s\"%s\":%" PRIu64, i ? "," : "", kinds[i].name, kinds[i].n);
-        else if (kinds[i].n)
-            ea_text_printf(t, "%s %s %" PRIu64, n++ ? "," : "added:", kinds[i].name, kinds[i].n);
-    }
-    ea_text_char(t, o->json ? '}' : '\n');
-}
-
-static void put_redacted(ea_text *t, const options *o, const ea_redact_counts *n) {
-    ea_text_str(t, o->json ? ",\"redacted\":{" : "redacted:");
-    for (int kind = 0; kind < EA_REDACT_KIND_COUNT; kind++)
-        ea_text_printf(t, o->json ? "%s\"%s\":%" PRIu64 : "%s %s %" PRIu64, kind ? "," : "", ea_redact_name(kind),
-                       n->values[kind]);
-    if (o->json)
-        ea_text_printf(t, ",\"zeroed\":%" PRIu64 ",\"dropped\":%" PRIu64 ",\"too_long\":%" PRIu64 "}", n->zeroed,
-                       n->dropped, n->too_long);
-    else
-        ea_text_printf(t, "; of no known layout: %" PRIu64 " zeroed, %" PRIu64 " dropped\n", n->zeroed, n->dropped);
-}
-
-static void put_set(ea_text *t, const options *o, const ea_rewrite_counts *n) {
-    ea_text_printf(t,
-                   o->json ? ",\"set\":{\"values\":%" PRIu64 ",\"absent\":%" PRIu64 "}"
-                           : "set: %" PRIu64 " values; %" PRIu64 " times an event lacked one\n",
-                   n->values, n->absent);
-}
-
-/* What was written, of all parts together. */
-typedef struct relog_sums {
-    uint64_t dropped, added, written, bytes;
-} relog_sums;
-
-static void put_parts(ea_text *t, const relog_job *j, const ea_relog *relog, const uint64_t *bytes) {
-    if (j->o->json)
-        ea_text_str(t, ",\"parts\":[");
-    for (size_t i = 0; i < j->part_count; i++) {
-        uint64_t written = ea_relog_written(relog, j->parts[i].output);
-        if (!j->o->json) {
-            ea_text_printf(t, "%s: %" PRIu64 " events; %" PRIu64 " bytes\n", j->part_names[i], written, bytes[i]);
-            continue;
-        }
-        ea_text_str(t, i ? ",{\"output\":" : "{\"output\":");
-        ea_text_json_str(t, j->part_names[i]);
-        ea_text_printf(t, ",\"written\":%" PRIu64 ",\"bytes\":%" PRIu64 "}", written, bytes[i]);
-    }
-    if (j->o->json)
-        ea_text_char(t, ']');
-}
-
-static void put_changes(ea_text *t, const relog_job *j, const relog_sums *sums) {
-    const ea_cut_counts added = count_added(j);
-    if (j->o->json ? j->cuts : sums->added > 0)
-        put_added(t, j->o, &added);
-    if (j->modules)
-        ea_text_printf(t, j->o->json ? ",\"injected\":%" PRIu64 : "loads and unloads of listed modules: %" PRIu64 "\n",
-                       j->injected);
-    if (j->images)
-        ea_text_printf(t,
-                       j->o->json ? ",\"image_ids\":{\"added\":%" PRIu64 ",\"missing\":%" PRIu64 "}"
-                                  : "image ids: of %" PRIu64 " image events added; no file for %" PRIu64 "\n",
-                       j->ids_added, j->ids_missing);
-    if (j->rewrite)
-        put_set(t, j->o, ea_rewrite_count(j->rewrite));
-    if (j->redact)
-        put_redacted(t, j->o, ea_redact_count(j->redact));
-}
-
-static void relog_summary(ea_text *t, const relog_job *j, const ea_relog *relog, int input_count,
-                          const relog_sums *sums, const uint64_t *part_bytes) {
-    const options *o = j->o;
-    const ea_relog_counts *c = ea_relog_count(relog);
-    if (!o->json) {
-        ea_text_printf(t,
-                       "%s: %" PRIu64 " events written, %" PRIu64 " read from %d %s, %" PRIu64 " dropped, %" PRIu64
-                       " added; %" PRIu64 " bytes\n",
-                       o->dry_run ? "dry run" : o->output, sums->written, c->read, input_count,
-                       input_count == 1 ? "file" : "files", sums->dropped, sums->added, sums->bytes);
-        if (part_bytes)
-            put_parts(t, j, relog, part_bytes);
-        put_changes(t, j, sums);
-        if (c->damaged)
-            ea_text_printf(t, "not readable: %" PRIu64 " records and buffers\n", c->damaged);
-        if (c->events_lost || c->buffers_lost)
-            ea_text_printf(t, "lost by Windows: %" PRIu64 " events, %" PRIu64 " buffers\n", c->events_lost,
-                           c->buffers_lost);
-        return;
-    }
-    ea_text_str(t, "{\"output\":");
-    ea_text_json_str(t, o->dry_run ? NULL : o->output);
-    ea_text_printf(t,
-                   ",\"bytes\":%" PRIu64 ",\"inputs\":%d,\"headers\":%" PRIu64 ",\"read\":%" PRIu64
-                   ",\"dropped\":%" PRIu64 ",\"added\":%" PRIu64 ",\"written\":%" PRIu64 ",\"damaged\":%" PRIu64
-                   ",\"events_lost\":%" PRIu64 ",\"buffers_lost\":%" PRIu64,
-                   sums->bytes, input_count, c->headers, c->read, sums->dropped, sums->added, sums->written, c->damaged,
-                   c->events_lost, c->buffers_lost);
-    if (part_bytes)
-        put_parts(t, j, relog, part_bytes);
-    put_changes(t, j, sums);
-    ea_text_str(t, "}\n");
-}
-
-static int size_of_file(const char *path, uint64_t *ret, ea_err *err) {
-    ea_file *f = NULL;
-    int rc = ea_file_open(&f, path, EA_OPEN_READ, err);
-    if (!rc)
-        rc = ea_file_size(f, ret, err);
-    ea_file_close(f);
-    return rc;
-}
-
-static int print_relog_summary(const relog_job *j, const ea_relog *relog, int input_count, ea_err *err) {
-    const options *o = j->o;
-    const ea_relog_counts *c = ea_relog_count(relog);
-    relog_sums sums = {.dropped = c->dropped, .added = c->added, .written = ea_relog_written(relog, 0)};
-    uint64_t part_bytes[RELOG_PARTS_MAX] = {0};
-    int rc = 0, has_parts = o->split && !o->dry_run;
-    ea_text t;
-    if (o->split) { /* to the library all that parts have is added */
-        sums = (relog_sums){.dropped = c->read - j->kept, .added = c->added - (o->dry_run ? 0 : j->kept)};
-        sums.written = c->added;
-    }
-    for (size_t i = 0; !rc && has_parts && i < j->part_count; i++) {
-        rc = size_of_file(j->part_names[i], &part_bytes[i], err);
-        sums.bytes += part_bytes[i];
-    }
-    if (!rc && !o->split && !o->dry_run)
-        rc = size_of_file(o->output, &sums.bytes, err);
-    if (rc)
-        return rc;
-    ea_text_init(&t);
-    relog_summary(&t, j, relog, input_count, &sums, has_parts ? part_bytes : NULL);
-    if (t.failed || fwrite(t.data, 1, t.len_bytes, stdout) != t.len_bytes || fflush(stdout))
-        rc = ea_fail(err, EA_EIO, "write to standard output");
-    ea_text_deinit(&t);
-    return rc;
-}
-
 /* ---- which events ---- */
 
 static int parse_cpus(relog_job *j) {
@@ -658,7 +412,7 @@ static int parse_cpus(relog_job *j) {
             at++;
             ok = ea_digits_parse(&at, 10, &last);
         }
-        if (!ok || *at || first > last || last >= CPUS_MAX)
+        if (!ok || *at || first > last || last >= RELOG_CPUS_MAX)
             return ea_fail(&j->err, EA_EUSAGE, "--cpu %s: expected a processor's number, or two as in 4-7", word);
         for (; first <= last; first++)
             j->cpus[first / 8] |= (uint8_t)(1u << first % 8);
@@ -747,7 +501,7 @@ static int choose_processes(relog_job *j, char **paths, int path_count) {
 }
 
 static int open_selection(relog_job *j, char **paths, int path_count) {
-    const options *o = j->o;
+    const relog_options *o = j->o;
     int rc = parse_cpus(j);
     if (!rc && has_choice(o)) {
         rc = ea_class_chooser_init(&j->chooser, &o->choice, &j->err);
@@ -972,7 +726,7 @@ static int open_modules(relog_job *j) {
 }
 
 static int open_relog_job(relog_job *j, char **paths, int path_count) {
-    const options *o = j->o;
+    const relog_options *o = j->o;
     if (o->tree && !o->processes.count)
         return ea_fail(&j->err, EA_EUSAGE, "--tree goes with --process");
     if (!o->output && !o->dry_run)
@@ -1070,7 +824,7 @@ static int relog_run(const void *arg, int operand_count, char **operands) {
     if (!rc)
         rc = relog_files(&job);
     if (!rc)
-        rc = print_relog_summary(&job, job.relog, operand_count, &job.err);
+        rc = ea_relog_print_summary(&job, job.relog, operand_count, &job.err);
     if (rc)
         ea_err_print(stderr, "etwagent", &job.err);
     ea_relog_destroy(job.relog);
@@ -1083,49 +837,49 @@ static const ea_option OPTIONS[] = {
      .letter = 'o',
      .argument = "FILE",
      .type = EA_OPT_STRING,
-     .offset = offsetof(options, output),
+     .offset = offsetof(relog_options, output),
      .help = "the trace to write, needed but for --dry-run; it is FILE.partial until it is complete, and replaces an "
              "existing FILE then"},
     {.name = "compression",
      .argument = "KIND",
      .type = EA_OPT_CHOICE,
-     .offset = offsetof(options, compression),
+     .offset = offsetof(relog_options, compression),
      .choices = COMPRESSIONS,
      .fallback = "same",
      .help = "of the output's buffers; same: that of the first trace"},
     {.name = "buffer-size",
      .argument = "SIZE",
      .type = EA_OPT_SIZE,
-     .offset = offsetof(options, buffer_bytes),
+     .offset = offsetof(relog_options, buffer_bytes),
      .min = 1024,
      .max = 16 << 20,
      .help = "of the output, a multiple of 512 bytes; default: the largest of the traces'"},
     {.name = "from",
      .argument = "TIME",
      .type = EA_OPT_STRING,
-     .offset = offsetof(options, from),
+     .offset = offsetof(relog_options, from),
      .help = "only events from this time on, and what their readers need of the rest: " EA_TIME_FORMS_OF_DATA},
     {.name = "to",
      .argument = "TIME",
      .type = EA_OPT_STRING,
-     .offset = offsetof(options, to),
+     .offset = offsetof(relog_options, to),
      .help = "only events before this time; likewise"},
     {.name = "modules",
      .argument = "FILE",
      .type = EA_OPT_STRING,
-     .offset = offsetof(options, modules),
+     .offset = offsetof(relog_options, modules),
      .help = "add these modules, as image events with their ids: TSV with a first line of column names, or JSON lines, "
              "with pid, base, size, path and, as known, load, unload, guid, age, pdb, timestamp, checksum, "
              "default_base, name"},
     {.name = "image-ids",
      .argument = "FOLDER",
      .type = EA_OPT_STRING,
-     .offset = offsetof(options, image_ids),
+     .offset = offsetof(relog_options, image_ids),
      .help = "add to image events without ids those of image files in this folder"},
     {.name = "clock",
      .argument = "HOW",
      .type = EA_OPT_CHOICE,
-     .offset = offsetof(options, clock),
+     .offset = offsetof(relog_options, clock),
      .choices = CLOCKS,
      .fallback = "same",
      .help =
@@ -1134,76 +888,76 @@ static const ea_option OPTIONS[] = {
     {.name = "shift",
      .argument = "TIME",
      .type = EA_OPT_STRING,
-     .offset = offsetof(options, shift),
+     .offset = offsetof(relog_options, shift),
      .help = "all happens so much later, as in 2s; earlier, as in -150ms"},
     {.name = "start-at",
      .argument = "TIME",
      .type = EA_OPT_STRING,
-     .offset = offsetof(options, start_at),
+     .offset = offsetof(relog_options, start_at),
      .help = "all happens so much later or earlier that the first trace's session began at this time"},
     {.name = "split",
      .argument = "TIME|SIZE",
      .type = EA_OPT_STRING,
-     .offset = offsetof(options, split),
+     .offset = offsetof(relog_options, split),
      .help = "write parts, as in 10s or 2GiB (of events before compression): of FILE.etl these are FILE.001.etl, "
              "FILE.002.etl, ...; each is a cut. The traces are read twice"},
     {.name = "where",
      .argument = "CONDITION",
      .type = EA_OPT_STRING,
-     .offset = offsetof(options, where),
+     .offset = offsetof(relog_options, where),
      .help = "only events for which this condition of the query language holds, as in 'pid == 4711'"},
     {.name = "process",
      .argument = "NAME|PID[@TIME]",
      .type = EA_OPT_STRINGS,
-     .offset = offsetof(options, processes),
+     .offset = offsetof(relog_options, processes),
      .help = "only events of these processes: by image name in any case, or by id; @TIME selects the process that "
              "lived then; "
              "may be repeated. The traces are read twice"},
     {.name = "tree",
      .type = EA_OPT_FLAG,
-     .offset = offsetof(options, tree),
+     .offset = offsetof(relog_options, tree),
      .help = "with --process: of the processes that they started, too"},
-    EA_CLASS_OPTIONS(options, choice),
+    EA_CLASS_OPTIONS(relog_options, choice),
     {.name = "cpu",
      .argument = "N[-M]",
      .type = EA_OPT_STRINGS,
-     .offset = offsetof(options, cpus),
+     .offset = offsetof(relog_options, cpus),
      .help = "only events of these processors; may be repeated"},
     {.name = "bare",
      .type = EA_OPT_FLAG,
-     .offset = offsetof(options, bare),
+     .offset = offsetof(relog_options, bare),
      .help = "with a choice of events or times: add nothing, and keep nothing else"},
     {.name = "set",
      .argument = "RULE",
      .type = EA_OPT_STRINGS,
-     .offset = offsetof(options, sets),
+     .offset = offsetof(relog_options, sets),
      .help = "'CLASS: TARGET = EXPRESSION' sets a field of the class's events, or of their header provider, pid, tid, "
              "cpu, time, level, ..., to a value of the query language; may be repeated"},
     {.name = "redact",
      .argument = "KINDS",
      .type = EA_OPT_STRING,
-     .offset = offsetof(options, redact),
+     .offset = offsetof(relog_options, redact),
      .help =
          "replace values by pseudonyms: all, or of " REDACT_KINDS ", with commas between. The traces are read twice"},
     {.name = "key",
      .argument = "FILE",
      .type = EA_OPT_STRING,
-     .offset = offsetof(options, key),
+     .offset = offsetof(relog_options, key),
      .help = "with --redact: a file of 16 to 4096 bytes, the key of the pseudonyms; the same key gives the same value "
              "the same pseudonym"},
     {.name = "unknown",
      .argument = "WHAT",
      .type = EA_OPT_CHOICE,
-     .offset = offsetof(options, unknown),
+     .offset = offsetof(relog_options, unknown),
      .choices = UNKNOWNS,
      .fallback = "zero",
      .help = "with --redact: what becomes of bytes that no known layout explains; drop: of their events"},
     {.name = "dry-run",
      .type = EA_OPT_FLAG,
-     .offset = offsetof(options, dry_run),
+     .offset = offsetof(relog_options, dry_run),
      .help = "with --redact: count, and write nothing"},
-    EA_SCHEMA_OPTIONS(offsetof(options, schemas)),
-    {.name = "json", .type = EA_OPT_FLAG, .offset = offsetof(options, json), .help = "print one JSON object"},
+    EA_SCHEMA_OPTIONS(offsetof(relog_options, schemas)),
+    {.name = "json", .type = EA_OPT_FLAG, .offset = offsetof(relog_options, json), .help = "print one JSON object"},
     {.name = NULL},
 };
 
@@ -1236,7 +990,7 @@ const ea_command ea_cmd_relog = {
         "(with --redact).\n"
         "Exit codes: 0 written, 1 failed, 2 usage, 3 not a trace.",
     .options = OPTIONS,
-    .options_size = sizeof(options),
+    .options_size = sizeof(relog_options),
     .run = relog_run,
     .min_operands = 1,
     .max_operands = -1,

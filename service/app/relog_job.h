@@ -1,0 +1,94 @@
+/* The options and the run of "etwagent relog". Called by: cmd_relog.c (which fills them), relog_summary.c. Thread: the
+ * main one. */
+#ifndef EA_APP_RELOG_JOB_H
+#define EA_APP_RELOG_JOB_H
+
+#include "proto/event/class_names.h"
+#include "proto/event/schema/intrace.h"
+#include "proto/relog/cut.h"
+#include "proto/relog/image_files.h"
+#include "proto/relog/module_list.h"
+#include "proto/relog/process_choice.h"
+#include "proto/relog/redact.h"
+#include "service/app/programs.h"
+
+enum { RELOG_CPUS_MAX = 1 << 16, RELOG_PARTS_MAX = 100, RELOG_PART_LEAST = 64 << 10 };
+
+typedef struct relog_options {
+    const char *output;
+    int compression, json;
+    uint64_t buffer_bytes;
+    const char *from, *to, *where, *split;
+    ea_strings processes, cpus;
+    int tree;
+    ea_class_choice choice;
+    int bare;
+    ea_strings sets;
+    const char *shift, *start_at;
+    const char *modules, *image_ids;
+    int clock;
+    const char *redact, *key;
+    int unknown, dry_run;
+    ea_schema_options schemas;
+} relog_options;
+
+typedef struct relog_job relog_job;
+
+/* What goes to one output of a cut. */
+typedef struct relog_part {
+    relog_job *job;
+    unsigned output;
+    int64_t from_raw, to_raw;
+    ea_cut *cut;
+} relog_part;
+
+/* When a listed module is loaded, or unloaded. */
+typedef struct module_moment {
+    int64_t time_raw;
+    uint32_t item;
+    uint8_t verb; /* enum ea_module_verb */
+} module_moment;
+
+struct relog_job {
+    const relog_options *o;
+    int shows_progress;
+    uint64_t seen;
+    int64_t begin_utc_ns, end_utc_ns; /* of the inputs */
+    ea_clock clock;                   /* of the first one, which events have */
+    ea_clock *clocks;                 /* of each input */
+    ea_record converted;              /* the event at hand, with times of the first clock in its payload */
+    uint8_t *payload;                 /* its own; NULL: clocks are the same */
+    ea_registry *registry;            /* NULL: all of the inputs is wanted */
+    ea_schemas *schemas;
+    ea_trace_schemas *from_trace;
+    ea_where *where;
+    ea_process_choice *processes; /* NULL: all */
+    ea_class_chooser chooser;
+    int has_chooser;
+    uint8_t cpus[RELOG_CPUS_MAX / 8]; /* a bit each */
+    int cuts;                         /* only some events are wanted, or there are parts */
+    relog_part *parts;                /* one, or those of --split; their cuts are made at the first event */
+    size_t part_count;
+    char **part_names; /* of --split */
+    uint64_t kept;     /* of --split: events that some part has */
+    ea_module_list *modules;
+    module_moment *moments; /* by time; made at the first event */
+    size_t moment_count, moment_next;
+    ea_image_files *images; /* NULL: no ids are added */
+    ea_text path;           /* of the module at hand */
+    int64_t id_raw;         /* the last id that came: its time, and the base that it is of */
+    uint64_t id_base;
+    uint32_t os_build;
+    uint8_t pointer_size;
+    uint64_t injected, ids_added, ids_missing; /* modules (each load, each unload); modules with and without a file */
+    ea_rewrite *rewrite;                       /* NULL: no value is set */
+    ea_redact *redact;                         /* NULL: values stay */
+    ea_relog *relog;
+    ea_err err;
+};
+
+/* Prints what was read, dropped, added and written to standard output, as text or JSON. Errors: EA_EIO, those of
+ * reading an output's size. */
+EA_MUST_CHECK int ea_relog_print_summary(const relog_job *j, const ea_relog *relog, int input_count, ea_err *err);
+
+#endif

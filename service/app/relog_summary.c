@@ -1,0 +1,171 @@
+/* What "etwagent relog" prints at its end. See relog_job.h. */
+#include "service/app/relog_job.h"
+
+#include "proto/base/platform.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* What the parts' cuts have added, together. */
+static ea_cut_counts count_added(const relog_job *j) {
+    ea_cut_counts sum = {0};
+    for (size_t i = 0; i < j->part_count; i++) {
+        const ea_cut_counts *part = j->parts[i].cut ? ea_cut_count(j->parts[i].cut) : &(ea_cut_counts){0};
+
+#define X(name) sum.name += part->name;
+        EA_CUT_KINDS(X)
+#undef X
+    }
+    return sum;
+}
+
+static void put_added(ea_text *t, const relog_options *o, const ea_cut_counts *a) {
+    const struct {
+        const char *name;
+        uint64_t n;
+    } kinds[] = {
+
+#define X(name) {#name, a->name},
+        EA_CUT_KINDS(X)
+#undef X
+    };
+
+    if (o->json)
+        ea_text_str(t, ",\"added_kinds\":{");
+    for (size_t i = 0, n = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (o->json)
+            ea_text_printf(t, "%s\"%s\":%" PRIu64, i ? "," : "", kinds[i].name, kinds[i].n);
+        else if (kinds[i].n)
+            ea_text_printf(t, "%s %s %" PRIu64, n++ ? "," : "added:", kinds[i].name, kinds[i].n);
+    }
+    ea_text_char(t, o->json ? '}' : '\n');
+}
+
+static void put_redacted(ea_text *t, const relog_options *o, const ea_redact_counts *n) {
+    ea_text_str(t, o->json ? ",\"redacted\":{" : "redacted:");
+    for (int kind = 0; kind < EA_REDACT_KIND_COUNT; kind++)
+        ea_text_printf(t, o->json ? "%s\"%s\":%" PRIu64 : "%s %s %" PRIu64, kind ? "," : "", ea_redact_name(kind),
+                       n->values[kind]);
+    if (o->json)
+        ea_text_printf(t, ",\"zeroed\":%" PRIu64 ",\"dropped\":%" PRIu64 ",\"too_long\":%" PRIu64 "}", n->zeroed,
+                       n->dropped, n->too_long);
+    else
+        ea_text_printf(t, "; of no known layout: %" PRIu64 " zeroed, %" PRIu64 " dropped\n", n->zeroed, n->dropped);
+}
+
+static void put_set(ea_text *t, const relog_options *o, const ea_rewrite_counts *n) {
+    ea_text_printf(t,
+                   o->json ? ",\"set\":{\"values\":%" PRIu64 ",\"absent\":%" PRIu64 "}"
+                           : "set: %" PRIu64 " values; %" PRIu64 " times an event lacked one\n",
+                   n->values, n->absent);
+}
+
+/* What was written, of all parts together. */
+typedef struct relog_sums {
+    uint64_t dropped, added, written, bytes;
+} relog_sums;
+
+static void put_parts(ea_text *t, const relog_job *j, const ea_relog *relog, const uint64_t *bytes) {
+    if (j->o->json)
+        ea_text_str(t, ",\"parts\":[");
+    for (size_t i = 0; i < j->part_count; i++) {
+        uint64_t written = ea_relog_written(relog, j->parts[i].output);
+        if (!j->o->json) {
+            ea_text_printf(t, "%s: %" PRIu64 " events; %" PRIu64 " bytes\n", j->part_names[i], written, bytes[i]);
+            continue;
+        }
+        ea_text_str(t, i ? ",{\"output\":" : "{\"output\":");
+        ea_text_json_str(t, j->part_names[i]);
+        ea_text_printf(t, ",\"written\":%" PRIu64 ",\"bytes\":%" PRIu64 "}", written, bytes[i]);
+    }
+    if (j->o->json)
+        ea_text_char(t, ']');
+}
+
+static void put_changes(ea_text *t, const relog_job *j, const relog_sums *sums) {
+    const ea_cut_counts added = count_added(j);
+    if (j->o->json ? j->cuts : sums->added > 0)
+        put_added(t, j->o, &added);
+    if (j->modules)
+        ea_text_printf(t, j->o->json ? ",\"injected\":%" PRIu64 : "loads and unloads of listed modules: %" PRIu64 "\n",
+                       j->injected);
+    if (j->images)
+        ea_text_printf(t,
+                       j->o->json ? ",\"image_ids\":{\"added\":%" PRIu64 ",\"missing\":%" PRIu64 "}"
+                                  : "image ids: of %" PRIu64 " image events added; no file for %" PRIu64 "\n",
+                       j->ids_added, j->ids_missing);
+    if (j->rewrite)
+        put_set(t, j->o, ea_rewrite_count(j->rewrite));
+    if (j->redact)
+        put_redacted(t, j->o, ea_redact_count(j->redact));
+}
+
+static void relog_summary(ea_text *t, const relog_job *j, const ea_relog *relog, int input_count,
+                          const relog_sums *sums, const uint64_t *part_bytes) {
+    const relog_options *o = j->o;
+    const ea_relog_counts *c = ea_relog_count(relog);
+    if (!o->json) {
+        ea_text_printf(t,
+                       "%s: %" PRIu64 " events written, %" PRIu64 " read from %d %s, %" PRIu64 " dropped, %" PRIu64
+                       " added; %" PRIu64 " bytes\n",
+                       o->dry_run ? "dry run" : o->output, sums->written, c->read, input_count,
+                       input_count == 1 ? "file" : "files", sums->dropped, sums->added, sums->bytes);
+        if (part_bytes)
+            put_parts(t, j, relog, part_bytes);
+        put_changes(t, j, sums);
+        if (c->damaged)
+            ea_text_printf(t, "not readable: %" PRIu64 " records and buffers\n", c->damaged);
+        if (c->events_lost || c->buffers_lost)
+            ea_text_printf(t, "lost by Windows: %" PRIu64 " events, %" PRIu64 " buffers\n", c->events_lost,
+                           c->buffers_lost);
+        return;
+    }
+    ea_text_str(t, "{\"output\":");
+    ea_text_json_str(t, o->dry_run ? NULL : o->output);
+    ea_text_printf(t,
+                   ",\"bytes\":%" PRIu64 ",\"inputs\":%d,\"headers\":%" PRIu64 ",\"read\":%" PRIu64
+                   ",\"dropped\":%" PRIu64 ",\"added\":%" PRIu64 ",\"written\":%" PRIu64 ",\"damaged\":%" PRIu64
+                   ",\"events_lost\":%" PRIu64 ",\"buffers_lost\":%" PRIu64,
+                   sums->bytes, input_count, c->headers, c->read, sums->dropped, sums->added, sums->written, c->damaged,
+                   c->events_lost, c->buffers_lost);
+    if (part_bytes)
+        put_parts(t, j, relog, part_bytes);
+    put_changes(t, j, sums);
+    ea_text_str(t, "}\n");
+}
+
+static int size_of_file(const char *path, uint64_t *ret, ea_err *err) {
+    ea_file *f = NULL;
+    int rc = ea_file_open(&f, path, EA_OPEN_READ, err);
+    if (!rc)
+        rc = ea_file_size(f, ret, err);
+    ea_file_close(f);
+    return rc;
+}
+
+int ea_relog_print_summary(const relog_job *j, const ea_relog *relog, int input_count, ea_err *err) {
+    const relog_options *o = j->o;
+    const ea_relog_counts *c = ea_relog_count(relog);
+    relog_sums sums = {.dropped = c->dropped, .added = c->added, .written = ea_relog_written(relog, 0)};
+    uint64_t part_bytes[RELOG_PARTS_MAX] = {0};
+    int rc = 0, has_parts = o->split && !o->dry_run;
+    ea_text t;
+    if (o->split) { /* to the library all that parts have is added */
+        sums = (relog_sums){.dropped = c->read - j->kept, .added = c->added - (o->dry_run ? 0 : j->kept)};
+        sums.written = c->added;
+    }
+    for (size_t i = 0; !rc && has_parts && i < j->part_count; i++) {
+        rc = size_of_file(j->part_names[i], &part_bytes[i], err);
+        sums.bytes += part_bytes[i];
+    }
+    if (!rc && !o->split && !o->dry_run)
+        rc = size_of_file(o->output, &sums.bytes, err);
+    if (rc)
+        return rc;
+    ea_text_init(&t);
+    relog_summary(&t, j, relog, input_count, &sums, has_parts ? part_bytes : NULL);
+    if (t.failed || fwrite(t.data, 1, t.len_bytes, stdout) != t.len_bytes || fflush(stdout))
+        rc = ea_fail(err, EA_EIO, "write to standard output");
+    ea_text_deinit(&t);
+    return rc;
+}
