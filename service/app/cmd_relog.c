@@ -680,7 +680,7 @@ static char *part_name(const char *output, size_t number) {
 static int name_parts(relog_job *j) {
     j->part_names = calloc(j->part_count, sizeof *j->part_names);
     for (size_t i = 0; j->part_names && i < j->part_count; i++)
-        if (!(j->part_names[i] = part_name(j->o->output ? j->o->output : "", i + 1)))
+        if (!(j->part_names[i] = part_name(j->trace ? j->trace : "", i + 1)))
             return ea_fail(&j->err, EA_ENOMEM, "relog");
     return j->part_names ? 0 : ea_fail(&j->err, EA_ENOMEM, "relog");
 }
@@ -713,6 +713,76 @@ static int plan_parts(relog_job *j, char **paths, int path_count) {
     return name_parts(j);
 }
 
+/* ---- outputs ---- */
+
+/* Which output is the trace. */
+static int choose_trace(relog_job *j) {
+    static const char END[] = ".etl";
+    const ea_strings *outputs = &j->o->outputs;
+    for (size_t i = 0; i < outputs->count; i++) {
+        if (ea_relog_form_kind(outputs->items[i]) != RELOG_TRACE)
+            continue;
+        if (j->trace)
+            return ea_fail(&j->err, EA_EUSAGE,
+                           "--output %s: all outputs have the same events, so that one trace is enough; other ones are "
+                           ".jsonl, .csv or .pcapng",
+                           outputs->items[i]);
+        j->trace = outputs->items[i];
+    }
+    if (j->trace || !outputs->count)
+        return 0;
+    size_t len = strlen(outputs->items[0]);
+    j->temporary = malloc(len + sizeof END);
+    if (!j->temporary)
+        return ea_fail(&j->err, EA_ENOMEM, "relog");
+    memcpy(j->temporary, outputs->items[0], len);
+    memcpy(j->temporary + len, END, sizeof END);
+    j->trace = j->temporary;
+    return 0;
+}
+
+static int add_form(relog_job *j, const char *path, size_t part) {
+    relog_form *form = &j->forms[j->form_count];
+    *form = (relog_form){.kind = (int)ea_relog_form_kind(path), .trace = (unsigned)part};
+    form->path = j->part_names ? part_name(path, part + 1) : strdup(path);
+    if (!form->path)
+        return ea_fail(&j->err, EA_ENOMEM, "relog");
+    j->form_count++;
+    int rc = ea_relog_add_output(j->relog, form->path, &(ea_relog_output){.kind = EA_RELOG_OTHER}, &form->output);
+    return rc ? ea_fail(&j->err, rc, "%s", ea_relog_error(j->relog)) : 0;
+}
+
+/* Traces first: a part's number is that of its trace. */
+static int add_outputs(relog_job *j) {
+    const relog_options *o = j->o;
+    const ea_relog_output trace = {.compression =
+                                       j->temporary ? EA_RELOG_COMPRESSION_NONE : COMPRESSION_CODES[o->compression],
+                                   .buffer_size_bytes = (uint32_t)o->buffer_bytes,
+                                   .only_emitted = o->split != NULL,
+                                   .no_names = j->redact != NULL,
+                                   .kind = j->temporary ? EA_RELOG_TEMPORARY : EA_RELOG_TRACE};
+    size_t parts = j->part_names ? j->part_count : 1;
+    int rc = 0;
+    if (!(j->forms = calloc(parts * o->outputs.count + 1, sizeof *j->forms)))
+        return ea_fail(&j->err, EA_ENOMEM, "relog");
+    for (size_t i = 0; !rc && i < parts; i++)
+        if ((rc = ea_relog_add_output(j->relog, j->part_names ? j->part_names[i] : j->trace, &trace, NULL)))
+            return ea_fail(&j->err, rc, "%s", ea_relog_error(j->relog));
+    for (size_t i = 0; i < o->outputs.count; i++)
+        for (size_t k = 0; !rc && k < parts; k++)
+            if (ea_relog_form_kind(o->outputs.items[i]) != RELOG_TRACE)
+                rc = add_form(j, o->outputs.items[i], k);
+    return rc;
+}
+
+static int relog_write_forms(ea_relog *relog, void *arg) {
+    relog_job *j = arg;
+    int rc = 0;
+    for (size_t i = 0; !rc && i < j->form_count; i++)
+        rc = ea_relog_make_form(j, relog, &j->forms[i]);
+    return rc;
+}
+
 static int open_modules(relog_job *j) {
     enum { LIST_MAX_BYTES = 1 << 28 };
 
@@ -729,7 +799,7 @@ static int open_relog_job(relog_job *j, char **paths, int path_count) {
     const relog_options *o = j->o;
     if (o->tree && !o->processes.count)
         return ea_fail(&j->err, EA_EUSAGE, "--tree goes with --process");
-    if (!o->output && !o->dry_run)
+    if (!o->outputs.count && !o->dry_run)
         return ea_fail(&j->err, EA_EUSAGE, "expected --output FILE");
     j->cuts = o->from || o->to || o->split || is_filtered(o);
     if (!j->cuts && o->bare)
@@ -739,11 +809,12 @@ static int open_relog_job(relog_job *j, char **paths, int path_count) {
         return ea_fail(&j->err, EA_EUSAGE, "%s goes with --redact", o->key ? "--key" : "--dry-run");
     if (o->shift && o->start_at)
         return ea_fail(&j->err, EA_EUSAGE, "--shift and --start-at exclude each other: give one of them");
-    if (!j->cuts && !o->redact && !o->sets.count && !o->clock && !o->modules && !o->image_ids)
-        return 0;
+    int rc = choose_trace(j);
+    if (rc || (!j->cuts && !o->redact && !o->sets.count && !o->clock && !o->modules && !o->image_ids))
+        return rc;
     if (o->clock && !(j->payload = malloc(UINT16_MAX)))
         return ea_fail(&j->err, EA_ENOMEM, "relog");
-    int rc = open_selection(j, paths, path_count);
+    rc = open_selection(j, paths, path_count);
     if (!rc)
         rc = o->split ? plan_parts(j, paths, path_count) : make_parts(j, NULL, 0);
     if (!rc && o->modules)
@@ -777,6 +848,10 @@ static void close_relog_job(relog_job *j) {
     }
     free(j->parts);
     free(j->part_names);
+    for (size_t i = 0; i < j->form_count; i++)
+        free(j->forms[i].path);
+    free(j->forms);
+    free(j->temporary);
     free(j->clocks);
     free(j->payload);
     free(j->moments);
@@ -795,14 +870,9 @@ static void close_relog_job(relog_job *j) {
 }
 
 static int relog_files(relog_job *j) {
-    const ea_relog_callbacks callbacks = {relog_begin, relog_event, relog_end};
-    const ea_relog_output output = {.compression = COMPRESSION_CODES[j->o->compression],
-                                    .buffer_size_bytes = (uint32_t)j->o->buffer_bytes,
-                                    .only_emitted = j->o->split != NULL,
-                                    .no_names = j->redact != NULL};
-    int rc = 0;
-    for (size_t i = 0; !rc && !j->o->dry_run && i < (j->part_names ? j->part_count : 1); i++)
-        rc = ea_relog_add_output(j->relog, j->part_names ? j->part_names[i] : j->o->output, &output, NULL);
+    const ea_relog_callbacks callbacks = {
+        .on_begin = relog_begin, .on_event = relog_event, .on_end = relog_end, .on_written = relog_write_forms};
+    int rc = j->o->dry_run ? 0 : add_outputs(j);
     if (!rc)
         rc = ea_relog_run(j->relog, &callbacks, j);
     if (j->shows_progress && j->seen >= PROGRESS_EVENTS)
@@ -836,10 +906,11 @@ static const ea_option OPTIONS[] = {
     {.name = "output",
      .letter = 'o',
      .argument = "FILE",
-     .type = EA_OPT_STRING,
-     .offset = offsetof(relog_options, output),
+     .type = EA_OPT_STRINGS,
+     .offset = offsetof(relog_options, outputs),
      .help = "the trace to write, needed but for --dry-run; it is FILE.partial until it is complete, and replaces an "
-             "existing FILE then"},
+             "existing FILE then; may be repeated: FILE.jsonl and FILE.csv are what dump prints of that trace, "
+             "FILE.pcapng its packets"},
     {.name = "compression",
      .argument = "KIND",
      .type = EA_OPT_CHOICE,
@@ -985,7 +1056,8 @@ const ea_command ea_cmd_relog = {
         "The summary counts events without header events; written = read - dropped + added, or there is no output.\n"
         "JSON keys: output, bytes, inputs, headers, read, dropped, added, written, damaged, events_lost, "
         "buffers_lost,\n"
-        "parts (with --split: output, written, bytes of each), added_kinds (of a cut), injected (with --modules), "
+        "parts (with --split: output, written, bytes of each), forms (of outputs that are no trace: output, form, events\n"
+        "or packets, bytes), added_kinds (of a cut), injected (with --modules), "
         "image_ids (with --image-ids), set (with --set), redacted "
         "(with --redact).\n"
         "Exit codes: 0 written, 1 failed, 2 usage, 3 not a trace.",
