@@ -592,7 +592,9 @@ typedef struct relog_plan {
     uint64_t limit_bytes; /* of a part's events */
     int64_t from_raw, to_raw;
     int has_window;
-    uint64_t bytes; /* of the part at hand */
+    int is_open;      /* a trace has no end: that is its last event */
+    int64_t last_raw; /* of events so far */
+    uint64_t bytes;   /* of the part at hand */
     int64_t bounds[RELOG_PARTS_MAX];
     size_t count;
 } relog_plan;
@@ -615,7 +617,9 @@ static int add_bound(relog_plan *plan, int64_t raw) {
 static int plan_times(relog_plan *plan) {
     const relog_job *j = plan->job;
     int64_t begin = plan->from_raw == INT64_MIN ? j->begin_utc_ns : ea_clock_to_utc_ns(&j->clock, plan->from_raw);
-    int64_t end = plan->to_raw == INT64_MAX ? j->end_utc_ns : ea_clock_to_utc_ns(&j->clock, plan->to_raw);
+    int64_t end = plan->to_raw != INT64_MAX ? ea_clock_to_utc_ns(&j->clock, plan->to_raw)
+                  : plan->is_open           ? ea_clock_to_utc_ns(&j->clock, plan->last_raw)
+                                            : j->end_utc_ns;
     uint64_t length = end > begin ? (uint64_t)end - (uint64_t)begin : 0, step = (uint64_t)plan->step_ns;
     if (length && (length - 1) / step >= RELOG_PARTS_MAX) /* however coarse the clock is */
         return too_many_parts(plan);
@@ -646,8 +650,8 @@ static int plan_event(ea_relog *relog, const ea_relog_input *input, const ea_rel
     int rc = plan->has_window ? 0 : parse_window(plan->job, relog, &plan->from_raw, &plan->to_raw);
     plan->has_window = 1;
     if (!rc && plan->step_ns) {
-        rc = plan_times(plan);
-        return rc ? rc : EA_ECANCELED; /* no event is needed */
+        plan->last_raw = r->time_raw > plan->last_raw ? r->time_raw : plan->last_raw;
+        return plan->is_open && plan->to_raw == INT64_MAX ? EA_RELOG_DROP : EA_ECANCELED; /* no other event is needed */
     }
     if (rc || r->time_raw < plan->from_raw || r->time_raw >= plan->to_raw)
         return rc ? rc : EA_RELOG_DROP;
@@ -661,7 +665,9 @@ static int plan_event(ea_relog *relog, const ea_relog_input *input, const ea_rel
 }
 
 static int plan_begin(ea_relog *relog, const ea_relog_input *input, const ea_relog_event *header, void *arg) {
-    return relog_begin(relog, input, header, ((relog_plan *)arg)->job);
+    relog_plan *plan = arg;
+    plan->is_open |= !input->end_utc_ns;
+    return relog_begin(relog, input, header, plan->job);
 }
 
 /* OUT.etl becomes OUT.001.etl. */
@@ -688,7 +694,7 @@ static int name_parts(relog_job *j) {
 /* Reads the traces once, for the times between which the parts are. */
 static int plan_parts(relog_job *j, char **paths, int path_count) {
     const ea_relog_callbacks callbacks = {.on_begin = plan_begin, .on_event = plan_event};
-    relog_plan plan = {.job = j, .from_raw = INT64_MIN, .to_raw = INT64_MAX};
+    relog_plan plan = {.job = j, .from_raw = INT64_MIN, .to_raw = INT64_MAX, .last_raw = INT64_MIN};
     ea_relog *relog = NULL;
     if (ea_duration_parse(j->o->split, &plan.step_ns) && ea_size_parse(j->o->split, &plan.limit_bytes))
         return ea_fail(&j->err, EA_EUSAGE, "--split %s: expected a time as in 10s, or a size as in 2GiB", j->o->split);
@@ -699,8 +705,10 @@ static int plan_parts(relog_job *j, char **paths, int path_count) {
     int rc = open_inputs(j, &relog, paths, path_count);
     if (!rc)
         rc = ea_relog_run(relog, &callbacks, &plan);
-    if (rc == EA_ECANCELED && plan.step_ns && plan.has_window)
+    if (rc == EA_ECANCELED && plan.step_ns && plan.has_window && !atomic_load(ea_stop_flag()))
         rc = 0;
+    if (!rc && plan.step_ns && plan.has_window)
+        rc = plan_times(&plan);
     if (rc && !j->err.code)
         rc = ea_fail(&j->err, rc, "%s", ea_relog_error(relog));
     ea_relog_destroy(relog);
@@ -1056,7 +1064,8 @@ const ea_command ea_cmd_relog = {
         "The summary counts events without header events; written = read - dropped + added, or there is no output.\n"
         "JSON keys: output, bytes, inputs, headers, read, dropped, added, written, damaged, events_lost, "
         "buffers_lost,\n"
-        "parts (with --split: output, written, bytes of each), forms (of outputs that are no trace: output, form, events\n"
+        "parts (with --split: output, written, bytes of each), forms (of outputs that are no trace: output, form, "
+        "events\n"
         "or packets, bytes), added_kinds (of a cut), injected (with --modules), "
         "image_ids (with --image-ids), set (with --set), redacted "
         "(with --redact).\n"

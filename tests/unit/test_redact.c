@@ -251,16 +251,26 @@ static void arrays_of_sids(void **state) {
     fields[0].is_count = 1;
     fields[1].count_field = 0;
     const ea_class c = class_of(fields, 2, 2);
-    uint8_t payload[1 + 16 + 28] = {1, 8};
-    uint8_t *sid = payload + 17;
+
+    enum { HEAD = 16, SID = 28, NONE = 4, SECOND = 1 + HEAD + SID + NONE, BYTES = SECOND + HEAD + SID };
+
+    uint8_t payload[BYTES] = {3, [1] = 8, [SECOND] = 8};
     const uint32_t parts[] = {21, 11, 22, 33, 1001};
-    memcpy(sid, "\x01\x05\0\0\0\0\0\x05", 8);
-    for (size_t i = 0; i < 5; i++)
-        ea_store32(sid + 8 + 4 * i, parts[i]);
+    for (unsigned k = 0; k < 2; k++) { /* between them is one that is not set */
+        uint8_t *sid = payload + (k ? SECOND : 1) + HEAD;
+        memcpy(sid, "\x01\x05\0\0\0\0\0\x05", 8);
+        for (size_t i = 0; i < 5; i++)
+            ea_store32(sid + 8 + 4 * i, parts[i] + (i == 4 ? k : 0));
+    }
     ea_redact *x = make(KEY, ALL, EA_REDACT_ZERO);
     const uint8_t *got = apply(x, &c, payload, sizeof payload);
-    assert_memory_equal(got, payload, 17 + 12);
-    assert_memory_not_equal(got + 17 + 12, payload + 17 + 12, 12);
+    for (unsigned k = 0; k < 2; k++) {
+        size_t at = (k ? SECOND : 1) + HEAD + 12;
+        assert_memory_equal(got + (k ? SECOND : 0), payload + (k ? SECOND : 0), at - (k ? SECOND : 0));
+        assert_memory_not_equal(got + at, payload + at, 12);
+    }
+    assert_memory_equal(got + SECOND - NONE, payload + SECOND - NONE, NONE);
+    assert_memory_equal(got + 1 + HEAD + 12, got + SECOND + HEAD + 12, 12); /* of one domain */
     ea_redact_destroy(x);
 }
 
