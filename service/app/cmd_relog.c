@@ -173,6 +173,7 @@ static int relog_keep_changed(relog_job *j, ea_relog *relog, const ea_record *r,
 
 static const ea_class *relog_class(relog_job *j, const ea_record *r) {
     if (ea_trace_schemas_concerns(r) && ea_trace_schemas_feed(j->from_trace, r)) {
+        j->has_late_schema |= j->has_unknown;
         ea_registry_schemas_changed(j->registry);
         if (j->has_chooser)
             ea_class_chooser_forget(&j->chooser);
@@ -554,12 +555,13 @@ static int learn_names(ea_relog *relog, const ea_relog_input *input, const ea_re
     (void)input;
     if (atomic_load(ea_stop_flag()))
         ea_relog_cancel(relog);
-    int rc = ea_redact_learn(j->redact, r, relog_class(j, r), &j->err);
+    const ea_class *c = relog_class(j, r);
+    j->has_unknown |= c->status == EA_CLASS_UNKNOWN;
+    int rc = ea_redact_learn(j->redact, r, c, &j->err);
     return rc ? rc : EA_RELOG_KEEP;
 }
 
-/* Reads the traces once for names of users and machines. */
-static int read_names(relog_job *j, char **paths, int path_count) {
+static int read_names_once(relog_job *j, char **paths, int path_count) {
     const ea_relog_callbacks callbacks = {.on_event = learn_names};
     ea_relog *relog = NULL;
     int rc = open_inputs(j, &relog, paths, path_count);
@@ -569,6 +571,14 @@ static int read_names(relog_job *j, char **paths, int path_count) {
         rc = ea_fail(&j->err, rc, "%s", ea_relog_error(relog));
     ea_relog_destroy(relog);
     return rc;
+}
+
+/* Reads the traces for names of users and machines: once, and again when events came before their schemas. */
+static int read_names(relog_job *j, char **paths, int path_count) {
+    int rc = read_names_once(j, paths, path_count);
+    if (rc || !j->has_late_schema)
+        return rc;
+    return read_names_once(j, paths, path_count);
 }
 
 /* ---- parts ---- */
@@ -1016,8 +1026,9 @@ static const ea_option OPTIONS[] = {
      .argument = "KINDS",
      .type = EA_OPT_STRING,
      .offset = offsetof(relog_options, redact),
-     .help =
-         "replace values by pseudonyms: all, or of " REDACT_KINDS ", with commas between. The traces are read twice"},
+     .help = "replace values by pseudonyms: all, or of " REDACT_KINDS
+             ", with commas between. The traces are read twice, or "
+             "three times when schemas come late"},
     {.name = "key",
      .argument = "FILE",
      .type = EA_OPT_STRING,

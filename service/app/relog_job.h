@@ -99,6 +99,7 @@ struct relog_job {
     uint64_t injected, ids_added, ids_missing; /* modules (each load, each unload); modules with and without a file */
     ea_rewrite *rewrite;                       /* NULL: no value is set */
     ea_redact *redact;                         /* NULL: values stay */
+    int has_unknown, has_late_schema;          /* while names are read: events without a schema; one came after such */
     ea_relog *relog;
     ea_err err;
 };
