@@ -1,23 +1,27 @@
 // A flame graph on a canvas, from a tree {name, value, self, children, other}. Arrow keys move, Enter zooms in, Escape out.
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import { useCanvas } from './parts.jsx';
+import { useCanvas } from './parts';
 
 const ROW = 18;
 
-function depthOf(n) {
+export interface Frame { name: string; value: number; self?: number; other?: number; children: Frame[] }
+interface Box { n: Frame; left: number; w: number; depth: number; parent: Box | null }
+
+function depthOf(n: Frame) {
   let most = 0;
   for (const c of n.children) most = Math.max(most, depthOf(c));
   return most + 1;
 }
 
-export function Flame({ root, dark, label, total, differs, show }) {
+interface FlameProps { root: Frame; dark: boolean; label: string; total: number; differs: boolean; show: (value: number) => string }
+export function Flame({ root, dark, label, total, differs, show }: FlameProps) {
   const [canvas, width, brush] = useCanvas();
-  const [zoomed, zoom] = useState(null);
-  const [chosen, choose] = useState(null);
+  const [zoomed, zoom] = useState<Frame | null>(null);
+  const [chosen, choose] = useState<Frame | null>(null);
   const top = zoomed ?? root;
   const boxes = useMemo(() => {
-    const list = [];
-    const place = (n, left, w, depth, parent) => {
+    const list: Box[] = [];
+    const place = (n: Frame, left: number, w: number, depth: number, parent: Box | null) => {
       if (w < 0.4) return;
       const box = { n, left, w, depth, parent };
       list.push(box);
@@ -40,7 +44,7 @@ export function Flame({ root, dark, label, total, differs, show }) {
     for (const b of boxes) {
       const y = b.depth * ROW;
       let hue = 0;
-      for (const ch of b.n.name.split('!')[0]) hue = (hue * 31 + ch.codePointAt(0)) % 360;
+      for (const ch of b.n.name.split('!')[0]) hue = (hue * 31 + ch.codePointAt(0)!) % 360;
       let fill = `hsl(${hue} 50% ${dark ? 32 : 80}%)`;
       if (differs) {
         const d = Math.max(-1, Math.min(1, (b.n.value - (b.n.other ?? 0)) / Math.max(1, b.n.value, b.n.other ?? 0)));
@@ -49,7 +53,7 @@ export function Flame({ root, dark, label, total, differs, show }) {
       g.fillStyle = fill;
       g.fillRect(b.left, y, Math.max(0.5, b.w - 0.6), ROW - 1);
       if (b.n === chosen) {
-        g.strokeStyle = getComputedStyle(canvas.current).color;
+        g.strokeStyle = getComputedStyle(canvas.current!).color;
         g.lineWidth = 2;
         g.strokeRect(b.left + 1, y + 1, Math.max(1, b.w - 2), ROW - 3);
       }
@@ -65,15 +69,15 @@ export function Flame({ root, dark, label, total, differs, show }) {
     }
   }, [boxes, height, width, chosen, dark, differs]);
 
-  const find = (e) => {
-    const r = canvas.current.getBoundingClientRect();
+  const find = (e: MouseEvent) => {
+    const r = canvas.current!.getBoundingClientRect();
     const px = ((e.clientX - r.left) / r.width) * width, depth = Math.floor((e.clientY - r.top) / ROW);
     return boxes.find((b) => b.depth === depth && b.left <= px && px < b.left + b.w);
   };
-  const key = (e) => {
+  const key = (e: KeyboardEvent) => {
     const at = boxes.find((b) => b.n === chosen) ?? boxes[0];
     if (!at) return;
-    const beside = (d) => {
+    const beside = (d: number) => {
       const row = boxes.filter((b) => b.depth === at.depth).sort((a, b) => a.left - b.left);
       return row[Math.min(row.length - 1, Math.max(0, row.indexOf(at) + d))];
     };
@@ -90,7 +94,7 @@ export function Flame({ root, dark, label, total, differs, show }) {
   };
   const shown = chosen ?? top;
   return <div class="flame">
-    <canvas ref={canvas} tabIndex="0" role="application" aria-roledescription="flame graph"
+    <canvas ref={canvas} tabIndex={0} role="application" aria-roledescription="flame graph"
       aria-label={`${label}: ${shown.name}, ${show(shown.value)} of ${show(total)}`} onKeyDown={key}
       onPointerMove={(e) => { const b = find(e); if (b && b.n !== chosen) choose(b.n); }}
       onClick={(e) => { const b = find(e); if (b) zoom(b.n === top ? null : b.n); }} />

@@ -1,16 +1,23 @@
 // The pages: Fleet, Process, Profile, Security, Events, Queries, Ledger. (Host is in host.jsx.)
+import type { ComponentChildren } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { Flame } from './flame.jsx';
-import { bytes, count, duration, Facts, HostLink, Link, lossText, lostEvents, Notice, Pages, ProcessLink, Search, Table } from './parts.jsx';
-import { ask, change, enc, rangeOf, remember, remembered, shortTime, toIso, toMs, url, useApi } from './state.js';
+import { asJson, ask, messageOf, url, useApi, type Address, type Answer, type Api, type Item, type Params, type Path, type State } from './api';
+import { Flame, type Frame } from './flame';
+import { bytes, count, duration, Facts, HostLink, Link, lossText, lostEvents, Notice, Pages, ProcessLink, Search, Table, text, type Column, type ProcessRow } from './parts';
+import { change, rangeOf, remember, remembered, shortTime, toIso, toMs, type View } from './state';
 
 const SILENT_MS = 60e3;
 
+type Machine = Item<'hosts'>;
+type Group = Item<'fleet/groups'>;
+type Profiled = Answer<'profile'>;
+type Top = Profiled['functions'][number];
+
 // ---- Fleet ----
 
-const plural = (n, word, end = 's') => `${n} ${word}${n === 1 ? '' : end}`;
+const plural = (n: number, word: string, end = 's') => `${n} ${word}${n === 1 ? '' : end}`;
 
-function health(h, now) {
+function health(h: Machine, now: number) {
   const age = now - toMs(h.received_last);
   const words = [];
   if (h.incidents) words.push(plural(h.incidents, 'incident'));
@@ -22,16 +29,16 @@ function health(h, now) {
 }
 
 // Events a second between two answers, or since the beginning when there is only one.
-function useRates(data, at) {
-  const old = useRef({ counts: {}, rates: {}, at: 0 });
+function useRates(data: Answer<'hosts'> | undefined, at: number | undefined): Record<string, number> {
+  const old = useRef({ counts: {} as Record<string, number>, rates: {} as Record<string, number>, at: 0 });
   return useMemo(() => {
     const o = old.current;
-    if (data && at !== o.at) {
+    if (data && at !== undefined && at !== o.at) {
       const seconds = (at - o.at) / 1000;
       for (const h of data.items) {
-        const known = o.counts[h.host];
-        if (known !== undefined && seconds > 0.5 && seconds < 120) o.rates[h.host] = Math.max(0, (h.events - known) / seconds);
-        o.counts[h.host] = h.events;
+        const host = h.host ?? '', events = h.events ?? 0, known: number | undefined = o.counts[host];
+        if (known !== undefined && seconds > 0.5 && seconds < 120) o.rates[host] = Math.max(0, (events - known) / seconds);
+        o.counts[host] = events;
       }
       o.at = at;
     }
@@ -40,7 +47,7 @@ function useRates(data, at) {
 }
 
 // The labels of a machine, which its agent sends as a JSON object.
-function labelsOf(h) {
+function labelsOf(h: Machine): [string, unknown][] {
   try {
     return Object.entries(JSON.parse(h.labels || '{}') ?? {});
   } catch {
@@ -48,7 +55,7 @@ function labelsOf(h) {
   }
 }
 
-export function Fleet({ view }) {
+export function Fleet({ view }: { view: View }) {
   const by = view.group ?? '', chosen = by && (view.in || view.none);
   const fleet = useApi(url('fleet'), 5000);
   const list = useApi(url('hosts', { q: view.q, sort: view.sort, descending: view.descending, cursor: view.cursor, limit: 200, ...(chosen && { by, group: view.in }) }), 5000);
@@ -56,10 +63,10 @@ export function Fleet({ view }) {
   const labels = useApi(list.data ? url('fleet/labels', { limit: 1000 }) : null);
   const rates = useRates(list.data, list.at);
   const now = Date.now(), f = fleet.data;
-  const columns = [
+  const all: Column<Machine>[] = [
     { title: 'Machine', sort: 'host', show: (h) => <HostLink host={h.host} view={view} /> },
     { title: 'Health', sort: 'alerts', show: (h) => { const s = health(h, now); return <span class={'health ' + (s.bad ? 'bad' : s.silent ? 'silent' : 'good')}>{s.text}</span>; } },
-    { title: 'Events/s', right: true, show: (h) => (rates[h.host] === undefined ? '' : count(rates[h.host])) },
+    { title: 'Events/s', right: true, show: (h) => count(rates[h.host ?? '']) },
     { title: 'Events', sort: 'events', right: true, show: (h) => count(h.events) },
     { title: 'Stored', sort: 'bytes', right: true, show: (h) => bytes(h.bytes) },
     { title: 'Runs', sort: 'streams', right: true, name: 'streams' },
@@ -67,7 +74,8 @@ export function Fleet({ view }) {
     { title: 'Last heard', sort: 'received_last', show: (h) => shortTime(h.received_last) },
     { title: 'Agent', sort: 'agent_version', name: 'agent_version' },
     { title: 'Labels', sort: 'labels', name: 'labels', show: (h) => labelsOf(h).map(([k, v]) => `${k}=${v}`).join(', ') },
-  ].filter((c) => !['agent_version', 'labels'].includes(c.name) || list.data?.items.some((r) => r[c.name]));
+  ];
+  const columns = all.filter((c) => (c.name !== 'agent_version' && c.name !== 'labels') || list.data?.items.some((r) => r[c.name!]));
   return <>
     <h1>Fleet</h1>
     {f && <ul class="tiles">
@@ -77,7 +85,7 @@ export function Fleet({ view }) {
     </ul>}
     <div class="tools">
       <Search name="q" label="Machine" view={view} placeholder="part of a name" hotkey="/" />
-      <label class="field"><span>Group by</span><select value={by} onChange={(e) => change({ group: e.target.value, in: '', none: '', cursor: '' })}>
+      <label class="field"><span>Group by</span><select value={by} onChange={(e) => change({ group: e.currentTarget.value, in: '', none: '', cursor: '' })}>
         <option value="">nothing</option>{[['health', 'health'], ['agent_version', "agent's version"], ...(labels.data?.items ?? []).map((l) => ['labels.' + l.label, `${l.label} (${count(l.values)})`])].map(([v, t]) =>
           <option value={v}>{t}</option>)}</select></label>
       {chosen && <Link to={{ ...view, in: '', none: '', cursor: '' }}>All groups</Link>}
@@ -85,7 +93,7 @@ export function Fleet({ view }) {
     {by && <Notice state={groups} empty="no machine fits" />}
     {by && groups.data?.items.length ? <Table label="Groups" rows={groups.data.items} view={view} columns={[
       { title: 'Group', show: (g) => <Link to={{ ...view, in: g.group, none: g.group ? '' : '1', cursor: '' }}>{g.group || '(none)'}</Link> },
-      ...[['Machines', 'hosts'], ['Silent', 'silent'], ['Incidents', 'incidents'], ['Alerts', 'alerts'], ['Batches missing', 'missing_batches']].map(([title, name]) => ({ title, right: true, show: (g) => count(g[name]) })),
+      ...([['Machines', 'hosts'], ['Silent', 'silent'], ['Incidents', 'incidents'], ['Alerts', 'alerts'], ['Batches missing', 'missing_batches']] as const).map(([title, name]): Column<Group> => ({ title, right: true, show: (g) => count(g[name]) })),
       { title: 'Events', right: true, show: (g) => count(g.events) }, { title: 'Stored', right: true, show: (g) => bytes(g.bytes) }]} /> : null}
     <Notice state={list} empty="no machine has sent anything yet, or none fits" />
     {list.data?.items.length ? <Table label="Machines" caption={chosen ? `Machines of ${view.in || '(none)'}` : undefined} columns={columns} rows={list.data.items} view={view} of={list.address} /> : null}
@@ -95,7 +103,7 @@ export function Fleet({ view }) {
 }
 
 // What the collector saw: machines that fell silent, ledgers that do not balance. Those that last come first.
-function Incidents({ view, what, params }) {
+function Incidents({ view, what, params }: { view: View; what: string; params: Params<'incidents'> }) {
   const s = useApi(url('incidents', params), 10000);
   return <section><h2>{what}</h2><Notice state={s} empty="none" />
     {s.data?.items.length ? <Table label={what} rows={s.data.items} view={view} columns={[TIME('begin', 'Begin'), { title: 'End', show: (r) => (r.end ? shortTime(r.end) : 'it lasts') },
@@ -106,19 +114,19 @@ function Incidents({ view, what, params }) {
 
 // ---- Process ----
 
-function Section({ title, address, columns, empty, every }) {
+function Section<R>({ title, address, columns, empty, every }: { title: string; address: Address<{ items: R[]; next: string | null }>; columns: readonly Column<R>[]; empty?: string; every?: number }) {
   const s = useApi(address, every);
   return <section><h2>{title}{s.data?.items ? <small> {s.data.items.length}{s.data.next ? ' and more' : ''}</small> : ''}</h2>
     <Notice state={s} empty={empty ?? 'none'} />
     {s.data?.items?.length ? <Table label={title} columns={columns} rows={s.data.items} /> : null}</section>;
 }
-const TIME = (name, title) => ({ title, show: (r) => shortTime(r[name]) });
+const TIME = <N extends string>(name: N, title: string): { title: string; show: (r: Record<N, string | null>) => string } => ({ title, show: (r) => shortTime(r[name]) });
 
-export function Process({ view }) {
-  const base = `hosts/${enc(view.host)}/processes/${enc(view.stream)}/${enc(view.instance)}`;
-  const p = useApi(url(base));
+export function Process({ view }: { view: View }) {
+  const it = { host: view.host, stream: view.stream, instance: view.instance };
+  const p = useApi(url('hosts/{host}/processes/{stream}/{instance}', it));
   const d = p.data;
-  const parent = useApi(d?.parent_instance ? url(`hosts/${enc(view.host)}/processes/${enc(view.stream)}/${d.parent_instance}`) : null);
+  const parent = useApi(d?.parent_instance ? url('hosts/{host}/processes/{stream}/{instance}', { ...it, instance: d.parent_instance }) : null);
   const times = d && { from: d.begin, to: d.end ?? undefined };
   return <>
     <h1>{d ? `${d.image_name} ${d.pid}` : 'Process'}</h1>
@@ -133,18 +141,18 @@ export function Process({ view }) {
       <p class="links"><Link to={{ page: 'events', host: d.host, pid: d.pid, from: d.begin, to: d.end }}>Its events</Link>
         <Link to={{ page: 'profile', host: d.host, pid: d.pid, from: d.begin, to: d.end }}>Its flame graph</Link>
         <Link to={{ page: 'host', host: d.host, at: d.begin }}>Its place in the tree</Link></p>
-      <Section title="Children" address={url(base + '/children', { limit: 1000 })} columns={[TIME('begin', 'Began'), { title: 'Process', show: (r) => <ProcessLink row={r} view={view} /> },
+      <Section title="Children" address={url('hosts/{host}/processes/{stream}/{instance}/children', { ...it, limit: 1000 })} columns={[TIME('begin', 'Began'), { title: 'Process', show: (r) => <ProcessLink row={r} view={view} /> },
         { title: 'Id', name: 'pid', right: true }, { title: 'Command line', name: 'command_line', mono: true }, TIME('end', 'Ended')]} />
       <Section title="Connections" address={url('connections', { host: d.host, pid: d.pid, ...times, limit: 1000 })} columns={[TIME('time', 'Time'), { title: 'Kind', name: 'name' },
         { title: 'From', show: (r) => `${r.local} ${r.local_port}`, mono: true },
         { title: 'To', show: (r) => <Link to={{ page: 'security', tab: 'connections', remote: r.remote }}>{r.remote} {r.remote_port}</Link> }]} />
-      <Section title="Modules" address={url(base + '/modules', { limit: 2000 })} columns={[TIME('begin', 'Loaded'), { title: 'Base', name: 'base', mono: true },
+      <Section title="Modules" address={url('hosts/{host}/processes/{stream}/{instance}/modules', { ...it, limit: 2000 })} columns={[TIME('begin', 'Loaded'), { title: 'Base', name: 'base', mono: true },
         { title: 'Size', right: true, show: (r) => bytes(r.size_bytes) }, { title: 'Path', name: 'path', mono: true }, TIME('end', 'Unloaded'),
         { title: 'Version', name: 'file_version' }, { title: 'Company', name: 'company' }, { title: 'SHA-256', name: 'sha256', mono: true }]} />
-      <Section title="Threads" address={url(base + '/threads', { limit: 2000 })} columns={[{ title: 'Id', name: 'tid', right: true }, { title: 'Name', name: 'name' }, TIME('begin', 'Began'),
+      <Section title="Threads" address={url('hosts/{host}/processes/{stream}/{instance}/threads', { ...it, limit: 2000 })} columns={[{ title: 'Id', name: 'tid', right: true }, { title: 'Name', name: 'name' }, TIME('begin', 'Began'),
         TIME('end', 'Ended'), { title: 'Start address', name: 'win32_start_address', mono: true }]} />
-      <Section title="Files" address={url(base + '/files', { limit: 500 })} columns={[{ title: 'Opened', right: true, name: 'count' }, { title: 'Path', name: 'path', mono: true }]} />
-      <Section title="Registry" address={url(base + '/registry', { limit: 500 })} columns={[TIME('time', 'Time'), { title: 'What', show: (r) => r.name.slice(9) }, { title: 'Under key', name: 'key', mono: true }, { title: 'Key or value', name: 'key_name', mono: true }, { title: 'Result', name: 'status' }]} />
+      <Section title="Files" address={url('hosts/{host}/processes/{stream}/{instance}/files', { ...it, limit: 500 })} columns={[{ title: 'Opened', right: true, name: 'count' }, { title: 'Path', name: 'path', mono: true }]} />
+      <Section title="Registry" address={url('hosts/{host}/processes/{stream}/{instance}/registry', { ...it, limit: 500 })} columns={[TIME('time', 'Time'), { title: 'What', show: (r) => r.name?.slice(9) }, { title: 'Under key', name: 'key', mono: true }, { title: 'Key or value', name: 'key_name', mono: true }, { title: 'Result', name: 'status' }]} />
     </>}
   </>;
 }
@@ -152,18 +160,19 @@ export function Process({ view }) {
 // ---- Profile ----
 
 // The tree that the canvas shows, out of the API's list of nodes.
-function treeOf(d) {
-  const name = (frame) => (frame < 0 ? d.processes?.[-1 - frame] ?? '?' : d.frames[frame]?.label ?? '?');
-  const root = { name: 'all', value: d.total, other: d.other?.total, children: [] };
-  const made = d.nodes.map(([, frame, self, total, , other]) => ({ name: name(frame), self, value: total, other, children: [] }));
+function treeOf(d: Profiled): Frame {
+  const name = (frame: number) => (frame < 0 ? d.processes?.[-1 - frame] ?? '?' : d.frames[frame]?.label ?? '?');
+  const root: Frame = { name: 'all', value: d.total, other: d.other?.total, children: [] };
+  const made = d.nodes.map(([, frame, self, total, , other]): Frame => ({ name: name(frame), self, value: total, other, children: [] }));
   d.nodes.forEach(([parent], i) => (parent < 0 ? root : made[parent]).children.push(made[i]));
   for (const n of [root, ...made]) n.children.sort((a, b) => b.value - a.value);
   return root;
 }
 
 /** Sums of a profile's two weights by program and function, the greatest first. */
-function ratiosOf(d) {
-  const program = [], sums = new Map();
+interface Ratio { program: string; label: string; self: number; other: number }
+function ratiosOf(d: Profiled) {
+  const program: number[] = [], sums = new Map<string, Ratio>();
   d.nodes.forEach(([parent, frame, self, , other], i) => {
     program[i] = parent < 0 ? frame : program[parent];
     if (frame < 0 || !(self || other)) return;
@@ -181,10 +190,10 @@ const OTHER_SIDE = ['other_from', 'other_to', 'other_host', 'other_label', 'othe
 const EXPORTS = ['folded', 'speedscope', 'pprof', 'chrome', 'firefox'], WITHOUT_DIFFERENCE = ['chrome', 'firefox'];
 
 /** What a profile knows to be missing, in words: of each side, as both may be of the same records. */
-function lacksOf(d) {
-  const why = { unanswered: 'a user half that never came', late: 'a user half that came too late', undefined: 'a key that was never defined', no_room: 'no room for a half' };
-  const of = (side, name) => {
-    const parts = Object.keys(why).map((cause) => [side.incomplete[cause], why[cause]]).filter(([n]) => n).map(([n, text]) => `${count(n)} (${text})`);
+function lacksOf(d: Profiled) {
+  const why: Record<string, string> = { unanswered: 'a user half that never came', late: 'a user half that came too late', undefined: 'a key that was never defined', no_room: 'no room for a half' };
+  const of = (side: Profiled | NonNullable<Profiled['other']>, name: string) => {
+    const parts = Object.keys(why).map((cause) => [(side.incomplete as Record<string, number>)[cause], why[cause]] as const).filter(([n]) => n).map(([n, text]) => `${count(n)} (${text})`);
     const text = (parts.length ? ` Stacks that are not whole: ${parts.join(', ')}.` : '') +
       (side.unfinished ? side.unfinished_ns ? ` ${count(side.unfinished)} intervals have no recorded end: ${duration(side.unfinished_ns)} of the total, without a stack.` : ` ${count(side.unfinished)} requests without a recorded end are not in it.` : '') +
       (side.unbegun ? ` ${count(side.unbegun)} requests without a recorded begin are not in it: ${duration(side.unbegun_ns)}.` : '');
@@ -194,22 +203,22 @@ function lacksOf(d) {
     (d.behind ? ` ${count(d.behind)} stored batches are not in the history yet: processes and modules from them are unknown.` : '');
 }
 
-export function Profile({ view, dark }) {
+export function Profile({ view, dark }: { view: View; dark: boolean }) {
   const range = rangeOf(view), diff = view.diff === '1';
   const params = { host: view.host, label: view.label, pid: view.pid, weight: view.weight ?? 'cpu', ...range,
     ...(diff && Object.fromEntries(OTHER_SIDE.map((k) => [k, view[k]]))) };
   const s = useApi(diff && !OTHER_SIDE.some((k) => view[k]) ? null : url('profile', params));
-  const info = useApi(view.host ? url(`hosts/${enc(view.host)}`) : null);
+  const info = useApi(view.host ? url('hosts/{host}', { host: view.host }) : null);
   const counters = useApi(url('counters', { host: view.host, ...range, limit: 100 }));
   const weights = [['cpu', 'CPU time'], ['samples', 'CPU samples, Idle too'], ['ready', 'ready, but no processor'], ['wait', 'waiting'], ['disk', 'disk requests'], ['faults', 'page faults'],
     ...(counters.data?.items ?? []).map((c) => [`pmc:${c.counter}`, `counter ${c.counter}`])];
   if (!weights.some(([v]) => v === params.weight)) weights.push([params.weight, params.weight]);
   const root = useMemo(() => (s.data ? treeOf(s.data) : null), [s.data]);
   const twoWeights = !!s.data?.other && (s.data.weight !== s.data.other.weight || s.data.counter !== s.data.other.counter);
-  const ratios = useMemo(() => (twoWeights ? ratiosOf(s.data).slice(0, 100) : []), [s.data]);
-  const weightName = (side) => side.counter ?? weights.find(([v]) => v === side.weight)?.[1] ?? side.weight;
-  const d = s.data, share = (v) => ((100 * v) / (d.total || 1)).toFixed(1) + ' %';
-  const show = (v) => (d?.unit === 'nanoseconds' ? duration(v) : count(v));
+  const ratios = useMemo(() => (twoWeights && s.data ? ratiosOf(s.data).slice(0, 100) : []), [s.data]);
+  const weightName = (side: { counter: string | null; weight: string }) => side.counter ?? weights.find(([v]) => v === side.weight)?.[1] ?? side.weight;
+  const d = s.data, share = (v: number) => ((100 * v) / (d?.total || 1)).toFixed(1) + ' %';
+  const show = (v: number) => (d?.unit === 'nanoseconds' ? duration(v) : count(v));
   const from = toMs(range.from ?? info.data?.begin), to = toMs(range.to ?? info.data?.end);
   const halves = () => {
     const middle = (from + to) / 2;
@@ -220,7 +229,7 @@ export function Profile({ view, dark }) {
     <div class="tools">
       <Search name="host" label="Machine (none: all)" view={view} placeholder="the whole name" hotkey="/" />
       <Search name="pid" label="Process id (none: all)" view={view} />
-      <label class="field"><span>What counts</span><select value={params.weight} onChange={(e) => change({ weight: e.target.value })}>
+      <label class="field"><span>What counts</span><select value={params.weight} onChange={(e) => change({ weight: e.currentTarget.value })}>
         {weights.map(([v, t]) => <option value={v}>{t}</option>)}</select></label>
       <Search name="label" label="Label (NAME=VALUE)" view={view} />
       {diff ? <button onClick={() => change({ diff: '', ...Object.fromEntries(OTHER_SIDE.map((k) => [k, ''])) })}>No difference</button>
@@ -231,21 +240,21 @@ export function Profile({ view, dark }) {
     </div>
     {diff && <div class="tools"><Search name="other_host" label="Compared with machine" view={view} /><Search name="other_label" label="with label" view={view} />
       <Search name="other_from" label="from" view={view} /><Search name="other_to" label="to" view={view} />
-      <label class="field"><span>Its weight</span><select value={view.other_weight ?? ''} onChange={(e) => change({ other_weight: e.target.value })}>
+      <label class="field"><span>Its weight</span><select value={view.other_weight ?? ''} onChange={(e) => change({ other_weight: e.currentTarget.value })}>
         <option value="">the same</option>{weights.map(([v, t]) => <option value={v}>{t}</option>)}</select></label>
       <p class="note">{twoWeights ? 'The graph is of the first weight.' : 'Red grew, blue shrank, against the other side. An empty field has the value of this side.'}</p></div>}
     <Notice state={s} />
     {d && !d.total && <p class="notice">nothing of this kind is stored in this range</p>}
-    {root && d.total ? <>
+    {root && d?.total ? <>
       <Flame root={root} dark={dark} label="Flame graph" total={d.total} differs={!!d.other && !twoWeights} show={show} />
       <p class="note">{count(d.events)} events of {d.hosts.length} {d.hosts.length === 1 ? 'machine' : 'machines'}, {count(d.without_stack)} of them without a stack.{lacksOf(d)}{d.notes ? ' ' + d.notes : ''}</p>
-      {twoWeights && <section><h2>Ratio by program and function</h2><Table label="Ratio by program and function" rows={ratios} columns={[{ name: 'program', title: 'Program' },
+      {twoWeights && d.other && <section><h2>Ratio by program and function</h2><Table label="Ratio by program and function" rows={ratios} columns={[{ name: 'program', title: 'Program' },
         { title: 'Function or place', mono: true, show: (r) => r.label }, { title: weightName(d), right: true, show: (r) => count(r.self) },
         { title: weightName(d.other), right: true, show: (r) => count(r.other) }, { title: 'Ratio', right: true, show: (r) => (r.other ? (r.self / r.other).toFixed(3) : '') }]} /></section>}
       <div class="two">
         <section><h2>Functions</h2><Table label="Functions" rows={d.functions.slice(0, 50)} columns={[{ title: 'Self', right: true, show: (r) => show(r.self) }, { title: 'Share', right: true, show: (r) => share(r.self) },
           { title: 'With callees', right: true, show: (r) => show(r.total) },
-          ...(d.other && !twoWeights ? [{ title: 'Other side', right: true, show: (r) => show(r.other_self) }] : []), { title: 'Function or place', mono: true, show: (r) => d.frames[r.frame]?.label }]} /></section>
+          ...(d.other && !twoWeights ? [{ title: 'Other side', right: true, show: (r: Top) => show(r.other_self ?? 0) }] : []), { title: 'Function or place', mono: true, show: (r) => d.frames[r.frame]?.label }]} /></section>
         <section><h2>Modules</h2><Table label="Modules" rows={d.top_modules.slice(0, 50)} columns={[{ title: 'Self', right: true, show: (r) => show(r.self) }, { title: 'Share', right: true, show: (r) => share(r.self) },
           { title: 'Module', mono: true, show: (r) => d.modules[r.module]?.name }]} /></section>
       </div></> : null}
@@ -254,40 +263,47 @@ export function Profile({ view, dark }) {
 
 // ---- Security, Counters ----
 
-const TABS = {
-  starts: ['Process starts', 'queries/process-starts', [TIME('begin', 'Time'), 'host', 'process', { title: 'Id', name: 'pid', right: true }, { title: 'Parent', name: 'parent_image_name' }, { title: 'Command line', name: 'command_line', mono: true }, { title: 'User', show: (r) => r.account ?? r.sid }], ['q', 'parent']],
-  places: ['Unusual places', 'queries/modules-from-unusual-places', [TIME('begin', 'Time'), 'host', { title: 'Process', show: (r, v) => <ProcessLink row={r} view={v}>{r.pid}</ProcessLink> }, { title: 'Module', name: 'path', mono: true }], []],
-  rare: ['Rare modules', 'queries/rare-modules', [{ title: 'First seen', show: (r) => shortTime(r.first) }, { title: 'Machines', name: 'hosts', right: true }, 'host', { title: 'Loads', name: 'loads', right: true }, { title: 'Module', name: 'path', mono: true }, { title: 'SHA-256', name: 'sha256', mono: true }], ['hosts']],
-  connections: ['Connections', 'connections', [TIME('time', 'Time'), 'host', 'process', { title: 'Kind', name: 'name' }, { title: 'From', show: (r) => `${r.local} ${r.local_port}` },
-    { title: 'To', show: (r) => <Link to={{ page: 'security', tab: 'connections', remote: r.remote }}>{r.remote} {r.remote_port}</Link> }], ['remote']],
-  autostart: ['Autostart keys', 'queries/autostart-keys', [TIME('time', 'Time'), 'host', { title: 'Process id', name: 'pid', right: true }, { title: 'Key', name: 'key', mono: true }, { title: 'Value', name: 'value_name' }], []],
+interface TabRow extends ProcessRow { readonly [name: string]: unknown }
+/** A column of a tab: the machine, the process, or one that may also read the view. */
+type TabColumn<R> = 'host' | 'process' | (Omit<Column<R>, 'show'> & { show?: (row: R, view: View) => ComponentChildren });
+const LABELS = { q: 'Name or command line', parent: 'Parent', remote: 'Address', hosts: 'On at most so many machines (none: 1)' };
+interface Tab { title: string; path: Path; columns: readonly TabColumn<TabRow>[]; fields: readonly (keyof typeof LABELS)[] }
+/** A question whose answer a tab shows, with the parameters that have a field. Its columns are checked against the path's rows. */
+const tab = <P extends Path>(title: string, path: P, columns: readonly TabColumn<Item<P>>[], fields: readonly (keyof typeof LABELS & Api[P]['query'])[]): Tab =>
+  ({ title, path, columns: columns as unknown as readonly TabColumn<TabRow>[], fields });
+const TABS: Readonly<Record<string, Tab>> = {
+  starts: tab('Process starts', 'queries/process-starts', [TIME('begin', 'Time'), 'host', 'process', { title: 'Id', name: 'pid', right: true }, { title: 'Parent', name: 'parent_image_name' }, { title: 'Command line', name: 'command_line', mono: true }, { title: 'User', show: (r) => r.account ?? r.sid }], ['q', 'parent']),
+  places: tab('Unusual places', 'queries/modules-from-unusual-places', [TIME('begin', 'Time'), 'host', { title: 'Process', show: (r, v) => <ProcessLink row={r} view={v}>{r.pid}</ProcessLink> }, { title: 'Module', name: 'path', mono: true }], []),
+  rare: tab('Rare modules', 'queries/rare-modules', [{ title: 'First seen', show: (r) => shortTime(r.first) }, { title: 'Machines', name: 'hosts', right: true }, 'host', { title: 'Loads', name: 'loads', right: true }, { title: 'Module', name: 'path', mono: true }, { title: 'SHA-256', name: 'sha256', mono: true }], ['hosts']),
+  connections: tab('Connections', 'connections', [TIME('time', 'Time'), 'host', 'process', { title: 'Kind', name: 'name' }, { title: 'From', show: (r) => `${r.local} ${r.local_port}` },
+    { title: 'To', show: (r) => <Link to={{ page: 'security', tab: 'connections', remote: r.remote }}>{r.remote} {r.remote_port}</Link> }], ['remote']),
+  autostart: tab('Autostart keys', 'queries/autostart-keys', [TIME('time', 'Time'), 'host', { title: 'Process id', name: 'pid', right: true }, { title: 'Key', name: 'key', mono: true }, { title: 'Value', name: 'value_name' }], []),
 };
 // What an empty tab may lack: the profile security does not record it
-const NEEDS = { autostart: 'nothing was found; registry writes are recorded where a system session has the flag REGISTRY, which the profile security does not have' };
-const RATE = [{ title: 'Instructions', name: 'instructions', right: true, show: (r) => (r.instructions === null ? '' : count(r.instructions)) },
+const NEEDS: Readonly<Record<string, string>> = { autostart: 'nothing was found; registry writes are recorded where a system session has the flag REGISTRY, which the profile security does not have' };
+const RATE: readonly Column<{ instructions: number | null; cycles: number | null; ipc: number | null }>[] = [{ title: 'Instructions', name: 'instructions', right: true, show: (r) => (r.instructions === null ? '' : count(r.instructions)) },
   { title: 'Cycles', name: 'cycles', right: true, show: (r) => (r.cycles === null ? '' : count(r.cycles)) }, { title: 'Ratio', name: 'ipc', right: true, show: (r) => r.ipc?.toFixed(3) ?? '' }];
-const COUNTED_BY = { title: 'Counted by', name: 'source' };
-const IPC_TABS = {
-  machines: ['Instructions per cycle by machine', 'queries/ipc-by-machine', ['host', COUNTED_BY, ...RATE], []],
-  programs: ['Instructions per cycle by program', 'queries/ipc-by-program', ['host', { title: 'Program', name: 'image' }, COUNTED_BY, ...RATE], []],
-  functions: ['Instructions per cycle by function', 'queries/ipc-by-function', [{ title: 'Module', name: 'module' }, { title: 'Function or place', name: 'function', mono: true }, ...RATE], []],
+const COUNTED_BY = { title: 'Counted by', name: 'source' } as const;
+const IPC_TABS: Readonly<Record<string, Tab>> = {
+  machines: tab('Instructions per cycle by machine', 'queries/ipc-by-machine', ['host', COUNTED_BY, ...RATE], []),
+  programs: tab('Instructions per cycle by program', 'queries/ipc-by-program', ['host', { title: 'Program', name: 'image' }, COUNTED_BY, ...RATE], []),
+  functions: tab('Instructions per cycle by function', 'queries/ipc-by-function', [{ title: 'Module', name: 'module' }, { title: 'Function or place', name: 'function', mono: true }, ...RATE], []),
 };
 const WITHOUT_RANGE = ['rare']; // questions about all times
-const LABELS = { q: 'Name or command line', parent: 'Parent', remote: 'Address', hosts: 'On at most so many machines (none: 1)' };
 
-export const Security = ({ view }) => <Tabs view={view} page="security" heading="Security" tabs={TABS} />;
-export const Counters = ({ view }) => <Tabs view={view} page="counters" heading="Counters" tabs={IPC_TABS} />;
+export const Security = ({ view }: { view: View }) => <Tabs view={view} page="security" heading="Security" tabs={TABS} />;
+export const Counters = ({ view }: { view: View }) => <Tabs view={view} page="counters" heading="Counters" tabs={IPC_TABS} />;
 
-/** A page of questions, each with its table: tabs has {name: [title, path, columns, parameters]}. */
-function Tabs({ view, page, heading, tabs }) {
-  const tab = Object.hasOwn(tabs, view.tab ?? '') ? view.tab : Object.keys(tabs)[0];
-  const [title, path, columns, fields] = tabs[tab];
-  const s = useApi(url(path, { host: view.host, ...(WITHOUT_RANGE.includes(tab) ? {} : rangeOf(view)), ...Object.fromEntries(fields.map((f) => [f, view[f]])), cursor: view.cursor, sort: view.sort, descending: view.descending }));
-  const shown = columns.map((c) => (c === 'host' ? { title: 'Machine', show: (r) => <HostLink host={r.host} view={view} /> }
-    : c === 'process' ? { title: 'Process', show: (r) => <ProcessLink row={r} view={view} /> } : c.show ? { ...c, show: (r) => c.show(r, view) } : c));
+/** A page of questions, each with its table. */
+function Tabs({ view, page, heading, tabs }: { view: View; page: string; heading: string; tabs: Readonly<Record<string, Tab>> }) {
+  const tab = Object.hasOwn(tabs, view.tab ?? '') ? view.tab! : Object.keys(tabs)[0];
+  const { title, path, columns, fields } = tabs[tab];
+  const s = useApi(url(path, { host: view.host, ...(WITHOUT_RANGE.includes(tab) ? {} : rangeOf(view)), ...Object.fromEntries(fields.map((f) => [f, view[f]])), cursor: view.cursor, sort: view.sort, descending: view.descending })) as State<{ items: TabRow[]; next: string | null }>;
+  const shown: Column<TabRow>[] = columns.map((c): Column<TabRow> => (c === 'host' ? { title: 'Machine', show: (r) => <HostLink host={r.host} view={view} /> }
+    : c === 'process' ? { title: 'Process', show: (r) => <ProcessLink row={r} view={view} /> } : { ...c, show: c.show && ((r) => c.show!(r, view)) }));
   return <>
     <h1>{heading}</h1>
-    <nav class="tabs" aria-label="Questions">{Object.entries(tabs).map(([k, [t]]) =>
+    <nav class="tabs" aria-label="Questions">{Object.entries(tabs).map(([k, { title: t }]) =>
       <Link to={{ page, tab: k, host: view.host, range: view.range, from: view.from, to: view.to }} aria-current={k === tab ? 'page' : undefined}>{t}</Link>)}</nav>
     <div class="tools"><Search name="host" label="Machine (none: all)" view={view} placeholder="the whole name" />
       {fields.map((f, i) => <Search name={f} label={LABELS[f]} view={view} hotkey={i ? undefined : '/'} />)}
@@ -299,23 +315,24 @@ function Tabs({ view, page, heading, tabs }) {
   </>;
 }
 
-function Export({ path, params }) {
+function Export({ path, params }: { path: Path; params: Params<Path> }) {
   return <span class="export">Export: <a href={url(path, { ...params, format: 'csv' })} download>CSV</a> <a href={url(path, { ...params, format: 'jsonl' })} download>JSON lines</a></span>;
 }
 
 // Saved searches, in this browser.
-function Saved({ view }) {
-  const [saved, set] = useState(() => remembered('searches', []));
-  const put = (list) => { set(list); remember('searches', list); };
+interface SavedSearch { name: string; view: View }
+function Saved({ view }: { view: View }) {
+  const [saved, set] = useState(() => remembered<SavedSearch[]>('searches', []));
+  const put = (list: SavedSearch[]) => { set(list); remember('searches', list); };
   const [name, setName] = useState('');
-  const add = (e) => {
+  const add = (e: Event) => {
     e.preventDefault();
     if (name) put([...saved.filter((s) => s.name !== name), { name, view }]);
     setName('');
   };
   const mine = saved.filter((s) => s.view?.page === view.page);
   return <form class="saved" onSubmit={add}>
-    <label class="field"><span>Save this search as</span><input value={name} onInput={(e) => setName(e.target.value)} maxLength="60" /></label><button>Save</button>
+    <label class="field"><span>Save this search as</span><input value={name} onInput={(e) => setName(e.currentTarget.value)} maxLength={60} /></label><button>Save</button>
     {mine.map((s) => <span class="chip"><Link to={s.view}>{s.name}</Link><button type="button" aria-label={`Forget ${s.name}`} onClick={() => put(saved.filter((o) => o !== s))}>×</button></span>)}
   </form>;
 }
@@ -323,8 +340,8 @@ function Saved({ view }) {
 // ---- Events ----
 
 /** From when to when events are stored, of a machine or of all, when a search found none. */
-function StoredRange({ host }) {
-  const one = useApi(host ? url(`hosts/${enc(host)}`) : null);
+function StoredRange({ host }: { host: string | undefined }) {
+  const one = useApi(host ? url('hosts/{host}', { host }) : null);
   const first = useApi(host ? null : url('hosts', { sort: 'begin', limit: 1 })), last = useApi(host ? null : url('hosts', { sort: 'end', descending: 1, limit: 1 }));
   const from = one.data?.begin ?? first.data?.items?.[0]?.begin, to = one.data?.end ?? last.data?.items?.[0]?.end;
   return from && to ? <p class="notice">events are stored from {shortTime(from)} to {shortTime(to)}</p> : null;
@@ -333,7 +350,9 @@ function StoredRange({ host }) {
 const FIRST = ['host', 'time', 'cpu', 'pid', 'tid', 'provider_name', 'name'], LAST = ['stream', 'batch', 'position'];
 const TAIL_MAX = 500;
 
-export function Events({ view }) {
+type Stored = Item<'events'>;
+
+export function Events({ view }: { view: View }) {
   const classes = useApi(url('classes', { limit: 10000 }));
   const [conditions, setConditions] = useState(view.where ?? '');
   useEffect(() => { setConditions(view.where ?? ''); }, [view.where]);
@@ -341,13 +360,13 @@ export function Events({ view }) {
   const params = { host: view.host, class: view.class, pid: view.pid, q: view.q, where, columns: view.columns, ...rangeOf(view) };
   const live = view.live === '1';
   const s = useApi(live ? null : url('events', { ...params, cursor: view.cursor, limit: 100 }));
-  const [tail, setTail] = useState([]), [lost, setLost] = useState(false);
+  const [tail, setTail] = useState<Stored[]>([]), [lost, setLost] = useState(false);
   const tailUrl = live ? url('events/tail', { ...params, from: undefined, to: undefined }) : null;
   useEffect(() => {
     setTail([]);
-    if (!tailUrl) return;
+    if (!tailUrl) return undefined;
     const source = new EventSource(tailUrl);
-    let waiting = [];
+    let waiting: Stored[] = [];
     source.addEventListener('event', (e) => {
       waiting.push(JSON.parse(e.data));
       if (waiting.length === 1) requestAnimationFrame(() => { setTail((old) => [...waiting.reverse(), ...old].slice(0, TAIL_MAX)); waiting = []; });
@@ -358,19 +377,19 @@ export function Events({ view }) {
   const rows = live ? tail : s.data?.items ?? [];
   const names = rows.length ? Object.keys(rows[0]) : [];
   const order = view.columns ? names : [...FIRST.filter((n) => names.includes(n)), ...names.filter((n) => !FIRST.includes(n) && !LAST.includes(n))];
-  const columns = order.map((n) => ({ title: n, mono: n === 'fields', show: (r) => (n === 'host' ? <HostLink host={r.host} view={view} /> : n === 'time' ? shortTime(r.time)
-    : n === 'name' ? <Link to={{ ...view, class: r.name, cursor: '' }}>{r.name}</Link> : r[n] === 4294967295 ? '' : typeof r[n] === 'object' && r[n] ? JSON.stringify(r[n]) : r[n]) }));
+  const columns = order.map((n): Column<Stored> => ({ title: n, mono: n === 'fields', show: (r) => (n === 'host' ? <HostLink host={r.host} view={view} /> : n === 'time' ? shortTime(r.time)
+    : n === 'name' ? <Link to={{ ...view, class: r.name, cursor: '' }}>{r.name}</Link> : r[n] === 4294967295 ? '' : text(r[n])) }));
   return <>
     <h1>Events</h1>
     <div class="tools">
       <Search name="q" label="Any field contains" view={view} hotkey="/" />
       <Search name="class" label="Class" view={view} list="classes" placeholder="Process/Start" />
-      <datalist id="classes">{(classes.data?.items ?? []).map((c) => <option value={c.name}>{c.provider_name}</option>)}</datalist>
+      <datalist id="classes">{(classes.data?.items ?? []).map((c) => <option value={c.name ?? ''}>{c.provider_name}</option>)}</datalist>
       <Search name="host" label="Machine" view={view} placeholder="the whole name" /><Search name="pid" label="Process id" view={view} />
-      <label class="field wide"><span>Fields (with a class)</span><input value={conditions} placeholder="dport=443 and daddr~10.9." onInput={(e) => setConditions(e.target.value)} spellcheck={false}
+      <label class="field wide"><span>Fields (with a class)</span><input value={conditions} placeholder="dport=443 and daddr~10.9." onInput={(e) => setConditions(e.currentTarget.value)} spellcheck={false}
         onKeyDown={(e) => e.key === 'Enter' && change({ where: conditions, cursor: '' })} onBlur={() => change({ where: conditions, cursor: '' })} /></label>
       <Search name="columns" label="Columns" view={view} placeholder="all" />
-      <label class="check"><input type="checkbox" checked={live} onChange={(e) => change({ live: e.target.checked ? '1' : '', cursor: '' })} /> Live</label>
+      <label class="check"><input type="checkbox" checked={live} onChange={(e) => change({ live: e.currentTarget.checked ? '1' : '', cursor: '' })} /> Live</label>
       <Export path="events" params={params} />
     </div>
     <Saved view={view} />
@@ -387,42 +406,43 @@ export function Events({ view }) {
 const TABLES_SQL = `WITH t AS MATERIALIZED (SELECT name FROM pragma_module_list WHERE name NOT GLOB 'fts*' AND name NOT GLOB 'json*' AND name NOT GLOB 'rtree*'
   AND name NOT GLOB 'pragma*' AND name NOT IN ('dbstat', 'bytecode', 'tables_used', 'geopoly', 'sqlite_stmt') UNION SELECT name FROM pragma_table_list WHERE type = 'view')
   SELECT t.name, group_concat(x.name, ', ') FROM t JOIN pragma_table_xinfo(t.name) AS x WHERE x.hidden = 0 GROUP BY 1 ORDER BY 1`;
-const askSql = (body) => ({ method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) });
 
 /** The tables of SQL, which are asked for when the list is opened. */
-function SqlTables({ choose }) {
-  const [list, set] = useState({});
-  const open = (e) => {
-    if (!e.target.open || list.data || list.loading) return;
+function SqlTables({ choose }: { choose: (name: string) => void }) {
+  const [list, set] = useState<State<Answer<'sql'>>>({});
+  const open = (e: { currentTarget: HTMLDetailsElement }) => {
+    if (!e.currentTarget.open || list.data || list.loading) return;
     set({ loading: true });
-    ask(url('sql'), askSql({ sql: TABLES_SQL, rows: 1000 })).then((data) => set({ data }), (error) => set({ error: error.message }));
+    ask(url('sql'), asJson({ sql: TABLES_SQL, rows: 1000 })).then((data) => set({ data }), (error) => set({ error: messageOf(error) }));
   };
   return <details class="tables" onToggle={open}><summary>Tables and columns</summary>
     <Notice state={list} />
     <p class="note">A class of events is a table, too, with its fields as columns: "Process/Start". Columns that a SELECT * leaves out, and functions, are in SQL.md.</p>
-    <dl>{(list.data?.rows ?? []).map(([name, columns]) => <div><dt><button type="button" onClick={() => choose(name)}>{name}</button></dt><dd class="mono">{columns}</dd></div>)}</dl>
+    <dl>{((list.data?.rows ?? []) as [string, string][]).map(([name, columns]) => <div><dt><button type="button" onClick={() => choose(name)}>{name}</button></dt><dd class="mono">{columns}</dd></div>)}</dl>
   </details>;
 }
 
-export function Queries({ view }) {
+type Named = Extract<Path, `queries/${string}`>;
+
+export function Queries({ view }: { view: View }) {
   const list = useApi(url('queries'));
   const chosen = list.data?.items.find((q) => q.name === view.query);
   const [sql, setSql] = useState(view.sql ?? 'SELECT host, count FROM events_by(\'host\') ORDER BY count DESC LIMIT 20');
-  const [answer, setAnswer] = useState({});
-  const named = useApi(chosen && chosen.parameters.every((p) => !p.required || view[p.name]) ? url('queries/' + chosen.name,
-    { ...Object.fromEntries(chosen.parameters.map((p) => [p.name, view[p.name]])), ...(chosen.parameters.some((p) => p.name === 'from') ? rangeOf(view) : {}), cursor: view.cursor }) : null);
-  const run = async (e) => {
+  const [answer, setAnswer] = useState<State<Answer<'sql'>>>({});
+  const named = useApi(chosen && chosen.parameters.every((p) => !p.required || view[p.name]) ? url(('queries/' + chosen.name) as Named,
+    { ...Object.fromEntries(chosen.parameters.map((p) => [p.name, view[p.name]])), ...(chosen.parameters.some((p) => p.name === 'from') ? rangeOf(view) : {}), cursor: view.cursor }) : null) as State<{ items: TabRow[]; next: string | null }>;
+  const run = async (e?: Event) => {
     e?.preventDefault();
     change({ sql }, true);
     setAnswer({ loading: true });
     try {
-      setAnswer({ data: await ask(url('sql'), askSql({ sql, rows: 1000 })) });
+      setAnswer({ data: await ask(url('sql'), asJson({ sql, rows: 1000 })) });
     } catch (error) {
-      setAnswer({ error: error.message });
+      setAnswer({ error: messageOf(error) });
     }
   };
-  const save = async (format) => { // all rows, as a file
-    const r = await fetch(url('sql'), askSql({ sql, format }));
+  const save = async (format: string) => { // all rows, as a file
+    const r = await fetch(url('sql'), asJson({ sql, format }));
     if (!r.ok) {
       setAnswer({ error: (await r.json().catch(() => ({}))).detail ?? `the collector answered ${r.status}` });
       return;
@@ -436,33 +456,32 @@ export function Queries({ view }) {
     <ul class="queries">{(list.data?.items ?? []).map((q) => <li><Link to={{ page: 'queries', query: q.name, range: view.range, from: view.from, to: view.to }} aria-current={q.name === view.query ? 'page' : undefined}>{q.name}</Link> {q.text}</li>)}</ul>
     {chosen && <section><h2>{chosen.text}</h2>
       <div class="tools">{chosen.parameters.filter((p) => !['from', 'to'].includes(p.name)).map((p) => <Search name={p.name} label={p.name + (p.required ? ' (needed)' : '')} view={view} placeholder={p.kind} />)}
-        <Export path={'queries/' + chosen.name} params={{ ...Object.fromEntries(chosen.parameters.map((p) => [p.name, view[p.name]])) }} /></div>
+        <Export path={('queries/' + chosen.name) as Named} params={{ ...Object.fromEntries(chosen.parameters.map((p) => [p.name, view[p.name]])) }} /></div>
       <Notice state={named} />
-      {named.data?.items?.length ? <Table label={chosen.text} rows={named.data.items} view={view} columns={Object.keys(named.data.items[0]).map((n) => ({ title: n, name: n,
-        show: (r) => (n === 'host' ? <HostLink host={r.host} view={view} /> : n === 'image_name' ? <ProcessLink row={r} view={view} /> : r[n]) }))} /> : null}
+      {named.data?.items?.length ? <Table<TabRow> label={chosen.text} rows={named.data.items} view={view} columns={Object.keys(named.data.items[0]).map((n) => ({ title: n, name: n,
+        show: (r) => (n === 'host' ? <HostLink host={r.host} view={view} /> : n === 'image_name' ? <ProcessLink row={r} view={view} /> : text(r[n])) }))} /> : null}
       <Pages view={view} data={named.data} /></section>}
     <section><h2>SQL</h2>
       <form class="sql" onSubmit={run}><label class="field"><span>One SELECT; Ctrl-Enter runs it</span>
-        <textarea rows="8" value={sql} spellcheck={false} onInput={(e) => setSql(e.target.value)} onKeyDown={(e) => e.key === 'Enter' && (e.ctrlKey || e.metaKey) && run(e)} /></label>
+        <textarea rows={8} value={sql} spellcheck={false} onInput={(e) => setSql(e.currentTarget.value)} onKeyDown={(e) => e.key === 'Enter' && (e.ctrlKey || e.metaKey) && run(e)} /></label>
         <div class="tools"><button>Ask</button><span>All rows as a file:</span><button type="button" onClick={() => save('csv')}>CSV</button><button type="button" onClick={() => save('jsonl')}>JSON lines</button></div></form>
       <SqlTables choose={(name) => setSql(`SELECT * FROM ${name} LIMIT 100`)} />
       <Notice state={answer} />
       {answer.data?.ending === 'rows' && <p class="notice">the first {answer.data.rows.length} rows; a file has all</p>}
-      {answer.data && <Table label="Answer" rows={answer.data.rows} columns={answer.data.columns.map((c, i) => ({ title: c.name, right: c.type === 'INTEGER', show: (r) => (r[i] === null ? '' : String(r[i])) }))} />}
+      {answer.data && <Table<unknown[]> label="Answer" rows={answer.data.rows as unknown[][]} columns={answer.data.columns.map((c, i) => ({ title: c.name, right: c.type === 'INTEGER', show: (r) => (r[i] === null ? '' : String(r[i])) }))} />}
     </section>
   </>;
 }
 
 // ---- Ledger ----
 
-
-export function Ledger({ view }) {
+export function Ledger({ view }: { view: View }) {
   const alerts = useApi(url('alerts', { host: view.host, ...rangeOf(view) }), 10000);
   const gaps = useApi(url('gaps', { host: view.host, ...rangeOf(view) }), 10000);
-  const book = useApi(view.host ? url(`hosts/${enc(view.host)}/ledger`, { limit: 5000 }) : null, 10000);
+  const book = useApi(view.host ? url('hosts/{host}/ledger', { host: view.host, limit: 5000 }) : null, 10000);
   const runs = useMemo(() => {
-    const map = new Map();
-    for (const r of book.data?.items ?? []) map.set(r.stream, [...(map.get(r.stream) ?? []), r]);
+    const map = new Map<string, Item<'hosts/{host}/ledger'>[]>();
+    for (const r of book.data?.items ?? []) map.set(r.stream ?? '', [...(map.get(r.stream ?? '') ?? []), r]);
     return [...map];
   }, [book.data]);
   return <>
@@ -478,6 +497,6 @@ export function Ledger({ view }) {
         { title: 'Cause', name: 'cause' }, { title: 'What', show: lossText }, { title: 'Batches', name: 'batches', right: true }, { title: 'Events', right: true, show: lostEvents }]} /> : null}</section>
     {view.host && <section><h2>Counters of {view.host}</h2><Notice state={book} />
       {runs.map(([stream, rows]) => <Table label={`Run ${stream}`} caption={`Run ${stream.slice(0, 12)}: stored ${rows[0].stored} events`} rows={rows}
-        columns={[{ title: 'Counter', show: (r) => r.counter.replaceAll('_', ' ') }, { title: 'Type', name: 'type' }, { title: 'Value', name: 'value', right: true }]} />)}</section>}
+        columns={[{ title: 'Counter', show: (r) => r.counter?.replaceAll('_', ' ') }, { title: 'Type', name: 'type' }, { title: 'Value', name: 'value', right: true }]} />)}</section>}
   </>;
 }

@@ -1,23 +1,24 @@
 // The dashboard's frame: navigation, time range, theme, keys.
-import { render } from 'preact';
+import { render, type JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import 'uplot/dist/uPlot.min.css';
 import './app.css';
-import { Detections } from './detections.jsx';
-import { Host } from './host.jsx';
-import { Counters, Events, Fleet, Ledger, Process, Profile, Queries, Security } from './pages.jsx';
-import { Link } from './parts.jsx';
-import { change, go, RANGE_NAMES, readTime, remember, remembered, toMs, useView } from './state.js';
+import { messageOf } from './api';
+import { Detections } from './detections';
+import { Host } from './host';
+import { Counters, Events, Fleet, Ledger, Process, Profile, Queries, Security } from './pages';
+import { Link } from './parts';
+import { change, go, RANGE_NAMES, readTime, remember, remembered, toMs, useView, type View } from './state';
 
-const PAGES = { fleet: Fleet, host: Host, process: Process, profile: Profile, counters: Counters, detections: Detections, security: Security, events: Events, queries: Queries, ledger: Ledger };
-const NAV = [['fleet', 'Fleet', 'f'], ['detections', 'Detections', 'd'], ['security', 'Security', 's'], ['events', 'Events', 'e'], ['profile', 'Profile', 'p'], ['counters', 'Counters', 'c'], ['queries', 'Queries', 'q'], ['ledger', 'Ledger', 'l']];
+const PAGES: Readonly<Record<string, (props: { view: View; dark: boolean }) => JSX.Element>> = { fleet: Fleet, host: Host, process: Process, profile: Profile, counters: Counters, detections: Detections, security: Security, events: Events, queries: Queries, ledger: Ledger };
+const NAV: readonly (readonly [string, string, string])[] = [['fleet', 'Fleet', 'f'], ['detections', 'Detections', 'd'], ['security', 'Security', 's'], ['events', 'Events', 'e'], ['profile', 'Profile', 'p'], ['counters', 'Counters', 'c'], ['queries', 'Queries', 'q'], ['ledger', 'Ledger', 'l']];
 
 function useTheme() {
   const query = matchMedia('(prefers-color-scheme: dark)');
   const [theme, set] = useState(() => remembered('theme', ''));
   const [system, setSystem] = useState(query.matches);
   useEffect(() => {
-    const f = (e) => setSystem(e.matches);
+    const f = (e: MediaQueryListEvent) => setSystem(e.matches);
     query.addEventListener('change', f);
     return () => query.removeEventListener('change', f);
   }, []);
@@ -25,17 +26,17 @@ function useTheme() {
   useEffect(() => {
     document.documentElement.dataset.theme = dark ? 'dark' : 'light';
   }, [dark]);
-  return [dark, () => { const next = dark ? 'light' : 'dark'; set(next); remember('theme', next); }];
+  return [dark, () => { const next = dark ? 'light' : 'dark'; set(next); remember('theme', next); }] as const;
 }
 
-function Range({ view }) {
-  const write = async (name, input) => {
+function Range({ view }: { view: View }) {
+  const write = async (name: string, input: HTMLInputElement) => {
     const text = input.value.trim();
     let time = '', wrong = '';
     try {
-      time = text && (await readTime(text, view.host));
+      time = (text && (await readTime(text, view.host))) ?? '';
     } catch (e) {
-      wrong = 'It has no effect: ' + e.message;
+      wrong = 'It has no effect: ' + messageOf(e);
     }
     if (input.value.trim() !== text) return; // the next one is being written
     input.setAttribute('aria-invalid', String(!!wrong));
@@ -52,46 +53,46 @@ function Range({ view }) {
       if (view[name] && Number.isNaN(toMs(view[name])))
         readTime(view[name], view.host).then((time) => change({ [name]: time }, true), () => {}); // the page reports a wrong one
   }, [view.from, view.to]);
-  const field = (name, label) => <label class="field time"><span>{label}</span><input key={name + view[name]} defaultValue={view[name] ?? ''} placeholder="2026-01-31 14:03" spellcheck={false}
+  const field = (name: string, label: string) => <label class="field time"><span>{label}</span><input key={name + view[name]} defaultValue={view[name] ?? ''} placeholder="2026-01-31 14:03" spellcheck={false}
     title="UTC: 2026-01-31T14:03:07Z, 2026-01-31 14:03, 2026-01-31, now, today, yesterday, -1h; of the data: start, +10s, end-10s"
-    onChange={(e) => write(name, e.target)} /></label>;
+    onChange={(e) => write(name, e.currentTarget)} /></label>;
   return <div class="range">
-    <label class="field"><span>Time</span><select value={view.range ?? (view.from || view.to ? 'own' : '')} onChange={(e) => change({ range: e.target.value === 'own' ? '' : e.target.value, from: '', to: '', cursor: '' })}>
+    <label class="field"><span>Time</span><select value={view.range ?? (view.from || view.to ? 'own' : '')} onChange={(e) => change({ range: e.currentTarget.value === 'own' ? '' : e.currentTarget.value, from: '', to: '', cursor: '' })}>
       <option value="">all</option>{RANGE_NAMES.map((r) => <option value={r}>last {r}</option>)}{(view.from || view.to) && <option value="own">from … to</option>}</select></label>
     {field('from', 'From')}{field('to', 'To')}
   </div>;
 }
 
-function Keys({ close }) {
-  const d = useRef();
-  useEffect(() => { d.current.showModal(); }, []);
+function Keys({ close }: { close: () => void }) {
+  const d = useRef<HTMLDialogElement>(null);
+  useEffect(() => { d.current!.showModal(); }, []);
   return <dialog ref={d} onClose={close} aria-labelledby="keys"><h2 id="keys">Keys</h2>
     <dl class="keys"><div><dt><kbd>/</kbd></dt><dd>search</dd></div>{NAV.map(([, t, k]) => <div><dt><kbd>g</kbd> <kbd>{k}</kbd></dt><dd>{t}</dd></div>)}
       <div><dt><kbd>←</kbd> <kbd>→</kbd></dt><dd>move the timeline's cursor, with Shift ten times as far</dd></div>
       <div><dt><kbd>↑</kbd> <kbd>↓</kbd> <kbd>Enter</kbd></dt><dd>choose a bar or a frame, open it</dd></div>
       <div><dt><kbd>+</kbd> <kbd>−</kbd></dt><dd>zoom the timeline</dd></div><div><dt><kbd>c</kbd></dt><dd>go to the timeline or flame graph</dd></div><div><dt><kbd>?</kbd></dt><dd>this list</dd></div></dl>
-    <button onClick={() => d.current.close()}>Close</button></dialog>;
+    <button onClick={() => d.current!.close()}>Close</button></dialog>;
 }
 
 function App() {
   const view = useView(), [dark, toggle] = useTheme(), [help, setHelp] = useState(false);
-  const page = Object.hasOwn(PAGES, view.page ?? '') ? view.page : 'fleet', Page = PAGES[page];
-  const main = useRef(), began = useRef(0);
+  const page = Object.hasOwn(PAGES, view.page ?? '') ? view.page! : 'fleet', Page = PAGES[page];
+  const main = useRef<HTMLElement>(null), began = useRef(0);
   // what makes it another page, and not the same one with another search
   const place = [page, ...(['host', 'process'].includes(page) ? [view.host, view.stream, view.instance] : [view.tab, view.query, page === 'detections' && view.number])].join(' ');
   useEffect(() => {
     document.title = `${page === 'host' || page === 'process' ? view.host : NAV.find(([p]) => p === page)?.[1] ?? page} · etwagent`;
-    if (began.current++) main.current.focus({ preventScroll: true });
+    if (began.current++) main.current!.focus({ preventScroll: true });
     scrollTo(0, 0);
   }, [place]);
   useEffect(() => {
     let g = 0;
-    const key = (e) => {
-      if (e.ctrlKey || e.metaKey || e.altKey || /^(INPUT|TEXTAREA|SELECT)$/.test(e.target.tagName)) return;
+    const key = (e: KeyboardEvent) => {
+      if (e.ctrlKey || e.metaKey || e.altKey || /^(INPUT|TEXTAREA|SELECT)$/.test((e.target as Element).tagName)) return;
       const to = NAV.find(([, , k]) => k === e.key);
       if (g && Date.now() - g < 1500 && to) go({ page: to[0], range: view.range, from: view.from, to: view.to });
-      else if (e.key === '/') document.querySelector('[data-hotkey="/"]')?.focus();
-      else if (e.key === 'c') document.querySelector('main canvas')?.focus();
+      else if (e.key === '/') document.querySelector<HTMLElement>('[data-hotkey="/"]')?.focus();
+      else if (e.key === 'c') document.querySelector<HTMLElement>('main canvas')?.focus();
       else if (e.key === '?') setHelp(true);
       else { g = e.key === 'g' ? Date.now() : 0; return; }
       g = 0;
@@ -101,7 +102,7 @@ function App() {
     return () => removeEventListener('keydown', key);
   });
   return <>
-    <a class="skip" href="#main" onClick={(e) => { e.preventDefault(); main.current.focus(); }}>To the content</a>
+    <a class="skip" href="#main" onClick={(e) => { e.preventDefault(); main.current!.focus(); }}>To the content</a>
     <header>
       <Link class="brand" to={{}}>etwagent</Link>
       <nav aria-label="Pages">{NAV.map(([p, t]) => <Link to={{ page: p, range: view.range, from: view.from, to: view.to }} aria-current={p === page ? 'page' : undefined}>{t}</Link>)}</nav>
@@ -109,7 +110,7 @@ function App() {
       <button onClick={toggle} aria-label={dark ? 'Light colours' : 'Dark colours'}>{dark ? '☀' : '☾'}</button>
       <button onClick={() => setHelp(true)} aria-label="Keys">?</button>
     </header>
-    <main id="main" tabIndex="-1" ref={main}><Page key={place} view={view} dark={dark} /></main>
+    <main id="main" tabIndex={-1} ref={main}><Page key={place} view={view} dark={dark} /></main>
     {help && <Keys close={() => setHelp(false)} />}
   </>;
 }
