@@ -325,12 +325,15 @@ async function detections(page) {
 
 // ---- times as people write them, which the collector reads ----
 async function times(page) {
-  const from = page.getByRole('textbox', { name: 'From', exact: true }), given = () => new URL(page.url()).searchParams.get('from') ?? '';
+  const dialog = page.getByRole('dialog', { name: 'Time range' }), from = dialog.getByLabel('From', { exact: true }), given = () => new URL(page.url()).searchParams.get('from') ?? '';
+  const shown = page.getByRole('button', { name: /^Time range: / });
   const write = async (text) => {
     const old = given();
+    await shown.click();
     await from.fill(text);
     await from.press('Enter');
     await page.waitForFunction((o) => (new URLSearchParams(location.search).get('from') ?? '') !== o, old);
+    await dialog.waitFor({ state: 'detached' });
     return given();
   };
   const ask = async (sql) => (await (await fetch(world.url + 'api/v1/sql', { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify({ sql, host: world.holed }) })).json()).rows[0][0];
@@ -339,18 +342,45 @@ async function times(page) {
   const first = await ask('SELECT time_text(min(time)) FROM events'), later = await ask('SELECT time_text(min(time) + 1500000000) FROM events');
   check((await write('start')) === first, `From "start" is the machine's first event: ${given()}, expected ${first}`);
   check((await write('+1500ms')) === later, `From "+1500ms" is that long after it: ${given()}, expected ${later}`);
+  check((await shown.innerText()) === `from ${later.slice(0, 10)} ${later.slice(11, 23)}`, `the range in words: ${await shown.innerText()}`);
+  await page.keyboard.press('t');
   check((await from.inputValue()) === later, 'the field shows the time that was meant');
+  await accessible(page, 'the time range');
+  await page.keyboard.press('Escape');
   check((await write('2020-07-29 00:07')) === '2020-07-29T00:07:00.0000000Z', 'From without a zone is UTC: ' + given());
   const hour = Date.parse(await write('-1h')) - Date.now() + 3600e3;
   check(Math.abs(hour) < 60e3, `From "-1h" is an hour ago: ${hour} ms beside it`);
   const day = Date.parse(await write('yesterday'));
   check(day % 86400e3 === 0 && Date.now() - day >= 86400e3 && Date.now() - day < 2 * 86400e3 + 60e3, 'From "yesterday" is its midnight: ' + given());
   const kept = given();
+  await shown.click();
   await from.fill('yesterdy');
   await from.press('Enter');
-  await page.waitForFunction(() => document.querySelector('header input[aria-invalid="true"]'));
-  const said = await from.evaluate((e) => e.validationMessage);
+  const said = await dialog.getByRole('alert').innerText();
   check(/'yesterdy': expected a time such as/.test(said) && given() === kept, `a mistyped time is reported and changes nothing: ${said}`);
+  await from.fill('2020-07-29 00:08');
+  await dialog.getByLabel('To', { exact: true }).fill('2020-07-29 00:07');
+  await dialog.getByRole('button', { name: 'Apply' }).click();
+  await dialog.getByText('From is after To').waitFor();
+  check(given() === kept, 'a range that ends before it begins changes nothing');
+  await dialog.getByLabel('From, from a calendar').fill('2020-07-29T00:06:30');
+  await dialog.getByRole('button', { name: 'Apply' }).click();
+  await dialog.waitFor({ state: 'detached' });
+  const span = () => ['range', 'from', 'to'].map((n) => (new URL(page.url()).searchParams.get(n) ?? '').slice(-17)).join();
+  check(span() === ',00:06:30.0000000Z,00:07:00.0000000Z' && (await shown.innerText()) === '2020-07-29 00:06:30 – 00:07', `a range out of a calendar: ${span()}, ${await shown.innerText()}`);
+  for (const [key, name, meant] of [[',', 'Earlier', ',00:06:00.0000000Z,00:06:30.0000000Z'], ['.', 'Later', ',00:06:30.0000000Z,00:07:00.0000000Z'], ['z', 'Twice as wide', ',00:06:15.0000000Z,00:07:15.0000000Z']]) {
+    await page.keyboard.press(key);
+    const byKey = span();
+    await page.goBack();
+    await page.getByRole('button', { name, exact: true }).click();
+    check(byKey === meant && span() === meant, `${name} by key and by button: ${byKey}, ${span()}`);
+  }
+  await page.keyboard.press('t');
+  await dialog.getByRole('button', { name: 'last 6h' }).press('Enter');
+  await dialog.waitFor({ state: 'detached' });
+  check(span() === '6h,,' && (await shown.innerText()) === 'last 6h', `a quick range: ${span()}`);
+  await page.getByRole('link', { name: 'Profile', exact: true }).click();
+  check(span() === '6h,,', 'another page has the same range');
   await page.goto(link({ page: 'host', host: world.holed, from: 'start', to: 'end' }));
   await page.waitForFunction((f) => new URLSearchParams(location.search).get('from') === f, first);
   await page.locator('main canvas').first().waitFor();

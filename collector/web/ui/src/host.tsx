@@ -5,7 +5,7 @@ import type { Item, State } from './api';
 import { url, useApi } from './api';
 import { Timeline } from './timeline';
 import { bytes, count, Facts, isPeriod, Link, lostEvents, lossText, Notice, ProcessLink, Search } from './parts';
-import { change, go, rangeOf, shortTime, toIso, toMs, type View } from './state';
+import { change, go, rangeOf, setRange, shortTime, toIso, toMs, type View } from './state';
 
 const SERIES = 6;
 
@@ -136,7 +136,7 @@ export function Host({ view, dark }: { view: View; dark: boolean }) {
     <section><h2>Processes over time</h2><Notice state={list} empty="no process is known in this range" />
       {known && processes.length ? <>
         <Timeline processes={bars} gaps={shaded} from={from} to={to} at={now} dark={dark} onAt={moveTo} onOpen={open}
-          onRange={(a, b) => change({ range: '', from: toIso(a), to: toIso(b) }, true)} />
+          onRange={(a, b) => setRange(a, b, true)} />
         <p class="note">{shaded.length ? <span class="gap-key">{shaded.length} {shaded.length === 1 ? 'gap' : 'gaps'}, shaded: </span> : ''}
           {shaded.slice(0, 3).map((b) => `${moment(b.begin)} to ${moment(b.end)}`).join(', ')}{shaded.length ? '. ' : ''}
           {(gaps.data?.items ?? []).filter((b) => b.kind === 'counted').map((b) => `Lost: ${lossText(b)} (events: ${lostEvents(b)}). `).join('')}

@@ -3,12 +3,12 @@ import { render, type JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import 'uplot/dist/uPlot.min.css';
 import './app.css';
-import { messageOf } from './api';
 import { Detections } from './detections';
 import { Host } from './host';
 import { Counters, Events, Fleet, Ledger, Process, Profile, Queries, Security } from './pages';
 import { Link } from './parts';
-import { change, go, RANGE_NAMES, readTime, remember, remembered, toMs, useView, type View } from './state';
+import { RangePicker } from './range';
+import { go, isTyping, remember, remembered, useView, type View } from './state';
 
 const PAGES: Readonly<Record<string, (props: { view: View; dark: boolean }) => JSX.Element>> = { fleet: Fleet, host: Host, process: Process, profile: Profile, counters: Counters, detections: Detections, security: Security, events: Events, queries: Queries, ledger: Ledger };
 const NAV: readonly (readonly [string, string, string])[] = [['fleet', 'Fleet', 'f'], ['detections', 'Detections', 'd'], ['security', 'Security', 's'], ['events', 'Events', 'e'], ['profile', 'Profile', 'p'], ['counters', 'Counters', 'c'], ['queries', 'Queries', 'q'], ['ledger', 'Ledger', 'l']];
@@ -29,45 +29,12 @@ function useTheme() {
   return [dark, () => { const next = dark ? 'light' : 'dark'; set(next); remember('theme', next); }] as const;
 }
 
-function Range({ view }: { view: View }) {
-  const write = async (name: string, input: HTMLInputElement) => {
-    const text = input.value.trim();
-    let time = '', wrong = '';
-    try {
-      time = (text && (await readTime(text, view.host))) ?? '';
-    } catch (e) {
-      wrong = 'It has no effect: ' + messageOf(e);
-    }
-    if (input.value.trim() !== text) return; // the next one is being written
-    input.setAttribute('aria-invalid', String(!!wrong));
-    input.setCustomValidity(wrong);
-    if (wrong) {
-      input.reportValidity();
-      return;
-    }
-    input.value = time;
-    change({ [name]: time, range: '', cursor: '' });
-  };
-  useEffect(() => { // a link may have such a time, too; the pages compare times
-    for (const name of ['from', 'to'])
-      if (view[name] && Number.isNaN(toMs(view[name])))
-        readTime(view[name], view.host).then((time) => change({ [name]: time }, true), () => {}); // the page reports a wrong one
-  }, [view.from, view.to]);
-  const field = (name: string, label: string) => <label class="field time"><span>{label}</span><input key={name + view[name]} defaultValue={view[name] ?? ''} placeholder="2026-01-31 14:03" spellcheck={false}
-    title="UTC: 2026-01-31T14:03:07Z, 2026-01-31 14:03, 2026-01-31, now, today, yesterday, -1h; of the data: start, +10s, end-10s"
-    onChange={(e) => write(name, e.currentTarget)} /></label>;
-  return <div class="range">
-    <label class="field"><span>Time</span><select value={view.range ?? (view.from || view.to ? 'own' : '')} onChange={(e) => change({ range: e.currentTarget.value === 'own' ? '' : e.currentTarget.value, from: '', to: '', cursor: '' })}>
-      <option value="">all</option>{RANGE_NAMES.map((r) => <option value={r}>last {r}</option>)}{(view.from || view.to) && <option value="own">from … to</option>}</select></label>
-    {field('from', 'From')}{field('to', 'To')}
-  </div>;
-}
-
 function Keys({ close }: { close: () => void }) {
   const d = useRef<HTMLDialogElement>(null);
   useEffect(() => { d.current!.showModal(); }, []);
   return <dialog ref={d} onClose={close} aria-labelledby="keys"><h2 id="keys">Keys</h2>
     <dl class="keys"><div><dt><kbd>/</kbd></dt><dd>search</dd></div>{NAV.map(([, t, k]) => <div><dt><kbd>g</kbd> <kbd>{k}</kbd></dt><dd>{t}</dd></div>)}
+      <div><dt><kbd>t</kbd></dt><dd>change the time range</dd></div><div><dt><kbd>,</kbd> <kbd>.</kbd> <kbd>z</kbd></dt><dd>an earlier range, a later one, one twice as wide</dd></div>
       <div><dt><kbd>←</kbd> <kbd>→</kbd></dt><dd>move the timeline's cursor, with Shift ten times as far</dd></div>
       <div><dt><kbd>↑</kbd> <kbd>↓</kbd> <kbd>Enter</kbd></dt><dd>choose a bar or a frame, open it</dd></div>
       <div><dt><kbd>+</kbd> <kbd>−</kbd></dt><dd>zoom the timeline</dd></div><div><dt><kbd>c</kbd></dt><dd>go to the timeline or flame graph</dd></div><div><dt><kbd>?</kbd></dt><dd>this list</dd></div></dl>
@@ -88,7 +55,7 @@ function App() {
   useEffect(() => {
     let g = 0;
     const key = (e: KeyboardEvent) => {
-      if (e.ctrlKey || e.metaKey || e.altKey || /^(INPUT|TEXTAREA|SELECT)$/.test((e.target as Element).tagName)) return;
+      if (isTyping(e)) return;
       const to = NAV.find(([, , k]) => k === e.key);
       if (g && Date.now() - g < 1500 && to) go({ page: to[0], range: view.range, from: view.from, to: view.to });
       else if (e.key === '/') document.querySelector<HTMLElement>('[data-hotkey="/"]')?.focus();
@@ -106,7 +73,7 @@ function App() {
     <header>
       <Link class="brand" to={{}}>etwagent</Link>
       <nav aria-label="Pages">{NAV.map(([p, t]) => <Link to={{ page: p, range: view.range, from: view.from, to: view.to }} aria-current={p === page ? 'page' : undefined}>{t}</Link>)}</nav>
-      <Range view={view} />
+      <RangePicker view={view} />
       <button onClick={toggle} aria-label={dark ? 'Light colours' : 'Dark colours'}>{dark ? '☀' : '☾'}</button>
       <button onClick={() => setHelp(true)} aria-label="Keys">?</button>
     </header>

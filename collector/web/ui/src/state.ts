@@ -58,7 +58,7 @@ export function toIso(ms: number) {
 export function shortTime(text: string | null | undefined) {
   return text ? text.slice(0, 10) + ' ' + text.slice(11, 23) : '';
 }
-const RANGES: Readonly<Record<string, number>> = { '5m': 300e3, '1h': 3600e3, '24h': 86400e3, '7d': 604800e3 };
+const RANGES: Readonly<Record<string, number>> = { '5m': 300e3, '15m': 900e3, '1h': 3600e3, '6h': 21600e3, '24h': 86400e3, '7d': 604800e3, '30d': 2592000e3 };
 export const RANGE_NAMES = Object.keys(RANGES);
 export interface Range { from?: string; to?: string }
 // The range of a view as parameters of the API: {from, to}, each may be missing. "The last hour" ends when the view is opened: if it went on with each
@@ -70,11 +70,26 @@ export function rangeOf(view: View): Range {
   if (Object.hasOwn(RANGES, view.range ?? '')) return { from: toIso(now - RANGES[view.range!]) };
   return { ...(view.from && { from: view.from }), ...(view.to && { to: view.to }) };
 }
+/** Begin and end of a view's range in ms; the end of an open range is now. null: it has no begin, or is none. */
+export function spanOf(view: View) {
+  const range = rangeOf(view), from = toMs(range.from);
+  const to = Object.hasOwn(RANGES, view.range ?? '') ? from + RANGES[view.range!] : range.to ? toMs(range.to) : Date.now();
+  return to > from ? { from, to } : null;
+}
+const LAST_MS = Date.UTC(9999, 11, 31);
+/** Shows what happened from one moment to another, in ms. */
+export function setRange(from: number, to: number, replace?: boolean) {
+  const within = (ms: number) => toIso(Math.min(LAST_MS, Math.max(0, ms)));
+  change({ range: '', from: within(from), to: within(to), cursor: '' }, replace);
+}
 // A time as people write it, in RFC 3339: the collector reads it, as it reads times everywhere. host: whose first and last event
 // "start" and "end" are.
 export async function readTime(text: string, host: string | undefined) {
   return (await ask(url('time', { text, host }))).time;
 }
+
+/** Whether a key is a letter of a field, or the browser's. */
+export const isTyping = (e: KeyboardEvent) => e.ctrlKey || e.metaKey || e.altKey || /^(INPUT|TEXTAREA|SELECT)$/.test((e.target as Element).tagName);
 
 export function remembered<T>(key: string, fallback: T): T {
   try {
