@@ -491,8 +491,18 @@ async function byKeys() {
   await page.getByRole('heading', { level: 1, name: who }).waitFor();
   await rows(page, 'Connections').filter({ hasText: to.split(' ')[0] }).first().waitFor();
   check(true, 'keys: a connection is followed to its process');
+  await page.evaluate(() => { // where the focus is at the moment when the page is there
+    const watch = new MutationObserver(() => {
+      if (document.querySelector('h1')?.textContent !== 'Events') return;
+      window.focusOfEvents = document.activeElement.id;
+      watch.disconnect();
+    });
+    watch.observe(document.body, { childList: true, subtree: true, characterData: true });
+  });
   await press('g', 'e');
   await page.getByRole('heading', { level: 1, name: 'Events' }).waitFor();
+  const focus = await page.evaluate(() => window.focusOfEvents);
+  check(focus === 'main', `keys: the content has the focus as soon as it is there, so that no letter typed next is lost: ${focus}`);
   await press('/');
   await page.keyboard.type('explorer.exe');
   await press('Enter');
@@ -502,6 +512,15 @@ async function byKeys() {
     return found.length && found.every((r) => r.innerText.includes('explorer.exe'));
   });
   check(true, 'keys: events are searched');
+  // the collector gives up for the moment, as it does after some seconds: nothing was found, and there is more to look at
+  await page.route((u) => u.pathname === '/api/v1/events' && !u.searchParams.has('cursor'), async (r) => {
+    const answer = await r.fetch({ url: r.request().url().replace('limit=100', 'limit=1') }), data = await answer.json();
+    await r.fulfill({ json: { ...data, items: [], ending: 'time' } });
+  });
+  await page.goto(link({ page: 'events', q: 'explorer.exe' }));
+  await rows(page, 'Events').first().waitFor();
+  check(/cursor=/.test(page.url()), 'a search that found nothing yet goes on by itself');
+  await page.unrouteAll();
   await press('Escape');
   await page.evaluate(() => document.activeElement.blur());
   await press('?');

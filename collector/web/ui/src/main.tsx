@@ -1,6 +1,6 @@
 // The dashboard's frame: navigation, time range, theme, keys.
 import { render, type JSX } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import 'uplot/dist/uPlot.min.css';
 import './app.css';
 import { Detections } from './detections';
@@ -47,7 +47,7 @@ function App() {
   const main = useRef<HTMLElement>(null), began = useRef(0);
   // what makes it another page, and not the same one with another search
   const place = [page, ...(['host', 'process'].includes(page) ? [view.host, view.stream, view.instance] : [view.tab, view.query, page === 'detections' && view.number])].join(' ');
-  useEffect(() => {
+  useLayoutEffect(() => { // with the page itself: later, it would take the focus from a field that was entered meanwhile
     document.title = `${page === 'host' || page === 'process' ? view.host : NAV.find(([p]) => p === page)?.[1] ?? page} · etwagent`;
     if (began.current++) main.current!.focus({ preventScroll: true });
     scrollTo(0, 0);

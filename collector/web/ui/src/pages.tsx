@@ -360,6 +360,9 @@ export function Events({ view }: { view: View }) {
   const params = { host: view.host, class: view.class, pid: view.pid, q: view.q, where, columns: view.columns, ...rangeOf(view) };
   const live = view.live === '1';
   const s = useApi(live ? null : url('events', { ...params, cursor: view.cursor, limit: 100 }));
+  // The collector looks back for some seconds at a time. When they end without a find, the page asks on from there.
+  const further = !live && s.data?.items?.length === 0 ? s.data.next : null;
+  useEffect(() => { if (further) change({ cursor: further }, true); }, [further]);
   const [tail, setTail] = useState<Stored[]>([]), [lost, setLost] = useState(false);
   const tailUrl = live ? url('events/tail', { ...params, from: undefined, to: undefined }) : null;
   useEffect(() => {
@@ -393,7 +396,8 @@ export function Events({ view }: { view: View }) {
       <Export path="events" params={params} />
     </div>
     <Saved view={view} />
-    {live ? <p class="notice" role="status">{rows.length} events as they are stored, the latest first{lost ? '; more came than can be shown' : ''}</p> : <Notice state={s} empty="no event fits" />}
+    {live ? <p class="notice" role="status">{rows.length} events as they are stored, the latest first{lost ? '; more came than can be shown' : ''}</p>
+      : further ? <p class="notice" role="status">no event fits so far; asking the collector for older ones …</p> : <Notice state={s} empty="no event fits" />}
     {!live && s.data?.items?.length === 0 && !s.data.next && s.data.ending === 'whole' && <StoredRange host={view.host} />}
     {rows.length ? <Table label="Events" columns={columns} rows={rows} view={view} of={live ? 'live' : s.address} /> : null}
     {!live && <Pages view={view} data={s.data} />}
