@@ -4,9 +4,11 @@ import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import 'uplot/dist/uPlot.min.css';
 import './app.css';
 import { Detections } from './detections';
+import { Events } from './events';
 import { Host } from './host';
-import { Counters, Events, Fleet, Ledger, Process, Profile, Queries, Security } from './pages';
+import { Counters, Fleet, Ledger, Process, Queries, Security } from './pages';
 import { Link } from './parts';
+import { Profile } from './profile';
 import { RangePicker } from './range';
 import { go, isTyping, remember, remembered, useView, type View } from './state';
 
@@ -37,6 +39,8 @@ function Keys({ close }: { close: () => void }) {
       <div><dt><kbd>t</kbd></dt><dd>change the time range</dd></div><div><dt><kbd>,</kbd> <kbd>.</kbd> <kbd>z</kbd></dt><dd>an earlier range, a later one, one twice as wide</dd></div>
       <div><dt><kbd>←</kbd> <kbd>→</kbd></dt><dd>move the timeline's cursor, with Shift ten times as far</dd></div>
       <div><dt><kbd>↑</kbd> <kbd>↓</kbd> <kbd>Enter</kbd></dt><dd>choose a bar or a frame, open it</dd></div>
+      <div><dt><kbd>n</kbd> <kbd>N</kbd></dt><dd>the next frame that the search finds, the one before</dd></div>
+      <div><dt><kbd>a</kbd></dt><dd>callers and callees of the chosen frame</dd></div>
       <div><dt><kbd>+</kbd> <kbd>−</kbd></dt><dd>zoom the timeline</dd></div><div><dt><kbd>c</kbd></dt><dd>go to the timeline or flame graph</dd></div><div><dt><kbd>?</kbd></dt><dd>this list</dd></div></dl>
     <button onClick={() => d.current!.close()}>Close</button></dialog>;
 }

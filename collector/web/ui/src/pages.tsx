@@ -1,17 +1,14 @@
-// The pages: Fleet, Process, Profile, Security, Events, Queries, Ledger. (Host is in host.jsx.)
+// The pages Fleet, Process, Security, Counters, Queries, Ledger. Others are files of their own.
 import type { ComponentChildren } from 'preact';
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useMemo, useRef, useState } from 'preact/hooks';
 import { asJson, ask, messageOf, url, useApi, type Address, type Answer, type Api, type Item, type Params, type Path, type State } from './api';
-import { Flame, type Frame } from './flame';
-import { bytes, count, duration, Facts, HostLink, Link, lossText, lostEvents, Notice, Pages, ProcessLink, Search, Table, text, type Column, type ProcessRow } from './parts';
-import { change, rangeOf, remember, remembered, shortTime, toIso, toMs, type View } from './state';
+import { bytes, count, Export, Facts, HostLink, Link, lossText, lostEvents, Notice, Pages, ProcessLink, Saved, Search, Table, text, type Column, type ProcessRow } from './parts';
+import { change, rangeOf, shortTime, toMs, type View } from './state';
 
 const SILENT_MS = 60e3;
 
 type Machine = Item<'hosts'>;
 type Group = Item<'fleet/groups'>;
-type Profiled = Answer<'profile'>;
-type Top = Profiled['functions'][number];
 
 // ---- Fleet ----
 
@@ -157,110 +154,6 @@ export function Process({ view }: { view: View }) {
   </>;
 }
 
-// ---- Profile ----
-
-// The tree that the canvas shows, out of the API's list of nodes.
-function treeOf(d: Profiled): Frame {
-  const name = (frame: number) => (frame < 0 ? d.processes?.[-1 - frame] ?? '?' : d.frames[frame]?.label ?? '?');
-  const root: Frame = { name: 'all', value: d.total, other: d.other?.total, children: [] };
-  const made = d.nodes.map(([, frame, self, total, , other]): Frame => ({ name: name(frame), self, value: total, other, children: [] }));
-  d.nodes.forEach(([parent], i) => (parent < 0 ? root : made[parent]).children.push(made[i]));
-  for (const n of [root, ...made]) n.children.sort((a, b) => b.value - a.value);
-  return root;
-}
-
-/** Sums of a profile's two weights by program and function, the greatest first. */
-interface Ratio { program: string; label: string; self: number; other: number }
-function ratiosOf(d: Profiled) {
-  const program: number[] = [], sums = new Map<string, Ratio>();
-  d.nodes.forEach(([parent, frame, self, , other], i) => {
-    program[i] = parent < 0 ? frame : program[parent];
-    if (frame < 0 || !(self || other)) return;
-    const key = program[i] + ' ' + frame;
-    const row = sums.get(key) ?? { program: d.processes[-1 - program[i]], label: d.frames[frame].label, self: 0, other: 0 };
-    row.self += self;
-    row.other += other;
-    sums.set(key, row);
-  });
-  return [...sums.values()].sort((a, b) => b.self + b.other - a.self - a.other);
-}
-
-const IPC = { weight: 'pmc:InstructionRetired', other_weight: 'pmc:TotalCycles' };
-const OTHER_SIDE = ['other_from', 'other_to', 'other_host', 'other_label', 'other_weight'];
-const EXPORTS = ['folded', 'speedscope', 'pprof', 'chrome', 'firefox'], WITHOUT_DIFFERENCE = ['chrome', 'firefox'];
-
-/** What a profile knows to be missing, in words: of each side, as both may be of the same records. */
-function lacksOf(d: Profiled) {
-  const why: Record<string, string> = { unanswered: 'a user half that never came', late: 'a user half that came too late', undefined: 'a key that was never defined', no_room: 'no room for a half' };
-  const of = (side: Profiled | NonNullable<Profiled['other']>, name: string) => {
-    const parts = Object.keys(why).map((cause) => [(side.incomplete as Record<string, number>)[cause], why[cause]] as const).filter(([n]) => n).map(([n, text]) => `${count(n)} (${text})`);
-    const text = (parts.length ? ` Stacks that are not whole: ${parts.join(', ')}.` : '') +
-      (side.unfinished ? side.unfinished_ns ? ` ${count(side.unfinished)} intervals have no recorded end: ${duration(side.unfinished_ns)} of the total, without a stack.` : ` ${count(side.unfinished)} requests without a recorded end are not in it.` : '') +
-      (side.unbegun ? ` ${count(side.unbegun)} requests without a recorded begin are not in it: ${duration(side.unbegun_ns)}.` : '');
-    return text && name + text;
-  };
-  return of(d, '') + (d.other ? of(d.other, ' The other side:') : '') +
-    (d.behind ? ` ${count(d.behind)} stored batches are not in the history yet: processes and modules from them are unknown.` : '');
-}
-
-export function Profile({ view, dark }: { view: View; dark: boolean }) {
-  const range = rangeOf(view), diff = view.diff === '1';
-  const params = { host: view.host, label: view.label, pid: view.pid, weight: view.weight ?? 'cpu', ...range,
-    ...(diff && Object.fromEntries(OTHER_SIDE.map((k) => [k, view[k]]))) };
-  const s = useApi(diff && !OTHER_SIDE.some((k) => view[k]) ? null : url('profile', params));
-  const info = useApi(view.host ? url('hosts/{host}', { host: view.host }) : null);
-  const counters = useApi(url('counters', { host: view.host, ...range, limit: 100 }));
-  const weights = [['cpu', 'CPU time'], ['samples', 'CPU samples, Idle too'], ['ready', 'ready, but no processor'], ['wait', 'waiting'], ['disk', 'disk requests'], ['faults', 'page faults'],
-    ...(counters.data?.items ?? []).map((c) => [`pmc:${c.counter}`, `counter ${c.counter}`])];
-  if (!weights.some(([v]) => v === params.weight)) weights.push([params.weight, params.weight]);
-  const root = useMemo(() => (s.data ? treeOf(s.data) : null), [s.data]);
-  const twoWeights = !!s.data?.other && (s.data.weight !== s.data.other.weight || s.data.counter !== s.data.other.counter);
-  const ratios = useMemo(() => (twoWeights && s.data ? ratiosOf(s.data).slice(0, 100) : []), [s.data]);
-  const weightName = (side: { counter: string | null; weight: string }) => side.counter ?? weights.find(([v]) => v === side.weight)?.[1] ?? side.weight;
-  const d = s.data, share = (v: number) => ((100 * v) / (d?.total || 1)).toFixed(1) + ' %';
-  const show = (v: number) => (d?.unit === 'nanoseconds' ? duration(v) : count(v));
-  const from = toMs(range.from ?? info.data?.begin), to = toMs(range.to ?? info.data?.end);
-  const halves = () => {
-    const middle = (from + to) / 2;
-    change({ diff: '1', range: '', from: toIso(middle), to: toIso(to), other_from: toIso(from), other_to: toIso(middle) });
-  };
-  return <>
-    <h1>Profile</h1>
-    <div class="tools">
-      <Search name="host" label="Machine (none: all)" view={view} placeholder="the whole name" hotkey="/" />
-      <Search name="pid" label="Process id (none: all)" view={view} />
-      <label class="field"><span>What counts</span><select value={params.weight} onChange={(e) => change({ weight: e.currentTarget.value })}>
-        {weights.map(([v, t]) => <option value={v}>{t}</option>)}</select></label>
-      <Search name="label" label="Label (NAME=VALUE)" view={view} />
-      {diff ? <button onClick={() => change({ diff: '', ...Object.fromEntries(OTHER_SIDE.map((k) => [k, ''])) })}>No difference</button>
-        : <>{to > from && <button onClick={halves}>Second half against first</button>}
-          <button onClick={() => change({ diff: '1' })}>Compare</button>
-          {[IPC.weight, IPC.other_weight].every((w) => weights.some(([v]) => v === w)) && <button onClick={() => change({ diff: '1', ...IPC })}>Instructions per cycle</button>}</>}
-      <span class="export">Export: {EXPORTS.filter((f) => !diff || !WITHOUT_DIFFERENCE.includes(f)).map((f) => <a href={url('profile', { ...params, format: f })} download>{f}</a>)}</span>
-    </div>
-    {diff && <div class="tools"><Search name="other_host" label="Compared with machine" view={view} /><Search name="other_label" label="with label" view={view} />
-      <Search name="other_from" label="from" view={view} /><Search name="other_to" label="to" view={view} />
-      <label class="field"><span>Its weight</span><select value={view.other_weight ?? ''} onChange={(e) => change({ other_weight: e.currentTarget.value })}>
-        <option value="">the same</option>{weights.map(([v, t]) => <option value={v}>{t}</option>)}</select></label>
-      <p class="note">{twoWeights ? 'The graph is of the first weight.' : 'Red grew, blue shrank, against the other side. An empty field has the value of this side.'}</p></div>}
-    <Notice state={s} />
-    {d && !d.total && <p class="notice">nothing of this kind is stored in this range</p>}
-    {root && d?.total ? <>
-      <Flame root={root} dark={dark} label="Flame graph" total={d.total} differs={!!d.other && !twoWeights} show={show} />
-      <p class="note">{count(d.events)} events of {d.hosts.length} {d.hosts.length === 1 ? 'machine' : 'machines'}, {count(d.without_stack)} of them without a stack.{lacksOf(d)}{d.notes ? ' ' + d.notes : ''}</p>
-      {twoWeights && d.other && <section><h2>Ratio by program and function</h2><Table label="Ratio by program and function" rows={ratios} columns={[{ name: 'program', title: 'Program' },
-        { title: 'Function or place', mono: true, show: (r) => r.label }, { title: weightName(d), right: true, show: (r) => count(r.self) },
-        { title: weightName(d.other), right: true, show: (r) => count(r.other) }, { title: 'Ratio', right: true, show: (r) => (r.other ? (r.self / r.other).toFixed(3) : '') }]} /></section>}
-      <div class="two">
-        <section><h2>Functions</h2><Table label="Functions" rows={d.functions.slice(0, 50)} columns={[{ title: 'Self', right: true, show: (r) => show(r.self) }, { title: 'Share', right: true, show: (r) => share(r.self) },
-          { title: 'With callees', right: true, show: (r) => show(r.total) },
-          ...(d.other && !twoWeights ? [{ title: 'Other side', right: true, show: (r: Top) => show(r.other_self ?? 0) }] : []), { title: 'Function or place', mono: true, show: (r) => d.frames[r.frame]?.label }]} /></section>
-        <section><h2>Modules</h2><Table label="Modules" rows={d.top_modules.slice(0, 50)} columns={[{ title: 'Self', right: true, show: (r) => show(r.self) }, { title: 'Share', right: true, show: (r) => share(r.self) },
-          { title: 'Module', mono: true, show: (r) => d.modules[r.module]?.name }]} /></section>
-      </div></> : null}
-  </>;
-}
-
 // ---- Security, Counters ----
 
 interface TabRow extends ProcessRow { readonly [name: string]: unknown }
@@ -312,95 +205,6 @@ function Tabs({ view, page, heading, tabs }: { view: View; page: string; heading
     <Notice state={s} empty={NEEDS[tab]} />
     {s.data?.items?.length ? <Table label={title} columns={shown} rows={s.data.items} view={view} /> : null}
     <Pages view={view} data={s.data} />
-  </>;
-}
-
-function Export({ path, params }: { path: Path; params: Params<Path> }) {
-  return <span class="export">Export: <a href={url(path, { ...params, format: 'csv' })} download>CSV</a> <a href={url(path, { ...params, format: 'jsonl' })} download>JSON lines</a></span>;
-}
-
-// Saved searches, in this browser.
-interface SavedSearch { name: string; view: View }
-function Saved({ view }: { view: View }) {
-  const [saved, set] = useState(() => remembered<SavedSearch[]>('searches', []));
-  const put = (list: SavedSearch[]) => { set(list); remember('searches', list); };
-  const [name, setName] = useState('');
-  const add = (e: Event) => {
-    e.preventDefault();
-    if (name) put([...saved.filter((s) => s.name !== name), { name, view }]);
-    setName('');
-  };
-  const mine = saved.filter((s) => s.view?.page === view.page);
-  return <form class="saved" onSubmit={add}>
-    <label class="field"><span>Save this search as</span><input value={name} onInput={(e) => setName(e.currentTarget.value)} maxLength={60} /></label><button>Save</button>
-    {mine.map((s) => <span class="chip"><Link to={s.view}>{s.name}</Link><button type="button" aria-label={`Forget ${s.name}`} onClick={() => put(saved.filter((o) => o !== s))}>×</button></span>)}
-  </form>;
-}
-
-// ---- Events ----
-
-/** From when to when events are stored, of a machine or of all, when a search found none. */
-function StoredRange({ host }: { host: string | undefined }) {
-  const one = useApi(host ? url('hosts/{host}', { host }) : null);
-  const first = useApi(host ? null : url('hosts', { sort: 'begin', limit: 1 })), last = useApi(host ? null : url('hosts', { sort: 'end', descending: 1, limit: 1 }));
-  const from = one.data?.begin ?? first.data?.items?.[0]?.begin, to = one.data?.end ?? last.data?.items?.[0]?.end;
-  return from && to ? <p class="notice">events are stored from {shortTime(from)} to {shortTime(to)}</p> : null;
-}
-
-const FIRST = ['host', 'time', 'cpu', 'pid', 'tid', 'provider_name', 'name'], LAST = ['stream', 'batch', 'position'];
-const TAIL_MAX = 500;
-
-type Stored = Item<'events'>;
-
-export function Events({ view }: { view: View }) {
-  const classes = useApi(url('classes', { limit: 10000 }));
-  const [conditions, setConditions] = useState(view.where ?? '');
-  useEffect(() => { setConditions(view.where ?? ''); }, [view.where]);
-  const where = (view.where ?? '').split(/\s+and\s+/i).map((s) => s.trim()).filter(Boolean);
-  const params = { host: view.host, class: view.class, pid: view.pid, q: view.q, where, columns: view.columns, ...rangeOf(view) };
-  const live = view.live === '1';
-  const s = useApi(live ? null : url('events', { ...params, cursor: view.cursor, limit: 100 }));
-  // The collector looks back for some seconds at a time. When they end without a find, the page asks on from there.
-  const further = !live && s.data?.items?.length === 0 ? s.data.next : null;
-  useEffect(() => { if (further) change({ cursor: further }, true); }, [further]);
-  const [tail, setTail] = useState<Stored[]>([]), [lost, setLost] = useState(false);
-  const tailUrl = live ? url('events/tail', { ...params, from: undefined, to: undefined }) : null;
-  useEffect(() => {
-    setTail([]);
-    if (!tailUrl) return undefined;
-    const source = new EventSource(tailUrl);
-    let waiting: Stored[] = [];
-    source.addEventListener('event', (e) => {
-      waiting.push(JSON.parse(e.data));
-      if (waiting.length === 1) requestAnimationFrame(() => { setTail((old) => [...waiting.reverse(), ...old].slice(0, TAIL_MAX)); waiting = []; });
-    });
-    source.addEventListener('skipped', () => setLost(true));
-    return () => source.close();
-  }, [tailUrl]);
-  const rows = live ? tail : s.data?.items ?? [];
-  const names = rows.length ? Object.keys(rows[0]) : [];
-  const order = view.columns ? names : [...FIRST.filter((n) => names.includes(n)), ...names.filter((n) => !FIRST.includes(n) && !LAST.includes(n))];
-  const columns = order.map((n): Column<Stored> => ({ title: n, mono: n === 'fields', show: (r) => (n === 'host' ? <HostLink host={r.host} view={view} /> : n === 'time' ? shortTime(r.time)
-    : n === 'name' ? <Link to={{ ...view, class: r.name, cursor: '' }}>{r.name}</Link> : r[n] === 4294967295 ? '' : text(r[n])) }));
-  return <>
-    <h1>Events</h1>
-    <div class="tools">
-      <Search name="q" label="Any field contains" view={view} hotkey="/" />
-      <Search name="class" label="Class" view={view} list="classes" placeholder="Process/Start" />
-      <datalist id="classes">{(classes.data?.items ?? []).map((c) => <option value={c.name ?? ''}>{c.provider_name}</option>)}</datalist>
-      <Search name="host" label="Machine" view={view} placeholder="the whole name" /><Search name="pid" label="Process id" view={view} />
-      <label class="field wide"><span>Fields (with a class)</span><input value={conditions} placeholder="dport=443 and daddr~10.9." onInput={(e) => setConditions(e.currentTarget.value)} spellcheck={false}
-        onKeyDown={(e) => e.key === 'Enter' && change({ where: conditions, cursor: '' })} onBlur={() => change({ where: conditions, cursor: '' })} /></label>
-      <Search name="columns" label="Columns" view={view} placeholder="all" />
-      <label class="check"><input type="checkbox" checked={live} onChange={(e) => change({ live: e.currentTarget.checked ? '1' : '', cursor: '' })} /> Live</label>
-      <Export path="events" params={params} />
-    </div>
-    <Saved view={view} />
-    {live ? <p class="notice" role="status">{rows.length} events as they are stored, the latest first{lost ? '; more came than can be shown' : ''}</p>
-      : further ? <p class="notice" role="status">no event fits so far; asking the collector for older ones …</p> : <Notice state={s} empty="no event fits" />}
-    {!live && s.data?.items?.length === 0 && !s.data.next && s.data.ending === 'whole' && <StoredRange host={view.host} />}
-    {rows.length ? <Table label="Events" columns={columns} rows={rows} view={view} of={live ? 'live' : s.address} /> : null}
-    {!live && <Pages view={view} data={s.data} />}
   </>;
 }
 

@@ -1,8 +1,8 @@
-// What several pages are made of: links, tables, notices, numbers.
+// What several pages are made of: links, tables, notices, numbers, saved searches.
 import type { ComponentChildren, JSX } from 'preact';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
-import type { Item, State } from './api';
-import { change, go, linkTo, type Change, type View } from './state';
+import { url, type Item, type Params, type Path, type State } from './api';
+import { change, go, linkTo, remember, remembered, type Change, type View } from './state';
 
 export function Link({ to, children, ...rest }: { to: Change; children?: ComponentChildren } & Omit<JSX.AnchorHTMLAttributes<HTMLAnchorElement>, 'href' | 'onClick'>) {
   const open = (e: MouseEvent) => {
@@ -136,6 +136,29 @@ export function Pages({ view, data }: { view: View; data: { next: string | null 
     {view.cursor && <button onClick={() => change({ cursor: '' })}>First page</button>}
     {data.next && <button onClick={() => change({ cursor: data.next })}>Next page</button>}
   </p>;
+}
+
+/** Links that save a list as a file. */
+export function Export({ path, params }: { path: Path; params: Params<Path> }) {
+  return <span class="export">Export: <a href={url(path, { ...params, format: 'csv' })} download>CSV</a> <a href={url(path, { ...params, format: 'jsonl' })} download>JSON lines</a></span>;
+}
+
+interface SavedSearch { name: string; view: View }
+/** Searches that were saved, in this browser. */
+export function Saved({ view }: { view: View }) {
+  const [saved, set] = useState(() => remembered<SavedSearch[]>('searches', []));
+  const put = (list: SavedSearch[]) => { set(list); remember('searches', list); };
+  const [name, setName] = useState('');
+  const add = (e: Event) => {
+    e.preventDefault();
+    if (name) put([...saved.filter((s) => s.name !== name), { name, view }]);
+    setName('');
+  };
+  const mine = saved.filter((s) => s.view?.page === view.page);
+  return <form class="saved" onSubmit={add}>
+    <label class="field"><span>Save this search as</span><input value={name} onInput={(e) => setName(e.currentTarget.value)} maxLength={60} /></label><button>Save</button>
+    {mine.map((s) => <span class="chip"><Link to={s.view}>{s.name}</Link><button type="button" aria-label={`Forget ${s.name}`} onClick={() => put(saved.filter((o) => o !== s))}>×</button></span>)}
+  </form>;
 }
 
 // A canvas as wide as its parent, and a brush for it, which measures in pixels of the page.

@@ -8,7 +8,7 @@ const FORMS = 'UTC: 2026-01-31T14:03:07Z, 2026-01-31 14:03, 2026-01-31, now, tod
 
 /** A time without what is zero in it; a text that is no time as it is. */
 function brief(text: string) {
-  return Number.isNaN(toMs(text)) ? text.slice(0, 30) : shortTime(text).replace(/\.000$/, '').replace(/^(.{16}):00$/, '$1');
+  return Number.isNaN(toMs(text)) ? text.slice(0, 30) : shortTime(text).replace(/Z$/, '').replace(/\.000$/, '').replace(/^(.{16}):00$/, '$1');
 }
 /** The range of a view in words. */
 export function rangeText(view: View) {
@@ -49,7 +49,7 @@ function RangeDialog({ view, close }: { view: View; close: () => void }) {
   const field = (label: string, text: string, set: (text: string) => void) => <div class="tools">
     <label class="field time"><span>{label}</span><input value={text} placeholder="2026-01-31 14:03" spellcheck={false} aria-invalid={!!wrong} aria-describedby="range-forms"
       onInput={(e) => { set(e.currentTarget.value); setWrong(''); }} /></label>
-    <label class="field"><span>{label}, from a calendar</span><input type="datetime-local" step="1" value={Number.isNaN(toMs(text)) ? '' : text.slice(0, 19)}
+    <label class="field"><span>{label} (calendar)</span><input type="datetime-local" step="1" value={Number.isNaN(toMs(text)) ? '' : text.slice(0, 19)}
       onChange={(e) => { set(e.currentTarget.value && e.currentTarget.value.padEnd(19, ':00') + 'Z'); setWrong(''); }} /></label></div>;
   return <dialog ref={d} onClose={close} aria-labelledby="range-title"><h2 id="range-title">Time range</h2>
     <div class="quick" role="group" aria-label="Quick ranges">
