@@ -45,8 +45,8 @@ typedef struct ec_outbox_stream {
 EA_MUST_CHECK int ec_outbox_measure(ec_outbox *o, const ec_sink_place *place,
                                     int (*fn)(const ec_outbox_stream *s, void *arg), void *arg, ea_err *err);
 
-/* Compares the counts of a sink with the store: events that are neither counted nor waiting have met a fate that nobody
- * counted: they were removed from the store, or skipped. EC_SINK_FATE_COUNT: they become none of the sink's, as where
+/* Compares the counts of a sink with the store: events that are neither counted nor waiting were removed from the
+ * store, or skipped, and are counted so. EC_SINK_FATE_COUNT: they become none of the sink's, as where
  * its place was moved back. Of a sink that is new that is so at any rate. on_removed: called for each run of which
  * events were removed since; may be NULL. The caller has begun a transaction of sinks. */
 typedef struct ec_outbox_audit {

@@ -399,7 +399,7 @@ static int sink_fail(ec_sink *s, const ea_err *why, int64_t after_s, ea_err *err
 
 /* The JSON text of a row's name, without its quotes, and why it was refused. */
 static void sink_note_refusal(ec_sink *s, const ec_sink_item *item, const char *why) {
-    const char *id = s->rows.data + item->offset + sizeof "{\"row\":" - 1;
+    const char *id = s->rows.data + item->offset + sizeof EC_SINK_ROW_BEGIN - 1;
     size_t len = item->id_bytes > 2 ? item->id_bytes - 2 : 0;
     snprintf(s->row.refusal, sizeof s->row.refusal, "%.*s: %s", (int)len, id + 1, why);
     ea_utf8_repair(s->row.refusal, strlen(s->row.refusal));
@@ -538,8 +538,8 @@ static int sink_send(ec_sink *s, ea_err *err) {
                 s->row.retried_count += doubts;
                 sink_settle_doubts(s, EC_VERDICT_WAITS);
             }
-            rc = ea_fail(&why, EA_EREFUSED, "the receiver accepts nothing and refuses rows, such as %.300s",
-                         s->row.refusal);
+            (void)ea_fail(&why, EA_EREFUSED, "the receiver accepts nothing and refuses rows, such as %.300s",
+                          s->row.refusal);
             rc = sink_fail(s, &why, 0, err);
         } else if (!count) {
             return 0;

@@ -1,6 +1,7 @@
 /* See sink_kinds.h. */
 #include "collector/sink/sink_kinds.h"
 
+#include "collector/sink/sink_rows.h"
 #include "collector/store/sqlite.h"
 
 #include <stdlib.h>
@@ -32,10 +33,8 @@ static int ndjson_judge(ec_sink_judge *j, const char *answer, size_t len_bytes, 
 /* ---- Elasticsearch, OpenSearch: _bulk ----
  * Source: https://www.elastic.co/docs/api/doc/elasticsearch/operation/operation-bulk */
 
-static const char BULK_BEGIN[] = "{\"row\":"; /* of a row */
-
 static void bulk_add(ea_text *body, const char *row, const ec_sink_item *item, const char *target) {
-    size_t begin = sizeof BULK_BEGIN - 1;
+    size_t begin = sizeof EC_SINK_ROW_BEGIN - 1;
     ea_text_str(body, "{\"create\":{");
     if (target) {
         ea_text_str(body, "\"_index\":");
@@ -89,7 +88,7 @@ static int bulk_judge(ec_sink_judge *j, const char *answer, size_t len_bytes, ec
         int64_t status = sqlite3_column_int64(j->items, 1);
         verdicts[found] = bulk_verdict(status);
         if (verdicts[found] == EC_VERDICT_REFUSED && !is_refused) {
-            ea_text_clear(reason); /* what is final is named before what is not */
+            ea_text_clear(reason); /* a final reason takes precedence over one that may end */
             is_refused = 1;
         }
         if (verdicts[found] == EC_VERDICT_REFUSED || (verdicts[found] == EC_VERDICT_WAITS && !is_refused))

@@ -13,7 +13,7 @@ void ec_sink_row_add(ea_text *out, ea_text *scratch, const ec_outbox_batch *batc
                      const char *process, const ea_record *record, const ea_class *c, const ea_clock *clock) {
     char id[EC_SINK_ID_BYTES];
     ec_sink_row_id(id, sizeof id, batch, position);
-    ea_text_str(out, "{\"row\":");
+    ea_text_str(out, EC_SINK_ROW_BEGIN);
     ea_text_json_str(out, id);
     ea_text_str(out, ",\"host\":");
     ea_text_json_str(out, batch->host);

@@ -7,7 +7,10 @@
 #include "collector/sink/outbox.h"
 #include "proto/base/clock.h"
 
-/* The longest row: HOST/STREAM/BATCH/POSITION. */
+/* How a row begins; the JSON text of its name follows. */
+#define EC_SINK_ROW_BEGIN "{\"row\":"
+
+/* The longest name: HOST/STREAM/BATCH/POSITION. */
 enum { EC_SINK_ID_BYTES = 256 + 2 * EA_STREAM_ID_BYTES + 48 };
 
 void ec_sink_row_id(char *ret, size_t ret_bytes, const ec_outbox_batch *batch, uint64_t position);

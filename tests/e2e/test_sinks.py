@@ -2,6 +2,9 @@
 of single rows, sends answers that are no answers, and is killed, as the sender is. Then each stored event is at the receiver exactly once, after dropping by `row`,
 with what `export` prints of it, and the counts of `sink status` add up.
 """
+# Promises (tests/promises.py --write puts them into docs/verification/promises.md):
+# - Delivery 23: A sink's receiver gets each stored event at least once, and each one once by its name, whatever fails between. | 10 kills of
+#   the sender, 2 of the receiver; lost requests and answers, 429, 500, 413, errors of items; rows compared with `export` | 2026-11-28
 # sanitizers: asan-ubsan
 import http.server
 import json
@@ -281,7 +284,7 @@ def refusals(world, checks):
         done = world.run(f"wrong-{is_bulk}", receiver, "--all", code=1)
         status = world.balanced(f"wrong-{is_bulk}", "a receiver that takes nothing")
         checks.equal((status["refused"], status["sent"], status["waiting_events"]), (0, 0, world.stored()), f"nothing is given up: {status}")
-        checks.that("accepts nothing" in done.stderr and "accepts nothing" in status["last_error"], f"and it is said: {done.stderr}")
+        checks.that("accepts nothing" in done.stderr and "accepts nothing" in status["last_error"], f"and it is reported: {done.stderr}")
         receiver.stop()
 
 
@@ -389,8 +392,8 @@ def chosen(world, checks):
 def moved(world, checks):
     """Replay and skip."""
     receiver, all_of = Receiver(True), world.stored()
-    world.sink("skip", "--name", "nobody", code=1)
-    world.sink("replay", "--name", "nobody", "--all", code=1)
+    world.sink("skip", "--name", "none", code=1)
+    world.sink("replay", "--name", "none", "--all", code=1)
     world.run("moved", receiver, "--all", "--index", "events", path="/_bulk")
     path, heads, action, _ = receiver.heads[0]
     checks.equal((path, action[0]["create"]["_index"], heads["Content-Type"]), (f"/{SECRET}/_bulk", "events", "application/x-ndjson"), "the index")
@@ -421,7 +424,7 @@ def secure(world, checks):
     world.run("secure", receiver, "--all", "--ca", env.certs / "ca.crt", "--headers", headers, scheme="https", host="localhost")
     checks.equal((len(receiver.seen), receiver.heads[0][1].get("Authorization")), (world.stored(), "Bearer abc"), "by TLS")
     done = world.run("unsafe", receiver, "--all", code=1, scheme="https", host="localhost")
-    checks.that("sink unsafe: rows are sent again: send to localhost" in done.stderr, f"a certificate that nobody trusts: {done.stderr}")
+    checks.that("sink unsafe: rows are sent again: send to localhost" in done.stderr, f"a certificate that the system does not trust: {done.stderr}")
     process = subprocess.Popen(world.command("secure", receiver, "--ca", str(env.certs / "ca.crt"), scheme="https", host="localhost"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=DIRECT)
     receiver.clear()
     world.ingest("d", [one.process(90, 4, "d.exe", "d.exe", 1000)])

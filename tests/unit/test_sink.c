@@ -1,5 +1,10 @@
 /* Sinks without a receiver: the order of batches, what retention removes, places that move, and what an answer to _bulk
  * says. tests/e2e/test_sinks.py has the rest. */
+
+/* Promises (tests/promises.py --write puts them into docs/verification/promises.md):
+ * - Delivery 24: Of events that retention removes before a sink has sent them, each is counted. | counts of a sink add
+ *   up to what the store ever had | 2026-11-28 */
+
 #include "collector/sink/outbox.h"
 #include "collector/sink/sink_kinds.h"
 #include "tests/unit/store_rig.h"
@@ -145,7 +150,7 @@ static void removed_events_are_counted(void **state) {
     assert_int_equal(sum(&b, place).waiting, 23);
     assert_int_equal(b.removed, 0);
 
-    /* retention takes what was sent: nothing is lost to the sink; then what was not */
+    /* retention takes what was sent: nothing is lost to the sink; then what waited */
     for (int64_t left; (left = ask_index(f, "SELECT count(*) FROM batches")) > 3;) {
         ec_store_size size;
         assert_int_equal(ec_store_measure(f->store, &size, &f->err), 0);
