@@ -237,7 +237,8 @@ const ea_command ec_cmd_sink_run = {
                "accepted",
     .details =
         "Runs beside the collector until it is stopped, by a user who may write to the store's folder. Batches are "
-        "sent in\nthe order of their arrival, events in the order in which the agent saw them. A row is a JSON object: "
+        "sent in\nthe order of their arrival, the events of each in the order in which the agent saw them. A row is a "
+        "JSON object: "
         "row (HOST/STREAM/\nBATCH/POSITION, which names the event for good), host, stream, batch, position, process, "
         "and what export --no-names\nprints. The store keeps the place of each sink. It moves when the receiver has "
         "settled all rows of a request: a kill\nrepeats them, so that the receiver gets each row at least once; row, "

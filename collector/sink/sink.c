@@ -58,6 +58,7 @@ struct ec_sink {
     ec_outbox_batch batch;
     ea_batch_view *view; /* NULL: no batch is open */
     int is_held;         /* the next batch waits for its history */
+    int reads_events;    /* some were, in this run */
     /* the rows at hand */
     ea_text rows, scratch, body, reason;
     ec_sink_item *items, **asked;
@@ -262,6 +263,7 @@ static int sink_read_batch(ec_sink *s, ea_err *err) {
             return 0;
         }
         const ea_clock *clock = &ea_batch_source(s->view, record->source)->clock;
+        s->reads_events = 1;
         rc = ea_class_chooser_wants(&s->chooser, c) ? 1 : 0;
         if (rc && s->where)
             rc = ea_where_holds(s->where, record, c, clock, err);
@@ -720,6 +722,9 @@ int ec_sink_run(ec_sink *s, ea_err *err) {
         if (!rc && !has_moved)
             sink_wait(s, s->is_held ? SINK_STEP_NS : SINK_LOOK_NS);
     }
+    ea_err unknown = {0};
+    if (s->reads_events && ea_class_chooser_check(&s->chooser, &unknown))
+        sink_note(s, unknown.message);
     return rc == EA_ECANCELED ? 0 : rc;
 }
 

@@ -5,6 +5,7 @@
  * - Delivery 24: Of events that retention removes before a sink has sent them, each is counted. | counts of a sink add
  *   up to what the store ever had | 2026-11-28 */
 
+#include "collector/metrics/metrics.h"
 #include "collector/sink/outbox.h"
 #include "collector/sink/sink_kinds.h"
 #include "tests/unit/store_rig.h"
@@ -179,6 +180,30 @@ static void removed_events_are_counted(void **state) {
     assert_int_equal(t.waiting, 18);
     audit(&b, (ec_sink_place){0}, 0, EC_SINK_removed);
     assert_int_equal(sum(&b, (ec_sink_place){0}).counts[EC_SINK_removed], 5);
+
+    /* metrics: a line for each number; what waits has come just now */
+    static const char *const LINES[] = {"etwcollector_sink_events_total{sink=\"x\",fate=\"removed\"} 5\n",
+                                        "etwcollector_sink_events_total{sink=\"x\",fate=\"skipped\"} 5\n",
+                                        "etwcollector_sink_requests_total{sink=\"x\"} 7\n",
+                                        "etwcollector_sink_retried_rows_total{sink=\"x\"} 8\n",
+                                        "etwcollector_sink_last_sent_timestamp_seconds{sink=\"x\"} 9.500\n"};
+    ec_sink_row row = {.name = "x", .request_count = 7, .retried_count = 8, .sent_utc_ns = 9500000000};
+    ea_text text;
+    ea_text_init(&text);
+    assert_int_equal(ec_sinks_put(b.sinks, &row, &f->err), 0);
+    assert_int_equal(ec_metrics_text(f->dir, &f->counters, 1, 0, &text, &f->err), 0);
+    for (size_t i = 0; i < sizeof LINES / sizeof *LINES; i++)
+        assert_non_null(strstr(text.data, LINES[i]));
+    static const char LAG[] = "\netwcollector_sink_lag_seconds{sink=\"x\"} ";
+    assert_non_null(strstr(text.data, LAG));
+    double lag_s = strtod(strstr(text.data, LAG) + sizeof LAG - 1, NULL);
+    assert_true(lag_s > 0 && lag_s < 600);
+    assert_int_equal(ec_outbox_end(b.outbox, &row.place, &f->err), 0);
+    assert_int_equal(ec_sinks_put(b.sinks, &row, &f->err), 0);
+    ea_text_clear(&text);
+    assert_int_equal(ec_metrics_text(f->dir, &f->counters, 1, 0, &text, &f->err), 0);
+    assert_int_equal(strtod(strstr(text.data, LAG) + sizeof LAG - 1, NULL) == 0, 1);
+    ea_text_deinit(&text);
 
     /* a host is forgotten */
     assert_int_equal(ec_sinks_forget(f->dir, "beta", NULL, &f->err), 0);
