@@ -113,6 +113,8 @@ const ec_route EC_ROUTES[] = {
      "host label pid from to other_host other_label other_from other_to weight other_weight names format"},
     {EC_GET, "/api/v1/events", EC_LANE_QUESTION, ec_events_search,
      "host from to class stream provider_name id pid tid cpu q where columns order limit cursor format"},
+    {EC_GET, "/api/v1/events/counts", EC_LANE_QUESTION, ec_events_counts,
+     "host from to class stream provider_name id pid tid cpu q where buckets"},
     {EC_GET, "/api/v1/events/tail", EC_LANE_LISTEN, ec_events_tail,
      "host from to class stream provider_name id pid tid cpu q where columns"},
     {EC_GET, "/api/v1/fleet", EC_LANE_QUESTION, ec_list, NULL},

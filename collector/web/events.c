@@ -24,9 +24,12 @@ enum {
     FIRST_TIMES_CLASS = 400, /* ... when only one class is wanted: others are hardly looked at */
     STEP_BATCHES = 1024,     /* so many that began last are looked at, and those that a step may have */
     WIDER = 8,               /* each further step */
-    TAIL_BATCHES = 64,       /* of one look */
-    TAIL_ROWS = 500,         /* sent of one look; further rows are counted as skipped */
-    TAIL_TRIES_QUIET = 15,   /* looks without anything until a sign of life */
+    COUNTS = 60,             /* buckets, when their number is not given */
+    COUNTS_MIN = 10,         /* so few have a width for any range of 64 bits of ns */
+    COUNTS_MAX = 1000,
+    TAIL_BATCHES = 64,     /* of one look */
+    TAIL_ROWS = 500,       /* sent of one look; further rows are counted as skipped */
+    TAIL_TRIES_QUIET = 15, /* looks without anything until a sign of life */
 };
 
 static const uint64_t EXPORT_MAX = INT64_MAX - 1; /* so that one more is a number, too */
@@ -457,6 +460,12 @@ static int check_provider(ec_call *c, search *s, const char *asked, ea_err *err)
                    *p.near.name ? "; did you mean '" : "", p.near.name, *p.near.name ? "'?" : "");
 }
 
+/* The last part of an answer: why it ends, and what it lacks. */
+static void write_ending(ec_call *c, const char *ending, const ec_outcome *outcome) {
+    ea_text_printf(&c->out, ",\"ending\":\"%s\",\"damaged\":%" PRIu64 ",\"behind\":%" PRIu64 "}\n", ending,
+                   outcome->damaged, outcome->backlog);
+}
+
 static int answer_newest(ec_call *c, search *s, ea_err *err) {
     page p = {.call = c, .s = s, .last_ns = s->to_ns, .last_same = s->skip};
     ec_outcome outcome = {.ending = EC_ENDED_WHOLE};
@@ -478,8 +487,7 @@ static int answer_newest(ec_call *c, search *s, ea_err *err) {
         ea_text_printf(&c->out, "\"%" PRId64 ".0\"", next);
     else
         ea_text_str(&c->out, "null");
-    ea_text_printf(&c->out, ",\"ending\":\"%s\",\"damaged\":%" PRIu64 ",\"behind\":%" PRIu64 "}\n",
-                   next != INT64_MIN ? "time" : ec_ending_name(outcome.ending), outcome.damaged, outcome.backlog);
+    write_ending(c, next != INT64_MIN ? "time" : ec_ending_name(outcome.ending), &outcome);
     forget_columns(&p);
     ea_text_deinit(&p.cell);
     return rc;
@@ -522,6 +530,164 @@ int ec_events_search(ec_call *c, ea_err *err) {
     int rc = read_search(c, &s, err);
     if (!rc)
         rc = s.form == EC_FORM_ITEMS && !s.is_oldest_first ? answer_newest(c, &s, err) : answer_in_order(c, &s, err);
+    deinit(&s);
+    return rc;
+}
+
+/* ---- counts over time ---- */
+
+typedef struct counts {
+    int64_t from_ns, to_ns, width_ns;
+    uint64_t total, of[COUNTS_MAX];
+    size_t count; /* buckets of the range; 0: nothing is stored */
+} counts;
+
+/* The whole number not above the quotient, for a divisor above 0. */
+static int64_t floored(int64_t n, int64_t by) {
+    return n / by - (n % by < 0);
+}
+
+/* The least usual width that divides a range into at most so many buckets, wherever it begins. */
+static int64_t width_of(uint64_t span_ns, uint64_t most) {
+    static const int SECONDS[] = {1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200},
+                     STEPS[] = {1, 2, 5};
+
+    enum { LEAST_NS = 1000, STEP_COUNT = sizeof STEPS / sizeof STEPS[0], DAY_S = 86400, DAYS_MAX = 10000 };
+
+    int64_t width = 0;
+    for (int64_t unit = LEAST_NS; unit < SECOND_NS; unit *= 10)
+        for (size_t i = 0; i < STEP_COUNT; i++)
+            if (span_ns / (uint64_t)(width = unit * STEPS[i]) + 2 <= most)
+                return width;
+    for (size_t i = 0; i < sizeof SECONDS / sizeof SECONDS[0]; i++)
+        if (span_ns / (uint64_t)(width = SECONDS[i] * SECOND_NS) + 2 <= most)
+            return width;
+    for (int64_t unit = 1; unit <= DAYS_MAX; unit *= 10)
+        for (size_t i = 0; i < STEP_COUNT; i++)
+            if (span_ns / (uint64_t)(width = unit * STEPS[i] * DAY_S * SECOND_NS) + 2 <= most)
+                return width;
+    return width;
+}
+
+static int on_stored(void *arg, size_t count, const ec_value *cells) {
+    counts *n = arg;
+    if (count != 2 || cells[0].type != EC_INT || cells[1].type != EC_INT)
+        return 0;
+    n->from_ns = cells[0].i;
+    n->to_ns = cells[1].i;
+    n->count = 1;
+    return 0;
+}
+
+static int on_bucket(void *arg, size_t count, const ec_value *cells) {
+    counts *n = arg;
+    if (count != 2 || cells[0].type != EC_INT || cells[1].type != EC_INT)
+        return 0;
+    int64_t place = floored(cells[0].i, n->width_ns) - floored(n->from_ns, n->width_ns);
+    if (place >= 0 && (uint64_t)place < n->count) {
+        n->of[place] += (uint64_t)cells[1].i;
+        n->total += (uint64_t)cells[1].i;
+    }
+    return 0;
+}
+
+/* The range of the answer: without a begin or an end, that of the stored events. */
+static int set_range(ec_call *c, search *s, counts *n, ec_outcome *outcome, ea_err *err) {
+    if (s->from_ns > INT64_MIN + 1 && s->to_ns < INT64_MAX - 1) {
+        n->count = 1;
+    } else {
+        ec_question q = question_of(c, s, "SELECT min(begin), max(\"end\") FROM streams", 0, 1);
+        int rc =
+            ec_call_ask(c, &q, &(ec_listener){.on_columns = on_nothing, .on_row = on_stored, .arg = n}, outcome, err);
+        if (rc)
+            return rc;
+    }
+    if (s->from_ns > INT64_MIN + 1)
+        n->from_ns = s->from_ns;
+    if (s->to_ns < INT64_MAX - 1)
+        n->to_ns = s->to_ns;
+    if (n->to_ns < n->from_ns)
+        n->count = 0;
+    return 0;
+}
+
+/* RFC 3339 with as many digits as the time has. */
+static void add_time(ea_text *out, int64_t ns) {
+    ea_text_utc_ns(out, ns);
+    int below = (int)(ns % 100 + 100) % 100;
+    if (below && !out->failed) {
+        out->len_bytes--; /* the Z */
+        ea_text_printf(out, "%02dZ", below);
+    }
+}
+
+static void write_counts(ec_call *c, const counts *n, const ec_outcome *outcome) {
+    int64_t first = n->count ? floored(n->from_ns, n->width_ns) : 0;
+    ea_text_str(&c->out, "{\"items\":[");
+    for (size_t i = 0; i < n->count; i++) {
+        int64_t begin = i ? (first + (int64_t)i) * n->width_ns : n->from_ns;
+        int64_t end = i + 1 < n->count ? (first + (int64_t)i + 1) * n->width_ns - 1 : n->to_ns;
+        ea_text_str(&c->out, i ? ",\n{\"begin\":\"" : "\n{\"begin\":\"");
+        add_time(&c->out, begin);
+        ea_text_str(&c->out, "\",\"end\":\"");
+        add_time(&c->out, end);
+        ea_text_printf(&c->out, "\",\"count\":%" PRIu64 "}", n->of[i]);
+    }
+    ea_text_char(&c->out, ']');
+    write_ending(c, ec_ending_name(outcome->ending), outcome);
+}
+
+static int answer_counts(ec_call *c, search *s, uint64_t most, counts *n, ea_err *err) {
+    ec_outcome outcome = {.ending = EC_ENDED_WHOLE};
+    ea_text sql;
+    int rc = set_range(c, s, n, &outcome, err);
+    ea_text_init(&sql);
+    if (!rc && n->count) {
+        n->width_ns = width_of((uint64_t)n->to_ns - (uint64_t)n->from_ns, most);
+        n->count = (size_t)(floored(n->to_ns, n->width_ns) - floored(n->from_ns, n->width_ns)) + 1;
+    }
+    /* a class that is unknown is refused for a range without events, too */
+    set_times(s, n->from_ns, n->to_ns, 0);
+    ea_text_printf(&sql,
+                   "SELECT time_bucket(e.time, %" PRId64 ") AS bucket, count(*) AS count FROM %s e WHERE e.time BETWEEN"
+                   " ?1 AND ?2%s GROUP BY 1",
+                   n->count ? n->width_ns : SECOND_NS, s->table.data, s->where.len_bytes ? s->where.data : "");
+    if (!rc && sql.failed)
+        rc = ea_fail(err, EA_ENOMEM, "count events");
+    if (!rc && outcome.ending == EC_ENDED_WHOLE) {
+        size_t params = s->param_count > OWN_PARAMS ? s->param_count : OWN_PARAMS - 1; /* the statement has no ?3 */
+        ec_question q = question_of(c, s, sql.data, params, 0);
+        rc = ec_call_ask(c, &q, &(ec_listener){.on_columns = on_nothing, .on_row = on_bucket, .arg = n}, &outcome, err);
+        if (rc == EA_ENOTFOUND && ec_result_is_no_table(rc, err)) /* a class of which nothing was ever stored */
+            rc = 0;
+    }
+    const char *provider = ec_call_param(c, "provider_name");
+    if (!rc && outcome.ending == EC_ENDED_CANCELED)
+        rc = ea_fail(err, EA_ECANCELED, "stopped on request");
+    if (!rc && !n->total && outcome.ending == EC_ENDED_WHOLE && provider && *provider)
+        rc = check_provider(c, s, provider, err);
+    if (outcome.ending != EC_ENDED_WHOLE)
+        n->count = 0; /* a part of the counts would look like all */
+    if (!rc)
+        write_counts(c, n, &outcome);
+    ea_text_deinit(&sql);
+    return rc;
+}
+
+int ec_events_counts(ec_call *c, ea_err *err) {
+    search s;
+    uint64_t most = COUNTS;
+    int rc = read_search(c, &s, err);
+    if (!rc)
+        rc = ec_param_number(c, "buckets", COUNTS, COUNTS_MAX, &most, err);
+    if (!rc && most < COUNTS_MIN)
+        rc = ea_fail(err, EA_EUSAGE, "buckets: a number from %d to %d", COUNTS_MIN, COUNTS_MAX);
+    counts *n = rc ? NULL : calloc(1, sizeof *n);
+    if (!rc && !n)
+        rc = ea_fail(err, EA_ENOMEM, "count events");
+    if (!rc)
+        rc = answer_counts(c, &s, most, n, err);
+    free(n);
     deinit(&s);
     return rc;
 }

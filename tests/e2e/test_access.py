@@ -129,14 +129,18 @@ def check_group(checks, client, token):
         rows = json.loads(text)["rows"][0] if status == 200 else text
         checks.that(status == 200 and rows[0] == 0 and rows[1] <= 1, f"{table} of a group: {rows}")
     for path in ("/api/v1/hosts", "/api/v1/processes", "/api/v1/processes?host=", "/api/v1/modules", "/api/v1/events", "/api/v1/gaps",
-                 "/api/v1/queries/process-starts", "/api/v1/events?format=jsonl&limit=2000", "/api/v1/hosts?format=csv"):
+                 "/api/v1/queries/process-starts", "/api/v1/events?format=jsonl&limit=2000", "/api/v1/hosts?format=csv", "/api/v1/events/counts"):
         status, text, _ = client.ask(path, token, source="127.9.0.4")
         checks.that(status == 200 and "beta" not in text, f"{path} of a group: {status} {text[:300]}")
     status, text, _ = client.ask("/api/v1/fleet", token, source="127.9.0.4")
     checks.equal((status, json.loads(text)["hosts"]), (200, 1), "machines of a group's fleet")
     status, text, _ = client.ask("/api/v1/profile?weight=samples", token, source="127.9.0.4")
     checks.equal((status, json.loads(text)["hosts"]), (200, ["alpha"]), "machines of a group's profile")
-    for path in ("/api/v1/events?host=beta", "/api/v1/events?host=beta&host=alpha", "/api/v1/events/tail?host=beta", "/api/v1/hosts/beta/processes",
+    status, text, _ = client.ask("/api/v1/events/counts", token, source="127.9.0.4")
+    mine = json.loads(client.ask("/api/v1/hosts", token, source="127.9.0.4")[1])["items"][0]
+    got = json.loads(text)["items"]
+    checks.equal((status, sum(i["count"] for i in got), got[0]["begin"], got[-1]["end"]), (200, mine["events"], mine["begin"], mine["end"]), "a group's counts, and their range, are of its machines alone")
+    for path in ("/api/v1/events?host=beta", "/api/v1/events?host=beta&host=alpha", "/api/v1/events/tail?host=beta", "/api/v1/events/counts?host=beta", "/api/v1/hosts/beta/processes",
                  "/api/v1/profile?host=alpha&host=beta"):
         status, text, _ = client.ask(path, token, source="127.9.0.2")
         checks.equal(status, 403, f"{path} of a group: {text[:300]}")

@@ -407,6 +407,32 @@ def check_pages(checks, web):
     checks.that(status == 400 and "the range begins after its end" in answer, f"connections of such a range: {status} {answer[:300]}")
 
 
+def check_counts(checks, web):
+    """Counts of events over time: each bucket has as many as a search in it, the buckets are the whole range; wrong parameters are refused."""
+    for filters in ({}, {"class_": "Thread/Start"}, {"pid": 4}, {"q": "explorer"}, {"class_": "DiskIo/Read", "where": "TransferSize>4096"}, {"class_": "Process/Defunct"}):
+        name, where = {"class_": "class"}, {"host": MACHINE, **filters}
+        items = web.get("events/counts", buckets=25, **where)["items"]
+        begins, ends = [test_ledger.utc_ns(i["begin"]) for i in items], [test_ledger.utc_ns(i["end"]) for i in items]
+        checks.that(2 <= len(items) <= 25 and all(b == e + 1 for b, e in zip(begins[1:], ends)), f"buckets without a gap between them, of {filters}: {items[:3]}")
+        asked = urllib.parse.urlencode({name.get(k, k): v for k, v in where.items()} | {"columns": "time", "format": "jsonl"})
+        every = [json.loads(line)["time"] for line in web.ask("/api/v1/events?" + asked)[2].splitlines()]
+        checks.equal(sum(i["count"] for i in items), len(every), f"events of all buckets, of {filters}")
+        most = max(items, key=lambda i: i["count"])
+        checks.equal(sum(test_ledger.utc_ns(most["begin"]) <= test_ledger.utc_ns(t) <= test_ledger.utc_ns(most["end"]) for t in every), most["count"], f"events of the fullest bucket, of {filters}")
+        again = web.get("events/counts", from_=most["begin"], to=most["end"], buckets=25, **where)["items"]
+        checks.equal((sum(i["count"] for i in again), again[0]["begin"], again[-1]["end"]), (most["count"], most["begin"], most["end"]), f"a bucket as a range, of {filters}")
+    checks.equal(web.get("events/counts", from_="2030-01-01")["items"], [], "counts after everything that is stored")
+    far = web.get("events/counts", from_=-(2**63) + 2, to=2**63 - 3, buckets=10)["items"]
+    checks.equal((len(far) <= 10, sum(i["count"] for i in far)), (True, web.sql("SELECT count(*) FROM events")["rows"][0][0]), "counts of all times that there are")
+    one = web.get("events/counts", host=MACHINE, from_="2024-05-03T10:00:00Z", to="2024-05-03T10:00:00Z")["items"]
+    checks.equal([(i["begin"], i["end"]) for i in one], [("2024-05-03T10:00:00.0000000Z",) * 2], "a range of one moment")
+    for given, text in (("class=No/Such", "no such table"), ("class=Process/Strat", 'did you mean "Process/Start"?'), ("class=DiskIo/Read&where=Nope%3D3", "no such column"), ("buckets=9", "buckets: a number from 10 to 1000"),
+                        ("buckets=1001", "buckets: a number up to 1000"), ("buckets=x", "buckets: a number up to 1000"), ("provider_name=Windows%20Kernl%20Trace", "did you mean 'Windows Kernel Trace'?"),
+                        ("from=2025-01-01&to=2024-01-01", "the range begins after its end"), ("from=soon", "from 'soon': expected a time such as"), ("limit=3", "'limit'"), ("columns=time", "'columns'"), ("format=csv", "'format'")):
+        status, _, answer = web.ask("/api/v1/events/counts?" + given)
+        checks.that(status == 400 and text in json.loads(answer)["detail"], f"events/counts?{given}: {status} {answer[:300]}")
+
+
 def check_hostile(checks, web):
     """Names out of a trace that an attacker wrote: the same text in JSON, harmless in CSV and on a terminal."""
     process = web.get(f"hosts/{HOSTILE}/processes", q=web_world.HOSTILE_NAME)["items"][0]
@@ -792,6 +818,7 @@ def test(env, checks, _):
     check_strangers(checks, web, target.log())
     check_export(checks, web)
     check_newest(checks, web)
+    check_counts(checks, web)
     check_tail(env, checks, web, env.folder / "office.etl")
     check_load(env, checks, web, env.folder / "office.etl")
     check_ceilings(checks, web)

@@ -7,6 +7,7 @@ import re
 
 from judge_state import chosen, ns, rows
 from naive_state import number
+import test_ledger
 
 HEADER = ["time", "clock", "provider", "id", "version", "channel", "level", "opcode", "task", "cpu", "pid", "tid", "activity_id", "related_activity_id"]
 ANY = 0xFFFFFFFF
@@ -102,6 +103,23 @@ def judge_aggregates(world):
                 got = world.sql(f"SELECT cpu, count, value_count, sum, min, max FROM \"{klass}_by\"('cpu', NULL, '{field}') WHERE host = '{name}'")
                 world.same('table "CLASS_by"', name, [tuple(row.values()) for row in got],
                            [(cpu, len(v) * runs, len(v) * runs, sum(v) * runs, min(v), max(v)) for cpu, v in sums.items()])
+
+
+def judge_counts_over_time(world):
+    """Counts of a search by time: of a range, and of a class in all that is stored."""
+    for name, host in world.hosts.items():
+        begin, end = map(ns, host.span)
+        klass = collections.Counter(record["name"] for record in host.records if record["name"]).most_common(1)[0][0]
+        for limits, filters in (({"from_": begin, "to": end}, {}), ({}, {"class_": klass})):
+            items = world.web.get("events/counts", host=name, buckets=40, **limits, **filters)["items"]
+            got = [(test_ledger.utc_ns(item["begin"]), test_ledger.utc_ns(item["end"]), item["count"]) for item in items]
+            low, high, width = limits.get("from_", got[0][0]), limits.get("to", got[-1][1]), got[1][1] - got[1][0] + 1
+            times = [record["units"] * 100 for record in host.records if not filters or record["name"] == klass]
+            counts = collections.Counter([time // width for time in times if low <= time <= high])
+            want = [(max(low, place * width), min(high, (place + 1) * width - 1), counts[place] * len(host.streams)) for place in range(low // width, high // width + 1)]
+            world.same("route /api/v1/events/counts", name, got, want, ordered=True)
+            if not limits:
+                world.same("route /api/v1/events/counts", name, [sum(counts.values())], [len(times)])
 
 
 def judge_search(world):

@@ -126,6 +126,7 @@ def judge_pages(world):
     named_query(world, found["named"], host)
     want = [(name, moment(record["time"]), str(record["cpu"])) for record in host.records if record["name"] == klass] * len(host.streams)
     world.same("panel Events: Events", name, columns(found["events"], "Events", "host", "time", "cpu"), want)
+    world.same("panel Events: Events over time", name, [sum(found["events"]["bars"])], [len(want)])
     names = collections.Counter(record["name"] for record in host.records)
     want = sorted(((klass, str(n * len(host.streams))) for klass, n in names.items()), key=lambda row: (-int(row[1]), row[0]))
     world.same("panel Queries: Answer", name, table(found["queries"], "Answer"), want, ordered=True)

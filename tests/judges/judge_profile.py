@@ -59,7 +59,7 @@ def sampled(host):
 
 @functools.cache
 def stacked(host):
-    """(program, places from the one that ran outwards, count) of each sample that has a stack."""
+    """(program, places from the innermost outwards, count) of each sample that has a stack."""
     whose, modules, found = naive_activity.Whose(host.state), test_profile.NaiveModules(host.records), []
     for event, record, addresses in joined(host):
         if record["name"] != "PerfInfo/SampleProf" or not addresses:

@@ -184,6 +184,7 @@ async function byMouse() {
   await page.goto(link({ page: 'events', host: world.holed, from: '2030-01-01T00:00:00Z' }));
   await page.getByText(/^events are stored from 2024-05-03 10:00:0.* to 2024-05-03 /).waitFor();
   check(await has(page, 'no event fits'), 'a search that finds nothing says from when to when events are stored');
+  await overTime(page);
   await page.goto(link({ page: 'events', live: '1' }));
   await page.getByText('events as they are stored').waitFor();
   check(true, 'the live tail opens');
@@ -275,6 +276,46 @@ async function byMouse() {
   await page.context().close();
 }
 
+// ---- how many events a search finds, over time ----
+async function overTime(page) {
+  const bars = page.locator('.bars button'), range = () => ['from', 'to'].map((n) => new URL(page.url()).searchParams.get(n)).join();
+  const shown = () => bars.evaluateAll((all) => all.map((b) => Number(b.dataset.count)));
+  const isSum = (n) => page.waitForFunction((want) => [...document.querySelectorAll('.bars button')].reduce((sum, b) => sum + Number(b.dataset.count), 0) === want, n);
+  const { items } = await (await fetch(`${world.url}api/v1/events/counts?host=${world.holed}&buckets=60`)).json(), total = items.reduce((n, b) => n + b.count, 0);
+  await page.goto(link({ page: 'events', host: world.holed }));
+  await isSum(total);
+  check((await shown()).join() === items.map((b) => b.count).join() && items.length > 10 && items.length <= 60, `a bar for each of ${items.length} buckets`);
+  const fullest = items.reduce((a, b) => (b.count > a.count ? b : a));
+  await bars.nth(items.indexOf(fullest)).click();
+  await isSum(fullest.count);
+  await settled(page);
+  check(range() === [fullest.begin, fullest.end].join(), `a bar narrows the range to its bucket: ${range()}`);
+  check((await rows(page, 'Events').count()) === Math.min(100, fullest.count), `the page has the bucket's events: ${await rows(page, 'Events').count()} of ${fullest.count}`);
+  await page.goBack();
+  await isSum(total);
+  await bars.first().focus();
+  for (const key of ['End', 'Home', 'ArrowRight', 'Shift+ArrowRight', 'Shift+ArrowRight']) await page.keyboard.press(key);
+  check((await page.locator('.bars .marked').count()) === 3 && (await page.evaluate(() => document.activeElement.getAttribute('aria-label'))).endsWith(`: ${items[3].count} ${items[3].count === 1 ? 'event' : 'events'}`), 'keys: three bars are marked, and the last one is read');
+  await page.keyboard.press('Enter');
+  await isSum(items[1].count + items[2].count + items[3].count);
+  check(range() === [items[1].begin, items[3].end].join(), `keys: the range of the marked bars: ${range()}`);
+  await page.goBack();
+  await isSum(total);
+  const [a, b] = [await bars.nth(4).boundingBox(), await bars.nth(6).boundingBox()];
+  await page.mouse.move(b.x + b.width / 2, b.y + b.height / 2);
+  await page.mouse.down();
+  await page.mouse.move(a.x + a.width / 2, a.y + a.height / 2, { steps: 6 });
+  await page.mouse.up();
+  await isSum(items[4].count + items[5].count + items[6].count);
+  check(range() === [items[4].begin, items[6].end].join(), `the range of the bars that one drags over: ${range()}`);
+  const found = (await (await fetch(`${world.url}api/v1/events/counts?host=${world.holed}&q=explorer.exe`)).json()).items.reduce((n, b) => n + b.count, 0);
+  await page.goto(link({ page: 'events', host: world.holed, q: 'explorer.exe' }));
+  await rows(page, 'Events').first().waitFor();
+  check((await bars.count()) === 0 && found > 0, 'a part of any field is not counted over all times unasked');
+  await page.getByRole('button', { name: 'Count them over time' }).click();
+  await isSum(found);
+}
+
 // ---- a flame graph's search, and a function's callers and callees, against the sums of the stacks that the API has ----
 async function search(page, said) {
   const address = new URL(page.url()), profile = await (await fetch(`${world.url}api/v1/profile?host=${world.holed}&weight=cpu`)).json();
@@ -328,7 +369,7 @@ async function search(page, said) {
 // ---- as wide as a telephone ----
 async function narrow(page) {
   await page.setViewportSize({ width: 400, height: 800 });
-  for (const state of [{ page: 'host', host: world.holed }, { page: 'queries' }, { page: 'fleet' }, { page: 'profile', host: world.holed, function: BUSY }]) {
+  for (const state of [{ page: 'host', host: world.holed }, { page: 'queries' }, { page: 'fleet' }, { page: 'events', host: world.holed }, { page: 'profile', host: world.holed, function: BUSY }]) {
     await page.goto(link(state));
     await settled(page);
     const head = (await page.locator('header').boundingBox()).height, wide = await page.evaluate(() => document.documentElement.scrollWidth);

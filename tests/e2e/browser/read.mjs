@@ -1,6 +1,6 @@
-// Reads pages of the dashboard in a real browser: the texts that a person sees in tables, facts, tiles and notes, and the sums that charts say of themselves.
+// Reads pages of the dashboard in a real browser: the texts that a person sees in tables, facts, tiles and notes, the sums that charts say of themselves, and the counts of bars.
 // usage: node read.mjs PAGES.json    (in a folder whose node_modules has what package-lock.json names)
-// PAGES: {chromium, pages: [{name, url}]}; prints {name: {tables: {label: {head, rows}}, facts, tiles, charts, headings, notes, cursor}}
+// PAGES: {chromium, pages: [{name, url}]}; prints {name: {tables: {label: {head, rows}}, facts, tiles, charts, bars, headings, notes, cursor}}
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
@@ -29,6 +29,7 @@ await Promise.all(pages.map(async ({ name, url, press }) => {
       facts: Object.fromEntries(all('main .facts > div').map((e) => [text(e.querySelector('dt')), text(e.querySelector('dd'))])),
       tiles: all('main .tiles li').map(text),
       charts: Object.fromEntries(all('main .chart').map((e) => [text(e.querySelector('h2')), e.querySelector('[data-total]')?.dataset.total ?? null])),
+      bars: all('main .bars button').map((e) => Number(e.dataset.count)),
       headings: all('main h2').map(text),
       notes: all('main .note').map(text),
     };

@@ -1,8 +1,9 @@
-// Events: a search, newest first or as they are stored.
+// Events: a search, newest first or as they are stored, and its counts over time.
 import { useEffect, useState } from 'preact/hooks';
 import { url, useApi, type Item } from './api';
+import { Histogram } from './histogram';
 import { Export, HostLink, Link, Notice, Pages, Saved, Search, Table, text, type Column } from './parts';
-import { change, rangeOf, shortTime, type View } from './state';
+import { change, rangeOf, shortTime, spanOf, type View } from './state';
 
 /** From when to when events are stored, of a machine or of all, when a search found none. */
 function StoredRange({ host }: { host: string | undefined }) {
@@ -17,14 +18,23 @@ const TAIL_MAX = 500;
 
 type Stored = Item<'events'>;
 
+const BUCKETS = 60, NONE: readonly [] = [];
+
 export function Events({ view }: { view: View }) {
   const classes = useApi(url('classes', { limit: 10000 }));
   const [conditions, setConditions] = useState(view.where ?? '');
   useEffect(() => { setConditions(view.where ?? ''); }, [view.where]);
   const where = (view.where ?? '').split(/\s+and\s+/i).map((s) => s.trim()).filter(Boolean);
-  const params = { host: view.host, class: view.class, pid: view.pid, q: view.q, where, columns: view.columns, ...rangeOf(view) };
+  const search = { host: view.host, class: view.class, pid: view.pid, q: view.q, where, ...rangeOf(view) }, params = { ...search, columns: view.columns };
   const live = view.live === '1';
   const s = useApi(live ? null : url('events', { ...params, cursor: view.cursor, limit: 100 }));
+  // The counts are asked for when the events are there, which one waits for; the older counts stay until then. A part of any field is searched in
+  // each event of the range: of all times only on request.
+  const counted = url('events/counts', { ...search, buckets: BUCKETS }), hasEvents = !live && !!s.data && !s.loading && !s.error;
+  const [asked, setAsked] = useState<typeof counted | null>(null);
+  const isCheap = !view.q || !!spanOf(view), [wanted, setWanted] = useState<string | null>(null), isAsked = isCheap || wanted === counted;
+  useEffect(() => { if (hasEvents && isAsked) setAsked(counted); }, [counted, hasEvents, isAsked]);
+  const counts = useApi(live ? null : asked), limit = counts.error ?? (counts.data && counts.data.ending !== 'whole' ? `the question ended at its limit of ${counts.data.ending}` : '');
   // The collector looks back for some seconds at a time. When they end without a find, the page asks on from there.
   const further = !live && s.data?.items?.length === 0 ? s.data.next : null;
   useEffect(() => { if (further) change({ cursor: further }, true); }, [further]);
@@ -61,6 +71,8 @@ export function Events({ view }: { view: View }) {
       <Export path="events" params={params} />
     </div>
     <Saved view={view} />
+    {live ? null : !isAsked ? <p><button onClick={() => setWanted(counted)}>Count them over time</button></p> : limit && !s.error ? <p class="notice">no counts over time: {limit}</p>
+      : <Histogram label="Events over time" items={counts.data?.items ?? NONE} onRange={(from, to) => change({ range: '', from, to, cursor: '' })} />}
     {live ? <p class="notice" role="status">{rows.length} events as they are stored, the latest first{lost ? '; more came than can be shown' : ''}</p>
       : further ? <p class="notice" role="status">no event fits so far; asking the collector for older ones …</p> : <Notice state={s} empty="no event fits" />}
     {!live && s.data?.items?.length === 0 && !s.data.next && s.data.ending === 'whole' && <StoredRange host={view.host} />}

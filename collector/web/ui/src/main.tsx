@@ -39,6 +39,7 @@ function Keys({ close }: { close: () => void }) {
       <div><dt><kbd>t</kbd></dt><dd>change the time range</dd></div><div><dt><kbd>,</kbd> <kbd>.</kbd> <kbd>z</kbd></dt><dd>an earlier range, a later one, one twice as wide</dd></div>
       <div><dt><kbd>←</kbd> <kbd>→</kbd></dt><dd>move the timeline's cursor, with Shift ten times as far</dd></div>
       <div><dt><kbd>↑</kbd> <kbd>↓</kbd> <kbd>Enter</kbd></dt><dd>choose a bar or a frame, open it</dd></div>
+      <div><dt><kbd>Shift</kbd> <kbd>→</kbd></dt><dd>mark several bars of the counts over time; Enter narrows the range to them</dd></div>
       <div><dt><kbd>n</kbd> <kbd>N</kbd></dt><dd>the next frame that the search finds, the one before</dd></div>
       <div><dt><kbd>a</kbd></dt><dd>callers and callees of the chosen frame</dd></div>
       <div><dt><kbd>+</kbd> <kbd>−</kbd></dt><dd>zoom the timeline</dd></div><div><dt><kbd>c</kbd></dt><dd>go to the timeline or flame graph</dd></div><div><dt><kbd>?</kbd></dt><dd>this list</dd></div></dl>
