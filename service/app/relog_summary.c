@@ -30,15 +30,17 @@ static void put_added(ea_text *t, const relog_options *o, const ea_cut_counts *a
 #undef X
     };
 
+    size_t n = 0;
     if (o->json)
         ea_text_str(t, ",\"added_kinds\":{");
-    for (size_t i = 0, n = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (o->json)
             ea_text_printf(t, "%s\"%s\":%" PRIu64, i ? "," : "", kinds[i].name, kinds[i].n);
         else if (kinds[i].n)
             ea_text_printf(t, "%s %s %" PRIu64, n++ ? "," : "added:", kinds[i].name, kinds[i].n);
     }
-    ea_text_char(t, o->json ? '}' : '\n');
+    if (o->json || n)
+        ea_text_char(t, o->json ? '}' : '\n');
 }
 
 static void put_redacted(ea_text *t, const relog_options *o, const ea_redact_counts *n) {
@@ -120,6 +122,9 @@ static void put_changes(ea_text *t, const relog_job *j, const relog_sums *sums) 
                        j->o->json ? ",\"image_ids\":{\"added\":%" PRIu64 ",\"missing\":%" PRIu64 "}"
                                   : "image ids: of %" PRIu64 " image events added; no file for %" PRIu64 "\n",
                        j->ids_added, j->ids_missing);
+    if (j->own)
+        ea_text_printf(t, j->o->json ? ",\"events_added\":%" PRIu64 : "events of one's own: %" PRIu64 "\n",
+                       j->own_written);
     if (j->rewrite)
         put_set(t, j->o, ea_rewrite_count(j->rewrite));
     if (j->redact)
