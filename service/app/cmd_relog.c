@@ -128,12 +128,17 @@ static int parse_window(relog_job *j, const ea_relog *relog, int64_t *ret_from, 
 
 /* At the first event: the inputs' times are known. */
 static int relog_make_cuts(relog_job *j, ea_relog *relog) {
-    int rc = j->o->split ? 0 : parse_window(j, relog, &j->parts[0].from_raw, &j->parts[0].to_raw);
+    int64_t from_raw = 0, to_raw = 0;
+    int rc = j->o->split ? 0 : parse_window(j, relog, &from_raw, &to_raw);
     for (size_t i = 0; !rc && i < j->part_count; i++) {
+        if (!j->o->split) {
+            j->parts[i].from_raw = from_raw;
+            j->parts[i].to_raw = to_raw;
+        }
         const ea_cut_options cut = {.from_raw = j->parts[i].from_raw,
                                     .to_raw = j->parts[i].to_raw,
                                     .bare = j->o->bare,
-                                    .is_filtered = is_filtered(j->o),
+                                    .is_filtered = is_filtered(j->o) || j->parts[i].where,
                                     .emit = emit_added,
                                     .emit_arg = &j->parts[i]};
         rc = ea_cut_create(&j->parts[i].cut, &cut, &j->err);
@@ -177,14 +182,22 @@ static const ea_class *relog_class(relog_job *j, const ea_record *r) {
     return ea_registry_find(j->registry, r);
 }
 
+/* Whether a part wants what the options want; a condition is given each record, so that it knows the state. */
+static int part_wants(relog_job *j, const relog_part *part, const ea_record *r, const ea_class *c, int wanted) {
+    int holds = part->where && !j->injects_own ? ea_where_holds(part->where, r, c, &j->clock, &j->err) : 1;
+    return holds < 0 ? holds : wanted && holds;
+}
+
 /* Gives an event to the parts. */
 static int relog_take(relog_job *j, ea_relog *relog, const ea_record *r, const ea_class *c, int wanted) {
     ea_record changed;
     int is_kept = 0;
-    if (!j->o->split)
+    if (!j->part_names)
         return ea_cut_take(j->parts[0].cut, r, c, wanted, &j->err);
     for (size_t i = 0; i < j->part_count; i++) {
-        int rc = ea_cut_take(j->parts[i].cut, r, c, wanted, &j->err);
+        int rc = part_wants(j, &j->parts[i], r, c, wanted);
+        if (rc >= 0)
+            rc = ea_cut_take(j->parts[i].cut, r, c, rc, &j->err);
         if (rc == EA_RELOG_DROP)
             continue;
         if (rc == EA_RELOG_KEEP)
@@ -601,6 +614,42 @@ static int plan_parts(relog_job *j, char **paths, int path_count) {
     return name_parts(j);
 }
 
+/* FILE: CONDITION. The part of --output, if there is one, has all that is wanted. */
+static int open_part(relog_job *j, const char *word, char **paths, int path_count) {
+    const char *colon = strstr(word, ": ");
+    relog_part *part = &j->parts[j->part_count];
+    if (!colon || colon == word)
+        return ea_fail(&j->err, EA_EUSAGE, "--part %.200s: expected FILE: CONDITION", word);
+    char *name = strdup(word);
+    if (!name)
+        return ea_fail(&j->err, EA_ENOMEM, "relog");
+    name[colon - word] = 0;
+    j->part_names[j->part_count] = name;
+    *part = (relog_part){.job = j, .output = (unsigned)j->part_count};
+    j->part_count++;
+    if (ea_relog_form_kind(name) != RELOG_TRACE)
+        return ea_fail(&j->err, EA_EUSAGE, "--part %.200s: a part is a trace", word);
+    return ea_program_where(&part->where, colon + 2, &(ea_class_choice){.ids.count = 0},
+                            &(ea_program_classes){paths, path_count, &j->o->schemas}, &j->err);
+}
+
+static int open_parts(relog_job *j, char **paths, int path_count) {
+    const ea_strings *words = &j->o->parts;
+    int rc = 0;
+    j->parts = calloc(words->count + 1, sizeof *j->parts);
+    j->part_names = calloc(words->count + 1, sizeof *j->part_names);
+    if (!j->parts || !j->part_names)
+        return ea_fail(&j->err, EA_ENOMEM, "relog");
+    if (j->trace) {
+        if (!(j->part_names[0] = strdup(j->trace)))
+            return ea_fail(&j->err, EA_ENOMEM, "relog");
+        j->parts[j->part_count++] = (relog_part){.job = j};
+    }
+    for (size_t i = 0; !rc && i < words->count; i++)
+        rc = open_part(j, words->items[i], paths, path_count);
+    return rc;
+}
+
 /* ---- outputs ---- */
 
 /* Which output is the trace. */
@@ -632,7 +681,7 @@ static int choose_trace(relog_job *j) {
 static int add_form(relog_job *j, const char *path, size_t part) {
     relog_form *form = &j->forms[j->form_count];
     *form = (relog_form){.kind = (int)ea_relog_form_kind(path), .trace = (unsigned)part};
-    form->path = j->part_names ? part_name(path, part + 1) : strdup(path);
+    form->path = j->o->split ? part_name(path, part + 1) : strdup(path);
     if (!form->path)
         return ea_fail(&j->err, EA_ENOMEM, "relog");
     j->form_count++;
@@ -640,22 +689,27 @@ static int add_form(relog_job *j, const char *path, size_t part) {
     return rc ? ea_fail(&j->err, rc, "%s", ea_relog_error(j->relog)) : 0;
 }
 
-/* Traces first: a part's number is that of its trace. */
-static int add_outputs(relog_job *j) {
+static int add_trace(relog_job *j, const char *path, int is_temporary) {
     const relog_options *o = j->o;
     const ea_relog_output trace = {.compression =
-                                       j->temporary ? EA_RELOG_COMPRESSION_NONE : COMPRESSION_CODES[o->compression],
+                                       is_temporary ? EA_RELOG_COMPRESSION_NONE : COMPRESSION_CODES[o->compression],
                                    .buffer_size_bytes = (uint32_t)o->buffer_bytes,
-                                   .only_emitted = o->split != NULL,
+                                   .only_emitted = j->part_names != NULL,
                                    .no_names = j->redact != NULL,
-                                   .kind = j->temporary ? EA_RELOG_TEMPORARY : EA_RELOG_TRACE};
-    size_t parts = j->part_names ? j->part_count : 1;
+                                   .kind = is_temporary ? EA_RELOG_TEMPORARY : EA_RELOG_TRACE};
+    int rc = ea_relog_add_output(j->relog, path, &trace, NULL);
+    return rc ? ea_fail(&j->err, rc, "%s", ea_relog_error(j->relog)) : 0;
+}
+
+/* Traces first: a part's number is that of its trace. Of parts by condition only the one of all events has forms. */
+static int add_outputs(relog_job *j) {
+    const relog_options *o = j->o;
+    size_t traces = j->part_names ? j->part_count : 1, parts = o->split ? traces : 1;
     int rc = 0;
     if (!(j->forms = calloc(parts * o->outputs.count + 1, sizeof *j->forms)))
         return ea_fail(&j->err, EA_ENOMEM, "relog");
-    for (size_t i = 0; !rc && i < parts; i++)
-        if ((rc = ea_relog_add_output(j->relog, j->part_names ? j->part_names[i] : j->trace, &trace, NULL)))
-            return ea_fail(&j->err, rc, "%s", ea_relog_error(j->relog));
+    for (size_t i = 0; !rc && i < traces; i++)
+        rc = add_trace(j, j->part_names ? j->part_names[i] : j->trace, j->temporary && i < parts);
     for (size_t i = 0; i < o->outputs.count; i++)
         for (size_t k = 0; !rc && k < parts; k++)
             if (ea_relog_form_kind(o->outputs.items[i]) != RELOG_TRACE)
@@ -675,12 +729,14 @@ static int open_relog_job(relog_job *j, char **paths, int path_count) {
     const relog_options *o = j->o;
     if (o->tree && !o->processes.count)
         return ea_fail(&j->err, EA_EUSAGE, "--tree goes with --process");
-    if (!o->outputs.count && !o->dry_run)
+    if (!o->outputs.count && !o->parts.count && !o->dry_run)
         return ea_fail(&j->err, EA_EUSAGE, "expected --output FILE");
-    j->cuts = o->from || o->to || o->split || is_filtered(o);
+    if (o->split && o->parts.count)
+        return ea_fail(&j->err, EA_EUSAGE, "--split and --part exclude each other: split a part afterwards");
+    j->cuts = o->from || o->to || o->split || o->parts.count || is_filtered(o);
     if (!j->cuts && o->bare)
         return ea_fail(&j->err, EA_EUSAGE,
-                       "--bare goes with --from, --to, --split, --where or another choice of events");
+                       "--bare goes with --from, --to, --split, --part, --where or another choice of events");
     if (!o->redact && (o->key || o->dry_run))
         return ea_fail(&j->err, EA_EUSAGE, "%s goes with --redact", o->key ? "--key" : "--dry-run");
     if (o->shift && o->start_at)
@@ -693,7 +749,9 @@ static int open_relog_job(relog_job *j, char **paths, int path_count) {
         return ea_fail(&j->err, EA_ENOMEM, "relog");
     rc = open_selection(j, paths, path_count);
     if (!rc)
-        rc = o->split ? plan_parts(j, paths, path_count) : make_parts(j, NULL, 0);
+        rc = o->split         ? plan_parts(j, paths, path_count)
+             : o->parts.count ? open_parts(j, paths, path_count)
+                              : make_parts(j, NULL, 0);
     j->take_injected = take_injected;
     if (!rc)
         rc = ea_relog_open_injected(j);
@@ -719,6 +777,7 @@ static int open_relog_job(relog_job *j, char **paths, int path_count) {
 static void close_relog_job(relog_job *j) {
     for (size_t i = 0; i < j->part_count; i++) {
         ea_cut_destroy(j->parts[i].cut);
+        ea_where_destroy(j->parts[i].where);
         if (j->part_names)
             free(j->part_names[i]);
     }
@@ -857,6 +916,11 @@ static const ea_option OPTIONS[] = {
      .offset = offsetof(relog_options, split),
      .help = "write parts, as in 10s or 2GiB (of events before compression): of FILE.etl these are FILE.001.etl, "
              "FILE.002.etl, ...; each is a cut. The traces are read twice"},
+    {.name = "part",
+     .argument = "FILE: CONDITION",
+     .type = EA_OPT_STRINGS,
+     .offset = offsetof(relog_options, parts),
+     .help = "write to this trace, too, those of the events for which the condition holds; a cut; may be repeated"},
     {.name = "where",
      .argument = "CONDITION",
      .type = EA_OPT_STRING,
@@ -928,7 +992,8 @@ const ea_command ea_cmd_relog = {
         "its header form, extended items and payload. Of the header event the first trace's is written; buffer size,\n"
         "compression, number of buffers, end and losses are those of the output. Records of several sessions get the\n"
         "session number 0. Damaged records are skipped and counted.\n"
-        "A cut (--from, --to, --split, or a choice of events) contains what its readers need of the rest: at its "
+        "A cut (--from, --to, --split, --part, or a choice of events) contains what its readers need of the rest: at "
+        "its "
         "beginning and "
         "end rundowns "
         "of\n"
@@ -942,7 +1007,8 @@ const ea_command ea_cmd_relog = {
         "The summary counts events without header events; written = read - dropped + added, or there is no output.\n"
         "JSON keys: output, bytes, inputs, headers, read, dropped, added, written, damaged, events_lost, "
         "buffers_lost,\n"
-        "parts (with --split: output, written, bytes of each), forms (of outputs that are no trace: output, form, "
+        "parts (with --split, --part: output, written, bytes of each), forms (of outputs that are no trace: output, "
+        "form, "
         "events\n"
         "or packets, bytes), added_kinds (of a cut), injected (with --modules), "
         "image_ids (with --image-ids), events_added (with --events, --mark), set (with --set), redacted "

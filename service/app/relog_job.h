@@ -27,7 +27,7 @@ typedef struct relog_options {
     ea_strings sets;
     const char *shift, *start_at;
     const char *modules, *image_ids, *events;
-    ea_strings marks;
+    ea_strings marks, parts;
     int clock;
     const char *redact, *key;
     int unknown, dry_run;
@@ -41,6 +41,7 @@ typedef struct relog_part {
     relog_job *job;
     unsigned output;
     int64_t from_raw, to_raw;
+    ea_where *where; /* of --part; NULL: all that is wanted */
     ea_cut *cut;
 } relog_part;
 
@@ -83,14 +84,15 @@ struct relog_job {
     int has_chooser;
     uint8_t cpus[RELOG_CPUS_MAX / 8]; /* a bit each */
     int cuts;                         /* only some events are wanted, or there are parts */
-    relog_part *parts;                /* one, or those of --split; their cuts are made at the first event */
+    relog_part
+        *parts; /* one, or those of --split, or --output's and those of --part; cuts are made at the first event */
     size_t part_count;
     const char *trace; /* where the trace goes; NULL: nowhere */
     char *temporary;   /* that name, of a trace that only other forms are made of */
     relog_form *forms; /* by form, then part */
     size_t form_count;
-    char **part_names; /* of --split */
-    uint64_t kept;     /* of --split: events that some part has */
+    char **part_names; /* of --split and --part; NULL: there is one part */
+    uint64_t kept;     /* of several parts: events that one of them has */
     ea_module_list *modules;
     ea_own_events *own;
     int adds_moments;      /* there are modules or events to add at some time */
