@@ -668,6 +668,95 @@ static void test_aliases(void **state) {
     ea_class_chooser_deinit(&ch);
 }
 
+/* A payload cut at each byte: the fields that it holds whole, and where those after the fixed ones begin. */
+static void test_cut_payloads(void **state) {
+    (void)state;
+
+    enum { PROCESS_START = 1 };
+
+    ea_registry *reg = new_registry(0);
+    ea_text t;
+    ea_text_init(&t);
+    process_v4(&t, 8);
+    ea_record r = classic_record(&PROCESS, PROCESS_START, 4, 8, &t);
+    const ea_class *c = ea_registry_find(reg, &r);
+    assert_true(c->fixed_fields > 3 && c->fixed_fields < c->top_count);
+    for (size_t bytes = 0; bytes <= t.len_bytes; bytes++) {
+        ea_slice slices[EA_FIELDS_MAX];
+        uint16_t places[EA_FIELDS_MAX];
+        uint8_t *exact = malloc(bytes + !bytes); /* so that a sanitizer sees a read after the end */
+        assert_non_null(exact);
+        memcpy(exact, t.data, bytes);
+        size_t used, split_used, whole = ea_class_places(c, exact, bytes, places, &used), fixed = 0;
+        assert_int_equal(ea_class_places(c, exact, bytes, NULL, &split_used), whole);
+        assert_int_equal(split_used, used);
+        assert_int_equal(ea_class_split(c, exact, bytes, slices, &split_used), whole);
+        assert_int_equal(split_used, used);
+        size_t end = 0;
+        for (size_t i = 0; i < c->fixed_fields; i++)
+            fixed += c->fields[i].offset + (size_t)c->fields[i].width * c->fields[i].count <= bytes;
+        for (size_t i = 0; i < whole; i++) {
+            assert_ptr_equal(slices[i].data, exact + end);
+            if (i >= c->fixed_fields)
+                assert_int_equal(places[i - c->fixed_fields], end);
+            end += slices[i].len_bytes;
+        }
+        assert_int_equal(end, used);
+        assert_int_equal(whole < c->fixed_fields ? whole : c->fixed_fields, fixed);
+        free(exact);
+    }
+    ea_text_deinit(&t);
+    ea_registry_destroy(reg);
+}
+
+/* More classes than the registry remembers places for, in turn; then metadata that differ in one late byte only. */
+static void test_recent_classes(void **state) {
+    (void)state;
+
+    enum { PROVIDERS = 1000, EVENTS = 200, METADATA_BYTES = 40 };
+
+    ea_registry *reg = new_registry(0);
+    const ea_class *first[PROVIDERS];
+    for (unsigned round = 0; round < 3; round++)
+        for (unsigned i = 0; i < PROVIDERS; i++) {
+            ea_record r = classic_record(&OTHER, (uint8_t)(i / 10), (uint8_t)(i % 10), 8, NULL);
+            r.logger = (uint16_t)round; /* no part of the class */
+            const ea_class *c = ea_registry_find(reg, &r);
+            assert_int_equal(c->code, i / 10);
+            assert_int_equal(c->version, i % 10);
+            if (round)
+                assert_ptr_equal(c, first[i]);
+            first[i] = c;
+        }
+    ea_record wide = classic_record(&OTHER, 7, 1, 4, NULL), modern = classic_record(&OTHER, 0, 1, 8, NULL);
+    modern.flags = 0;
+    modern.id = 7;
+    assert_int_equal(ea_registry_find(reg, &wide)->pointer_size, 4);
+    assert_int_equal(ea_registry_find(reg, &modern)->classic, 0);
+    const ea_class *events[EVENTS];
+    for (unsigned round = 0; round < 3; round++)
+        for (unsigned i = 0; i < EVENTS; i++) {
+            uint8_t metadata[METADATA_BYTES];
+            memset(metadata, 'x', sizeof metadata);
+            ea_store16(metadata, METADATA_BYTES);
+            metadata[2] = 0;
+            metadata[METADATA_BYTES - 3] = (uint8_t)('A' + i / 20);
+            metadata[METADATA_BYTES - 2] = (uint8_t)('A' + i % 20);
+            metadata[METADATA_BYTES - 1] = 0;
+            const ea_ext item = {.type = EA_EXT_SCHEMA_TL, .data = metadata, .size_bytes = METADATA_BYTES};
+            ea_record r = {.provider = OTHER, .pointer_size = 8, .ext = &item, .ext_count = 1};
+            for (unsigned again = 0; again < 2; again++) { /* the second time from its place */
+                const ea_class *c = ea_registry_find(reg, &r);
+                assert_int_equal(strlen(c->name), METADATA_BYTES - 4);
+                assert_memory_equal(c->name, metadata + 3, METADATA_BYTES - 3);
+                if (round || again)
+                    assert_ptr_equal(c, events[i]);
+                events[i] = c;
+            }
+        }
+    ea_registry_destroy(reg);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_process),
@@ -684,6 +773,8 @@ int main(void) {
         cmocka_unit_test(test_unknown_and_names),
         cmocka_unit_test(test_json_of_a_record),
         cmocka_unit_test(test_aliases),
+        cmocka_unit_test(test_cut_payloads),
+        cmocka_unit_test(test_recent_classes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -232,9 +232,9 @@ static void events_of_windows(void **state) {
     for (size_t i = 0; i < SIZES; i++)
         bytes[i] = (uint8_t)(i + 1);
     const ea_event_ext items[] = {{0, 7, 1, 5, (uintptr_t)bytes}, {0, 9, 0, 16, (uintptr_t)bytes + 3}};
-    for (uint16_t size = 0; size < SIZES; size++)
+    for (unsigned size = 0; size < SIZES; size++)
         for (uint16_t k = 0; k < 9; k++) {
-            ea_event_record e = made_up_event(size, bytes, FLAGS[k % 3]);
+            ea_event_record e = made_up_event((uint16_t)size, bytes, FLAGS[k % 3]);
             e.ext_count = k / 3;
             e.ext = items;
             assert_int_equal(ea_event_put(r, &e), 0);
@@ -245,7 +245,7 @@ static void events_of_windows(void **state) {
     ea_ring_destroy(r);
 }
 
-/* What has no room is dropped, has a number, and is counted by its kind. */
+/* An event without room is dropped, has a number, and is counted by its kind. */
 static void events_without_room(void **state) {
     (void)state;
     static uint8_t bytes[40000];
