@@ -1,6 +1,7 @@
 /* See symbol_confine.h. */
 #include "collector/symbols/symbol_confine.h"
 
+#include "collector/sandbox/network_files.h"
 #include "collector/symbols/symbol_path.h"
 #include "proto/base/platform.h"
 
@@ -21,28 +22,8 @@ enum { SYSTEM_COUNT = sizeof SYSTEM / sizeof SYSTEM[0] };
 
 _Static_assert(SYSTEM_COUNT + 4 <= EC_SYMBOLIZER_PATHS, "the program, two folders of libraries and a PDB");
 
-/* How host names become addresses, and which certificates are trusted. */
-static const ec_sandbox_path NETWORK[] = {
-    {.path = "/etc/resolv.conf", .access = EC_SANDBOX_READ},
-    {.path = "/etc/hosts", .access = EC_SANDBOX_READ},
-    {.path = "/etc/host.conf", .access = EC_SANDBOX_READ},
-    {.path = "/etc/nsswitch.conf", .access = EC_SANDBOX_READ},
-    {.path = "/etc/gai.conf", .access = EC_SANDBOX_READ},
-    {.path = "/etc/services", .access = EC_SANDBOX_READ},
-    {.path = "/etc/protocols", .access = EC_SANDBOX_READ},
-    {.path = "/etc/pki/tls/certs", .access = EC_SANDBOX_READ},
-    {.path = "/etc/ssl/certs", .access = EC_SANDBOX_READ},
-    {.path = "/etc/ssl/cert.pem", .access = EC_SANDBOX_READ},
-    {.path = "/etc/ssl/openssl.cnf", .access = EC_SANDBOX_READ},
-    {.path = "/etc/pki/tls/openssl.cnf", .access = EC_SANDBOX_READ},
-    {.path = "/etc/pki/ca-trust/extracted", .access = EC_SANDBOX_READ},
-    {.path = "/etc/ca-certificates/extracted", .access = EC_SANDBOX_READ},
-    {.path = "/etc/crypto-policies", .access = EC_SANDBOX_READ},
-};
-
 enum {
-    NETWORK_COUNT = sizeof NETWORK / sizeof NETWORK[0],
-    PATHS_MAX = EC_SYMBOLIZER_PATHS + NETWORK_COUNT + 3 + EC_SYMBOL_ELEMENTS_MAX * EC_SYMBOL_STORES_MAX,
+    PATHS_MAX = EC_SYMBOLIZER_PATHS + EC_NETWORK_FILES + 3 + EC_SYMBOL_ELEMENTS_MAX * EC_SYMBOL_STORES_MAX,
 };
 
 static int is_program(const char *path) {
@@ -136,10 +117,10 @@ static int list_needs(ec_symbols_needs *n, const ec_symbols_options *o, ea_err *
         if (add_chain(&n->paths, &n->path.chains[i]))
             n->rights |= EC_SANDBOX_NETWORK | EC_SANDBOX_LIBRARIES;
     if (n->rights & EC_SANDBOX_NETWORK) {
-        for (int i = 0; i < NETWORK_COUNT; i++)
-            add(&n->paths, NETWORK[i].path, NETWORK[i].access);
-        for (int i = 0; i < SYSTEM_COUNT; i++) /* libcurl, and what it loads */
-            add(&n->paths, SYSTEM[i].path, EC_SANDBOX_READ);
+        ec_sandbox_path files[EC_NETWORK_FILES];
+        size_t count = ec_network_files(files);
+        for (size_t i = 0; i < count; i++)
+            add(&n->paths, files[i].path, files[i].access);
         add(&n->paths, getenv("SSL_CERT_FILE"), EC_SANDBOX_READ);
         add(&n->paths, getenv("SSL_CERT_DIR"), EC_SANDBOX_READ);
     }
