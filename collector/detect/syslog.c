@@ -63,9 +63,12 @@ static int read_address(ec_syslog *s, const char *at) {
     snprintf(s->port, sizeof s->port, "%s", WAYS[s->way].port);
     if (*at == ':') {
         size_t digits = strspn(at + 1, "0123456789");
-        if (!digits || digits >= sizeof s->port || atoi(at + 1) > UINT16_MAX || !atoi(at + 1))
+        uint64_t port = 0;
+        if (!digits || digits >= sizeof s->port)
             return 0;
         snprintf(s->port, sizeof s->port, "%.*s", (int)digits, at + 1);
+        if (ea_u64_parse(s->port, &port) || !port || port > UINT16_MAX)
+            return 0;
         at += 1 + digits;
     }
     return strcmp(at, "") == 0 || strcmp(at, "/") == 0;

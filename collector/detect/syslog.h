@@ -3,7 +3,7 @@
  * Thread: its owner's; it waits.
  *
  * Syslog has no answer. By TCP and TLS a message is taken for accepted when the receiver's system has acknowledged all
- * of its bytes and the connection stands; what its program has not read when it ends is lost. By UDP it is taken for
+ * of its bytes and the connection is open; what its program has not read when it ends is lost. By UDP it is taken for
  * accepted when it was sent. */
 #ifndef EC_DETECT_SYSLOG_H
 #define EC_DETECT_SYSLOG_H

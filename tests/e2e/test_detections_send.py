@@ -127,7 +127,7 @@ def test_syslog(env, checks, store, command, send, listed):
     process = subprocess.Popen(command("--receiver", "siem", "--facility", "16", to=f"syslog+tcp://127.0.0.1:{later.port}"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     said = process.stderr.readline()
     later.listen()
-    checks.equal([(priority, body["number"]) for priority, *_, body in map(parse, later.take(1))], [(16 * 8 + 4, 10)], "once a connection stands")
+    checks.equal([(priority, body["number"]) for priority, *_, body in map(parse, later.take(1))], [(16 * 8 + 4, 10)], "once it listens")
     process.send_signal(signal.SIGTERM)
     checks.that("detection 10 is sent again: send to 127.0.0.1 port" in said and "1 detections were sent" in process.communicate(timeout=SECONDS)[0], f"refused: {said}")
 
@@ -158,7 +158,7 @@ def test_syslog(env, checks, store, command, send, listed):
 
 def test_unwanted(checks, store, send, receiver):
     """What the filters leave out is passed over once: its place is kept also when nothing is sent."""
-    send("--receiver", "few", "--host", "nobody", "--all")
+    send("--receiver", "few", "--host", "absent", "--all")
     db = sqlite3.connect(store / "alarms.db", timeout=60)
     checks.equal(db.execute("SELECT number FROM detections_sent WHERE name = 'few'").fetchone(),
                  db.execute("SELECT max(detection_id) FROM detections").fetchone(), "the place after detections that are not wanted")
