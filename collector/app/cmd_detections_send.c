@@ -266,7 +266,8 @@ const ea_command ec_cmd_detections_send = {
     .details =
         "Runs beside the collector until it is stopped, by a user who may write to the store's folder. A detection is\n"
         "sent as JSON, in the order of their numbers: the members of detections list --json, and chain. One that is\n"
-        "not accepted is sent again, after 1 s, 2 s, ... 5 min. The store keeps how far each receiver has got, so that a\n"
+        "not accepted is sent again, after 1 s, 2 s, ... 5 min. The store keeps how far each receiver has got, so that "
+        "a\n"
         "receiver gets each detection at least once: number says which it has already.\n\n"
         "By HTTP an answer of 2xx accepts it; 400, 413, 415 and 422 refuse it for good: it is reported and skipped. "
         "By\n"
