@@ -1,8 +1,10 @@
-/* etwcollector detections send: new detections to a receiver by HTTP POST, each until it is accepted. Called by:
- * main.c. Calls: collector/curl (webhook.h), collector/state (detections.h; alarms.db). Thread: the main one. */
+/* etwcollector detections send: new detections to a receiver by HTTP POST or syslog, each until it is accepted. The
+ * process that talks to the receiver is another one, which is confined (send_worker.h). Called by: main.c. Calls:
+ * collector/detect (send_worker.h, syslog.h), collector/state (detections.h; alarms.db). Thread: the main one. */
 #include "collector/app/collector_commands.h"
 #include "collector/app/detection_rows.h"
-#include "collector/curl/webhook.h"
+#include "collector/detect/send_worker.h"
+#include "collector/detect/syslog.h"
 #include "collector/state/detections.h"
 #include "collector/state/incidents.h"
 #include "collector/store/sqlite.h"
@@ -26,40 +28,78 @@ static const char *const LEVELS[] = {"informational", "low", "medium", "high", "
 typedef struct send_options {
     const char *store, *to, *headers, *ca, *receiver, *host;
     int level, once, all;
+    uint64_t facility;
 } send_options;
 
 typedef struct sending {
     const send_options *options;
     ec_detections *places;
     ec_incidents *file;
-    sqlite3_stmt *next;
-    ec_webhook *webhook;
-    uint64_t number, sent_count, refused_count;
-    ea_text body;
+    sqlite3_stmt *next, *last;
+    ec_send_worker *worker;
+    uint64_t number; /* up to which all are accepted, refused or not wanted; while one is sent, its own */
+    uint64_t sent_count, refused_count;
+    ea_text body, message; /* the JSON, and what is sent */
 } sending;
 
 /* Rules without a level, and with one that Sigma does not have, are sent at any. */
 static const char NEXT_DETECTION_SQL[] = "SELECT " EC_DETECTION_COLUMNS(
-    "NULL") " FROM detections d WHERE detection_id > ?1 AND (?2 IS NULL OR host = ?2) AND"
+    "NULL") " FROM detections d WHERE detection_id > ?1 AND detection_id <= ?4 AND (?2 IS NULL OR host = ?2) AND"
             " coalesce(CASE lower(level) WHEN 'informational' THEN 0 WHEN 'low' THEN 1 WHEN 'medium' THEN 2 WHEN "
             "'high' THEN 3"
             " END, 4) >= ?3 ORDER BY detection_id LIMIT 1";
 
-/* 1 and the detection in s->body, 0: there is none, or an error. */
+/* The highest number that there is. */
+static int send_last(sending *s, uint64_t *ret, ea_err *err) {
+    int rc = ec_sqlite_step(s->last, "read the detections", err);
+    if (rc > 0)
+        *ret = (uint64_t)sqlite3_column_int64(s->last, 0);
+    sqlite3_reset(s->last);
+    return rc < 0 ? rc : 0;
+}
+
+/* What is sent of a detection. */
+static void send_make(sending *s, sqlite3_stmt *st) {
+    enum { HOST = 2, LEVEL = 3 }; /* of EC_DETECTION_COLUMNS */
+
+    ea_text_clear(&s->body);
+    ec_detection_add_json(&s->body, st, EC_DETECTION_CHAIN);
+    if (ec_syslog_is_url(s->options->to)) {
+        const char *host = (const char *)sqlite3_column_text(st, HOST);
+        const char *level = (const char *)sqlite3_column_text(st, LEVEL);
+        ec_syslog_message(&s->message, (int)s->options->facility, level ? level : "", sqlite3_column_int64(st, 1),
+                          host ? host : "", s->body.data, s->body.len_bytes);
+    } else {
+        ea_text_char(&s->body, '\n');
+        ea_text_clear(&s->message);
+        ea_text_add(&s->message, s->body.data, s->body.len_bytes);
+    }
+}
+
+/* 1 and the detection in s->message, 0: there is none, or an error. Those that are not wanted are passed over once:
+ * their place is kept, too. */
 static int send_next(sending *s, ea_err *err) {
     sqlite3_stmt *st = s->next;
+    uint64_t last = s->number;
+    int rc = send_last(s, &last, err);
+    if (rc || last <= s->number)
+        return rc;
     sqlite3_bind_int64(st, 1, (sqlite3_int64)s->number);
     sqlite3_bind_text(st, 2, s->options->host, -1, SQLITE_STATIC);
     sqlite3_bind_int(st, 3, s->options->level);
-    int rc = ec_sqlite_step(st, "read the detections", err);
-    ea_text_clear(&s->body);
+    sqlite3_bind_int64(st, 4, (sqlite3_int64)last);
+    rc = ec_sqlite_step(st, "read the detections", err);
     if (rc > 0) {
         s->number = (uint64_t)sqlite3_column_int64(st, 0);
-        ec_detection_add_json(&s->body, st, EC_DETECTION_CHAIN);
-        ea_text_char(&s->body, '\n');
+        send_make(s, st);
     }
     sqlite3_reset(st);
-    return rc > 0 && s->body.failed ? ea_fail(err, EA_ENOMEM, "read the detections") : rc;
+    if (rc > 0 && (s->body.failed || s->message.failed))
+        return ea_fail(err, EA_ENOMEM, "read the detections");
+    if (rc)
+        return rc;
+    s->number = last;
+    return ec_detections_set_sent(s->places, s->options->receiver, last, err);
 }
 
 static void send_wait(int64_t ns) {
@@ -73,7 +113,9 @@ static int send_one(sending *s, ea_err *err) {
     int64_t wait_s = 1;
     for (int attempt = 1; !atomic_load(ea_stop_flag()); attempt++) {
         ea_err own = {0};
-        int rc = ec_webhook_post(s->webhook, s->body.data, s->body.len_bytes, &own);
+        int rc = ec_send_worker_post(s->worker, s->message.data, s->message.len_bytes, &own);
+        if (rc == EA_ECANCELED)
+            break;
         s->sent_count += !rc;
         if (rc == EA_EREFUSED) {
             s->refused_count++;
@@ -120,7 +162,8 @@ static int send_open(sending *s, const send_options *o, ea_err *err) {
             rc = ea_fail(err, EA_EUSAGE, "%.300s contains a NUL: expected lines NAME: VALUE", o->headers);
     }
     if (!rc)
-        rc = ec_webhook_create(&s->webhook, &(ec_webhook_options){.url = o->to, .ca = o->ca, .headers = headers}, err);
+        rc = ec_send_worker_start(
+            &s->worker, &(ec_send_options){.to = o->to, .ca = o->ca, .headers = headers, .stop = ea_stop_flag()}, err);
     free(headers);
     if (!rc)
         rc = ec_detections_open(&s->places, o->store, err);
@@ -129,6 +172,9 @@ static int send_open(sending *s, const send_options *o, ea_err *err) {
     if (!rc)
         rc =
             ec_sqlite_prepare(ec_incidents_database(s->file), &s->next, NEXT_DETECTION_SQL, "read the detections", err);
+    if (!rc)
+        rc = ec_sqlite_prepare(ec_incidents_database(s->file), &s->last,
+                               "SELECT coalesce(max(detection_id), 0) FROM detections", "read the detections", err);
     if (!rc)
         rc = ec_detections_sent(s->places, o->receiver, &s->number, err);
     if (rc) /* known already, or failed */
@@ -144,6 +190,7 @@ static int detections_send_run(const void *arg, int operand_count, char **operan
     ea_err err = {0};
     (void)operand_count, (void)operands;
     ea_text_init(&s.body);
+    ea_text_init(&s.message);
     int rc = send_open(&s, o, &err);
     if (!rc)
         rc = send_all(&s, &err);
@@ -152,10 +199,12 @@ static int detections_send_run(const void *arg, int operand_count, char **operan
     else
         printf("%" PRIu64 " detections were sent, %" PRIu64 " were refused\n", s.sent_count, s.refused_count);
     sqlite3_finalize(s.next);
+    sqlite3_finalize(s.last);
     ec_incidents_close(s.file);
     ec_detections_close(s.places);
-    ec_webhook_destroy(s.webhook);
+    ec_send_worker_end(s.worker);
     ea_text_deinit(&s.body);
+    ea_text_deinit(&s.message);
     return ea_exit_code(rc);
 }
 
@@ -166,7 +215,8 @@ static const ea_option SEND_OPTIONS[] = {
      .type = EA_OPT_STRING,
      .offset = offsetof(send_options, to),
      .required = 1,
-     .help = "where each detection is posted to: https://HOST/..., or http"},
+     .help = "where each detection is sent to: https://HOST/... or http; syslog+tls://HOST:PORT, syslog+tcp or "
+             "syslog+udp"},
     {.name = "headers",
      .argument = "FILE",
      .type = EA_OPT_STRING,
@@ -177,6 +227,13 @@ static const ea_option SEND_OPTIONS[] = {
      .type = EA_OPT_STRING,
      .offset = offsetof(send_options, ca),
      .help = "certificates (PEM) that prove the receiver; default: the system's"},
+    {.name = "facility",
+     .argument = "N",
+     .type = EA_OPT_U64,
+     .offset = offsetof(send_options, facility),
+     .fallback = "10",
+     .max = EC_SYSLOG_FACILITY_COUNT - 1,
+     .help = "of syslog: 10 is authpriv, 16 to 23 are local0 to local7"},
     {.name = "receiver",
      .argument = "NAME",
      .type = EA_OPT_STRING,
@@ -205,16 +262,18 @@ static const ea_option SEND_OPTIONS[] = {
 const ea_command ec_cmd_detections_send = {
     .name = "detections send",
     .operands = "",
-    .summary = "Send new detections to a receiver by HTTP POST (a webhook), each until it is accepted",
+    .summary = "Send new detections to a receiver by HTTP POST (a webhook) or syslog, each until it is accepted",
     .details =
-        "Runs beside the collector until it is stopped, by a user who may write to the store's folder. Each request "
-        "has "
-        "one\ndetection as JSON, in the order of their numbers: the members of detections list --json, and chain. An "
-        "answer of 2xx\naccepts it. 400, 413, 415 and 422 refuse it for good: it is reported and skipped. After "
-        "anything "
-        "else it is sent again,\nafter 1 s, 2 s, ... 5 min. The store keeps how far each receiver has got, so that a "
-        "receiver gets each detection at least\nonce: number says which it has already.\n\n"
-        "  etwcollector detections send --store /var/lib/etwcollector --to https://soar.example/hook --level high",
+        "Runs beside the collector until it is stopped, by a user who may write to the store's folder. A detection is\n"
+        "sent as JSON, in the order of their numbers: the members of detections list --json, and chain. One that is\n"
+        "not accepted is sent again, after 1 s, 2 s, ... 5 min. The store keeps how far each receiver has got, so that "
+        "a\n"
+        "receiver gets each detection at least once: number says which it has already.\n\n"
+        "By HTTP an answer of 2xx accepts it; 400, 413, 415 and 422 refuse it for good: it is reported and skipped. "
+        "By\n"
+        "syslog (RFC 5424) it is accepted when the receiver's system has acknowledged it; by UDP, when it was sent.\n\n"
+        "  etwcollector detections send --store /var/lib/etwcollector --to https://soar.example/hook --level high\n"
+        "  etwcollector detections send --store /var/lib/etwcollector --to syslog+tls://siem.example:6514",
     .options = SEND_OPTIONS,
     .options_size = sizeof(send_options),
     .run = detections_send_run,

@@ -42,14 +42,10 @@ static int read_headers(const char *path, char **ret, ea_err *err) {
 static int sink_run_confine(const sink_run_options *o, ea_err *err) {
     static const char *const ENDINGS[DATABASE_FILES] = {"", "-wal", "-shm"};
     const char *more[SSL_FILES] = {o->ca, getenv("SSL_CERT_FILE"), getenv("SSL_CERT_DIR")};
-    ec_sandbox_path paths[EC_SYSTEM_PATHS + EC_NETWORK_PATHS + DATABASE_FILES + SSL_FILES];
+    ec_sandbox_path paths[EC_CONNECTION_PATHS + DATABASE_FILES + SSL_FILES];
     ea_text files[DATABASE_FILES];
-    size_t count = 0;
+    size_t count = ec_connection_paths(paths);
     int rc = 0;
-    for (int i = 0; i < EC_SYSTEM_PATHS; i++) /* libcurl, and what it loads */
-        paths[count++] = (ec_sandbox_path){.path = EC_SANDBOX_SYSTEM[i].path, .access = EC_SANDBOX_READ};
-    for (int i = 0; i < EC_NETWORK_PATHS; i++)
-        paths[count++] = EC_SANDBOX_NAMES[i];
     for (int i = 0; i < SSL_FILES; i++)
         if (more[i] && *more[i])
             paths[count++] = (ec_sandbox_path){.path = more[i], .access = EC_SANDBOX_READ};

@@ -2,6 +2,7 @@
  * Thread: the main one. */
 #include "collector/app/collector_commands.h"
 #include "collector/app/trace_operands.h"
+#include "collector/detect/send_worker.h"
 #include "collector/enroll/signer.h"
 #include "collector/query/sql/ask.h"
 #include "collector/sandbox/broker.h"
@@ -91,6 +92,8 @@ int main(int argc, char **argv) {
         return ec_trace_worker_main();
     if (argc == 2 && strcmp(argv[1], EC_FOLD_WORKER_NAME) == 0)
         return ec_fold_worker_main();
+    if (argc == 2 && strcmp(argv[1], EC_SEND_WORKER_NAME) == 0)
+        return ec_send_worker_main();
     int code = 0;
     ec_fold_in_worker();
     if (ec_run_with_traces(argc, argv, dispatch, &code))

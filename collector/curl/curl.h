@@ -1,5 +1,6 @@
 /* A connection of libcurl, which is loaded when the first one is opened: its 26 libraries would be half of what it
- * takes to start this program, which starts again for each question of a user. Called by: symbol_server.c, webhook.c.
+ * takes to start this program, which starts again for each question of a user. Called by: symbol_server.c,
+ * webhook.c, syslog.c.
  * Calls: libcurl. Thread: its owner's. */
 #ifndef EC_CURL_CURL_H
 #define EC_CURL_CURL_H
@@ -15,6 +16,8 @@
     X(CURLcode, easy_setopt, (CURL * curl, CURLoption option, ...))                                                    \
     X(CURLcode, easy_getinfo, (CURL * curl, CURLINFO info, ...))                                                       \
     X(CURLcode, easy_perform, (CURL * curl))                                                                           \
+    X(CURLcode, easy_send, (CURL * curl, const void *data, size_t len_bytes, size_t *ret))                             \
+    X(CURLcode, easy_recv, (CURL * curl, void *data, size_t len_bytes, size_t *ret))                                   \
     X(const char *, easy_strerror, (CURLcode code))                                                                    \
     X(char *, easy_escape, (CURL * curl, const char *text, int len_bytes))                                             \
     X(void, free, (void *data))                                                                                        \

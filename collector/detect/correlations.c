@@ -6,6 +6,7 @@
 #include "proto/base/arena.h"
 #include "proto/base/array.h"
 #include "proto/base/map.h"
+#include "proto/base/pattern.h"
 #include "proto/base/text.h"
 
 #include <inttypes.h>
@@ -16,7 +17,16 @@ enum { KEY_BYTES = 1300 };
 
 static const char CORRELATING[] = "correlate detections";
 
-enum correlations_statement { ADD_HIT, ADD_ALERT, HITS, ALERTS, FORGET_HITS, FORGET_ALERTS, CORRELATIONS_STATEMENTS };
+enum correlations_statement {
+    ADD_HIT,
+    ADD_ALERT,
+    HITS,
+    ALERTS,
+    FORGET_HITS,
+    FORGET_ALERTS,
+    MEMBER,
+    CORRELATIONS_STATEMENTS
+};
 
 static const char ADD_HIT_SQL[] =
     "INSERT OR REPLACE INTO correlation_hits(host, stream, batch, position, rule, correlation, grouped, utc_ns,"
@@ -34,6 +44,7 @@ static const char *const CORRELATIONS_SQL[CORRELATIONS_STATEMENTS] = {
     [HITS] = HITS_SQL,
     [ALERTS] = ALERTS_SQL,
     [FORGET_HITS] = "DELETE FROM correlation_hits WHERE correlation = ?1 AND found_utc_ns < ?2",
+    [MEMBER] = "SELECT value FROM json_each(?1) WHERE key = ?2 AND type = 'text'",
     [FORGET_ALERTS] = "DELETE FROM correlation_alerts WHERE correlation = ?1 AND found_utc_ns < ?2",
 };
 
@@ -48,6 +59,11 @@ typedef struct correlations_row {
     const char *value, *process, *fields; /* in the arena */
 } correlations_row;
 
+typedef struct correlations_chained {
+    ec_detections_stream stream;
+    ec_correlation_hit hit;
+} correlations_chained;
+
 struct ec_correlations {
     ec_detections *detections;
     sqlite3 *db;
@@ -56,7 +72,10 @@ struct ec_correlations {
     correlations_row *rows; /* by time */
     size_t row_count, row_capacity;
     ea_bytes_map values; /* of the span: to 1 + how many hits have it */
-    ea_text fields, tags;
+    ea_text fields, tags, group;
+    ea_arena chain_arena;          /* texts of these */
+    correlations_chained *chained; /* hits that detections of correlations are for others, which are to be judged */
+    size_t chained_count, chained_capacity;
 };
 
 int ec_correlations_open(ec_correlations **ret, ec_detections *d, ea_err *err) {
@@ -69,6 +88,8 @@ int ec_correlations_open(ec_correlations **ret, ec_detections *d, ea_err *err) {
     ea_bytes_map_init(&c->values, 0);
     ea_text_init(&c->fields);
     ea_text_init(&c->tags);
+    ea_text_init(&c->group);
+    ea_arena_init(&c->chain_arena, EC_HITS_LOOK_BYTES);
     *ret = c;
     return 0;
 }
@@ -82,6 +103,9 @@ void ec_correlations_close(ec_correlations *c) {
     ea_bytes_map_deinit(&c->values);
     ea_text_deinit(&c->fields);
     ea_text_deinit(&c->tags);
+    ea_text_deinit(&c->group);
+    ea_arena_deinit(&c->chain_arena);
+    free(c->chained);
     free(c->rows);
     free(c);
 }
@@ -103,6 +127,11 @@ static const char *key_of_info(const ea_rule_info *info, char buffer[KEY_BYTES])
     return ec_rules_key(info, buffer);
 }
 
+static const ea_rule_info *info_of_part(const ea_rules *rules, uint32_t rule) {
+    return rule & EA_RULES_CORRELATION ? &ea_rules_correlation(rules, rule & ~EA_RULES_CORRELATION)->info
+                                       : ea_rules_info(rules, rule);
+}
+
 static int add_hit(ec_correlations *c, const ea_rules *rules, const ec_detections_stream *s,
                    const ec_correlation_hit *hit, int64_t now_utc_ns, ea_err *err) {
     char rule[KEY_BYTES], correlation[KEY_BYTES];
@@ -114,7 +143,7 @@ static int add_hit(ec_correlations *c, const ea_rules *rules, const ec_detection
     correlations_bind_text(st, 2, s->stream);
     sqlite3_bind_int64(st, 3, (sqlite3_int64)hit->batch);
     sqlite3_bind_int64(st, 4, (sqlite3_int64)hit->position);
-    correlations_bind_text(st, 5, key_of_info(ea_rules_info(rules, hit->rule), rule));
+    correlations_bind_text(st, 5, key_of_info(info_of_part(rules, hit->rule), rule));
     correlations_bind_text(st, 6, key_of_info(&ea_rules_correlation(rules, hit->correlation)->info, correlation));
     correlations_bind_text(st, 7, hit->group);
     sqlite3_bind_int64(st, 8, hit->utc_ns);
@@ -134,6 +163,7 @@ static int add_hit(ec_correlations *c, const ea_rules *rules, const ec_detection
 typedef struct look {
     const ea_rules *rules;
     const ea_rule_correlation *correlation;
+    uint32_t number; /* of the correlation */
     const char *name, *group;
     int64_t from_ns, to_ns; /* of the new hits */
     int64_t now_utc_ns;
@@ -151,7 +181,7 @@ static int64_t plus_span(int64_t ns, int64_t span_ns) {
 static uint32_t part_of(const look *l, const char *rule) {
     char key[KEY_BYTES];
     for (uint32_t i = 0; rule && i < l->correlation->rule_count; i++)
-        if (strcmp(key_of_info(ea_rules_info(l->rules, l->correlation->rules[i]), key), rule) == 0)
+        if (strcmp(key_of_info(info_of_part(l->rules, l->correlation->rules[i]), key), rule) == 0)
             return i;
     return UINT32_MAX;
 }
@@ -226,13 +256,90 @@ static int is_alerted(ec_correlations *c, const look *l, int64_t utc_ns, ea_err 
     return rc;
 }
 
-static int add_alert(ec_correlations *c, look *l, const correlations_row *row, uint64_t count, ea_err *err) {
+/* ---- correlations of correlations ---- */
+
+/* A text of a JSON object, in the chain's arena; *ret is NULL when it has none. */
+static int member_of(ec_correlations *c, const char *json, const char *name, const char **ret, ea_err *err) {
+    sqlite3_stmt *st = NULL;
+    int rc = correlations_prepare(c, MEMBER, &st, err);
+    *ret = NULL;
+    if (rc)
+        return rc;
+    correlations_bind_text(st, 1, json);
+    correlations_bind_text(st, 2, name);
+    rc = ec_sqlite_step(st, CORRELATING, err);
+    if (rc > 0 && !(*ret = ea_arena_strdup(&c->chain_arena, (const char *)sqlite3_column_text(st, 0))))
+        rc = ea_fail(err, EA_ENOMEM, CORRELATING);
+    sqlite3_reset(st);
+    return rc < 0 ? rc : 0;
+}
+
+/* What is compared, and for a person, as detector.c writes it of an event: out of the fields of a detection. */
+static int write_chained(ec_correlations *c, const ea_rule_correlation *r, const char *fields, ec_correlation_hit *h,
+                         ea_err *err) {
+    const char *before = "", *value = NULL;
+    int rc = 0;
+    ea_text_clear(&c->group);
+    ea_text_clear(&c->tags);
+    ea_text_char(&c->tags, '{');
+    for (uint32_t i = 0; i < r->field_count && !rc; i++) {
+        rc = member_of(c, fields, r->fields[i], &value, err);
+        ea_text_str(&c->group, i ? ", " : "");
+        if (rc || !value) {
+            ea_text_str(&c->group, "null");
+            continue;
+        }
+        ea_text_json_str(&c->group, value);
+        ea_text_str(&c->tags, before);
+        ea_text_json_str(&c->tags, r->fields[i]);
+        ea_text_str(&c->tags, ": ");
+        ea_text_json_str(&c->tags, value);
+        before = ", ";
+    }
+    ea_text_char(&c->tags, '}');
+    for (size_t i = 0; i < c->group.len_bytes; i++)
+        c->group.data[i] = ea_ascii_lower(c->group.data[i]);
+    h->group = ea_arena_strdup(&c->chain_arena, c->group.len_bytes ? c->group.data : "");
+    h->fields = c->tags.failed ? NULL : ea_arena_strdup(&c->chain_arena, c->tags.data);
+    if (!rc && *r->field)
+        rc = member_of(c, fields, r->field, &h->value, err);
+    return !rc && (c->group.failed || !h->group || !h->fields) ? ea_fail(err, EA_ENOMEM, CORRELATING) : rc;
+}
+
+/* A detection of a correlation is a hit of those that name it. */
+static int chain_alert(ec_correlations *c, const look *l, const correlations_row *row, ea_err *err) {
+    uint32_t named = EA_RULES_CORRELATION | l->number;
+    int rc = 0;
+    for (uint32_t i = l->number + 1; i < ea_rules_correlation_count(l->rules) && !rc; i++) {
+        const ea_rule_correlation *r = ea_rules_correlation(l->rules, i);
+        uint32_t k = 0;
+        while (k < r->rule_count && r->rules[k] != named)
+            k++;
+        if (k == r->rule_count)
+            continue;
+        ec_correlation_hit h = {.correlation = i,
+                                .rule = named,
+                                .batch = row->batch,
+                                .position = row->position,
+                                .utc_ns = row->utc_ns,
+                                .pid = row->pid,
+                                .has_pid = row->has_pid};
+        rc = write_chained(c, r, row->fields, &h, err);
+        if (!rc && row->process && !(h.process = ea_arena_strdup(&c->chain_arena, row->process)))
+            rc = ea_fail(err, EA_ENOMEM, CORRELATING);
+        if (!rc && EA_GROW(c->chained, c->chained_capacity, c->chained_count + 1, SIZE_MAX))
+            rc = ea_fail(err, EA_ENOMEM, CORRELATING);
+        if (!rc)
+            c->chained[c->chained_count++] = (correlations_chained){.stream = row->stream, .hit = h};
+    }
+    return rc;
+}
+
+/* Keeps the detection. */
+static int keep_alert(ec_correlations *c, look *l, const correlations_row *row, uint64_t count, ea_err *err) {
     const ea_rule_info *info = &l->correlation->info;
     char source[KEY_BYTES];
-    sqlite3_stmt *st = NULL;
-    int kept = 0, rc = is_alerted(c, l, row->utc_ns, err);
-    if (rc)
-        return rc < 0 ? rc : 0;
+    int kept = 0, rc = 0;
     ea_text_clear(&c->tags);
     ea_text_clear(&c->fields);
     for (uint32_t i = 0; i < info->tag_count; i++) {
@@ -262,9 +369,19 @@ static int add_alert(ec_correlations *c, look *l, const correlations_row *row, u
     rc = ec_detections_add(c->detections, &row->stream, &detection, l->now_utc_ns, &kept, err);
     l->new_count += kept == 1;
     l->left_out_count += kept == 2;
+    return !rc && kept == 2 ? ec_detections_leave_out_one(c->detections, &row->stream, row->batch, l->name, err) : rc;
+}
+
+static int add_alert(ec_correlations *c, look *l, const correlations_row *row, uint64_t count, ea_err *err) {
+    sqlite3_stmt *st = NULL;
+    int rc = is_alerted(c, l, row->utc_ns, err);
+    if (rc)
+        return rc < 0 ? rc : 0;
+    if (!l->correlation->info.is_part)
+        rc = keep_alert(c, l, row, count, err);
     l->alert_count++;
-    if (!rc && kept == 2)
-        rc = ec_detections_leave_out_one(c->detections, &row->stream, row->batch, l->name, err);
+    if (!rc)
+        rc = chain_alert(c, l, row, err);
     if (!rc)
         rc = correlations_prepare(c, ADD_ALERT, &st, err);
     if (rc)
@@ -372,32 +489,21 @@ static int compare_hits(const void *a, const void *b) {
     return order ? order : strcmp(x->group, y->group);
 }
 
-int ec_correlations_judge(ec_correlations *c, const ea_rules *rules, const ec_detections_stream *s,
-                          const ec_correlation_hit *hits, size_t count, int64_t now_utc_ns, uint64_t *ret_new,
-                          uint64_t *ret_left_out, ea_err *err) {
+/* Judges hits that are kept, correlation by correlation and group by group. sorted: of count; it is put in order. */
+static int judge_groups(ec_correlations *c, const ea_rules *rules, const ec_correlation_hit **sorted, size_t count,
+                        look *sum, ea_err *err) {
     char name[KEY_BYTES];
-    uint64_t alert_count = 0;
     int rc = 0;
-    *ret_new = *ret_left_out = 0;
-    if (!count)
-        return 0;
-    const ec_correlation_hit **sorted = calloc(count, sizeof(ec_correlation_hit *));
-    if (!sorted)
-        return ea_fail(err, EA_ENOMEM, CORRELATING);
-    for (size_t i = 0; i < count && !rc; i++) {
-        sorted[i] = &hits[i];
-        rc = add_hit(c, rules, s, &hits[i], now_utc_ns, err);
-    }
-    if (!rc)
-        qsort(sorted, count, sizeof *sorted, compare_hits);
+    qsort(sorted, count, sizeof *sorted, compare_hits);
     for (size_t i = 0; i < count && !rc;) {
         const ec_correlation_hit *h = sorted[i];
         look l = {.rules = rules,
                   .correlation = ea_rules_correlation(rules, h->correlation),
+                  .number = h->correlation,
                   .group = h->group,
                   .from_ns = h->utc_ns,
                   .to_ns = h->utc_ns,
-                  .now_utc_ns = now_utc_ns};
+                  .now_utc_ns = sum->now_utc_ns};
         l.name = key_of_info(&l.correlation->info, name);
         for (; i < count && compare_hits(&sorted[i], &h) == 0; i++) {
             l.from_ns = sorted[i]->utc_ns < l.from_ns ? sorted[i]->utc_ns : l.from_ns;
@@ -408,12 +514,62 @@ int ec_correlations_judge(ec_correlations *c, const ea_rules *rules, const ec_de
             rc = judge_hits(c, &l, err);
         if (!rc)
             rc = forget_old(c, &l, err);
-        *ret_new += l.new_count;
-        *ret_left_out += l.left_out_count;
-        alert_count += l.alert_count;
+        sum->new_count += l.new_count;
+        sum->left_out_count += l.left_out_count;
+        sum->alert_count += l.alert_count;
     }
+    return rc;
+}
+
+/* Judges what detections of correlations are for others, until nothing comes of it: as often as they are one over the
+ * other. */
+static int judge_chained(ec_correlations *c, const ea_rules *rules, look *sum, ea_err *err) {
+    int rc = 0;
+    for (size_t from = 0; from < c->chained_count && !rc;) {
+        size_t count = c->chained_count - from;
+        correlations_chained *now = malloc(count * sizeof *now);
+        const ec_correlation_hit **sorted = malloc(count * sizeof(ec_correlation_hit *));
+        if (!now || !sorted)
+            rc = ea_fail(err, EA_ENOMEM, CORRELATING);
+        for (size_t i = 0; i < count && !rc; i++) { /* more may come, and move them */
+            now[i] = c->chained[from + i];
+            sorted[i] = &now[i].hit;
+            rc = add_hit(c, rules, &now[i].stream, &now[i].hit, sum->now_utc_ns, err);
+        }
+        from += count;
+        if (!rc)
+            rc = judge_groups(c, rules, sorted, count, sum, err);
+        free(sorted);
+        free(now);
+    }
+    return rc;
+}
+
+int ec_correlations_judge(ec_correlations *c, const ea_rules *rules, const ec_detections_stream *s,
+                          const ec_correlation_hit *hits, size_t count, int64_t now_utc_ns, uint64_t *ret_new,
+                          uint64_t *ret_left_out, ea_err *err) {
+    look sum = {.now_utc_ns = now_utc_ns};
+    int rc = 0;
+    *ret_new = *ret_left_out = 0;
+    if (!count)
+        return 0;
+    c->chained_count = 0;
+    ea_arena_reset(&c->chain_arena);
+    const ec_correlation_hit **sorted = calloc(count, sizeof(ec_correlation_hit *));
+    if (!sorted)
+        return ea_fail(err, EA_ENOMEM, CORRELATING);
+    for (size_t i = 0; i < count && !rc; i++) {
+        sorted[i] = &hits[i];
+        rc = add_hit(c, rules, s, &hits[i], now_utc_ns, err);
+    }
+    if (!rc)
+        rc = judge_groups(c, rules, sorted, count, &sum, err);
+    if (!rc)
+        rc = judge_chained(c, rules, &sum, err);
     free(sorted);
-    if (!rc && alert_count)
+    *ret_new = sum.new_count;
+    *ret_left_out = sum.left_out_count;
+    if (!rc && sum.alert_count)
         rc = bound_alerts(c, err);
     return rc ? rc : bound_hits(c, err);
 }

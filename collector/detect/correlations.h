@@ -1,6 +1,6 @@
-/* Sigma correlations over what rules matched, in DIR/alarms.db: each match of a correlation's rule is kept as a hit for
- * some time, and hits that are together within the timespan make a detection. Called by: detector.c. Calls:
- * proto/rules, collector/state (detections.h). Thread: that of its ec_detections.
+/* Sigma correlations over what rules matched, and over detections of correlations, in DIR/alarms.db: each match of a
+ * correlation's rule is kept as a hit for some time, and hits that are together within the timespan make a detection.
+ * Called by: detector.c. Calls: proto/rules, collector/state (detections.h). Thread: that of its ec_detections.
  *
  * A hit is kept in the transaction of its batch; an event and a rule are one hit, however often they are judged. After
  * a detection there is no further one of the same correlation and group within its timespan. Hits are forgotten
@@ -24,7 +24,7 @@ typedef struct ec_correlations ec_correlations;
 
 /* Texts are borrowed. */
 typedef struct ec_correlation_hit {
-    uint32_t correlation, rule; /* of ea_rules */
+    uint32_t correlation, rule; /* of ea_rules; rule: also a correlation, as ea_rule_correlation names them */
     uint64_t batch, position;
     int64_t utc_ns;
     uint32_t pid;

@@ -8,7 +8,7 @@ const ec_sandbox_path EC_SANDBOX_SYSTEM[EC_SYSTEM_PATHS] = {
     {.path = "/dev/zero", .access = EC_SANDBOX_READ},        {.path = "/dev/urandom", .access = EC_SANDBOX_READ},
 };
 
-const ec_sandbox_path EC_SANDBOX_NAMES[EC_NETWORK_PATHS] = {
+static const ec_sandbox_path NAMES[EC_NETWORK_PATHS] = {
     {.path = "/etc/resolv.conf", .access = EC_SANDBOX_READ},
     {.path = "/etc/hosts", .access = EC_SANDBOX_READ},
     {.path = "/etc/host.conf", .access = EC_SANDBOX_READ},
@@ -25,3 +25,12 @@ const ec_sandbox_path EC_SANDBOX_NAMES[EC_NETWORK_PATHS] = {
     {.path = "/etc/ca-certificates/extracted", .access = EC_SANDBOX_READ},
     {.path = "/etc/crypto-policies", .access = EC_SANDBOX_READ},
 };
+
+size_t ec_connection_paths(ec_sandbox_path *ret) {
+    size_t count = 0;
+    for (size_t i = 0; i < EC_SYSTEM_PATHS; i++) /* libcurl, and what it loads */
+        ret[count++] = (ec_sandbox_path){.path = EC_SANDBOX_SYSTEM[i].path, .access = EC_SANDBOX_READ};
+    for (size_t i = 0; i < EC_NETWORK_PATHS; i++)
+        ret[count++] = NAMES[i];
+    return count;
+}

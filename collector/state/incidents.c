@@ -16,6 +16,12 @@ enum { BUSY_MS = 5000 };
     " fields TEXT NOT NULL, state TEXT NOT NULL, who TEXT NOT NULL, comment TEXT NOT NULL, state_utc_ns INTEGER,"      \
     " tags TEXT NOT NULL DEFAULT '[]', text_id INTEGER, chain TEXT NOT NULL DEFAULT '[]',"                             \
     " UNIQUE(host, stream, batch, position, rule));"
+#define SUPPRESSED_TABLE                                                                                               \
+    "detections_suppressed(host TEXT NOT NULL, stream TEXT NOT NULL, batch INTEGER NOT NULL, rule TEXT NOT NULL,"      \
+    " filter TEXT NOT NULL, count INTEGER NOT NULL, PRIMARY KEY(host, stream, batch, rule, filter)) WITHOUT ROWID;"
+#define LEFT_OUT_TABLE                                                                                                 \
+    "detections_left_out(host TEXT NOT NULL, stream TEXT NOT NULL, batch INTEGER NOT NULL, rule TEXT NOT NULL, count"  \
+    " INTEGER NOT NULL, PRIMARY KEY(host, stream, batch, rule)) WITHOUT ROWID;"
 /* The texts of rules as they were when they matched. */
 #define RULES_TABLE "detections_rules(text_id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);"
 
@@ -27,11 +33,7 @@ enum { BUSY_MS = 5000 };
 #define DETECTIONS                                                                                                     \
     "CREATE TABLE IF NOT EXISTS " DETECTIONS_TABLE "CREATE TABLE IF NOT EXISTS " RULES_TABLE                           \
     "CREATE INDEX IF NOT EXISTS detections_rule ON detections(host, rule, utc_ns);"                                    \
-    "CREATE TABLE IF NOT EXISTS detections_left_out(host TEXT NOT NULL, stream TEXT NOT NULL, batch INTEGER NOT NULL," \
-    " rule TEXT NOT NULL, count INTEGER NOT NULL, PRIMARY KEY(host, stream, batch, rule)) WITHOUT ROWID;"              \
-    "CREATE TABLE IF NOT EXISTS detections_suppressed(host TEXT NOT NULL, stream TEXT NOT NULL, batch INTEGER"         \
-    " NOT NULL, rule TEXT NOT NULL, filter TEXT NOT NULL, count INTEGER NOT NULL, PRIMARY KEY(host, stream, batch,"    \
-    " rule, filter)) WITHOUT ROWID;"                                                                                   \
+    "CREATE TABLE IF NOT EXISTS " LEFT_OUT_TABLE "CREATE TABLE IF NOT EXISTS " SUPPRESSED_TABLE                        \
     "CREATE TABLE IF NOT EXISTS detections_last(one INTEGER PRIMARY KEY CHECK(one = 1), number INTEGER NOT NULL);"     \
     "CREATE TABLE IF NOT EXISTS detections_sent(name TEXT PRIMARY KEY, number INTEGER NOT NULL) WITHOUT ROWID;"        \
     "CREATE TABLE IF NOT EXISTS correlation_hits(host TEXT NOT NULL, stream TEXT NOT NULL, batch INTEGER NOT NULL,"    \
@@ -121,6 +123,11 @@ static int add_columns(ec_incidents *a, ea_err *err) {
 static int show_columns(ec_incidents *a, ea_err *err) {
     char sql[500] = "CREATE TEMP VIEW detections AS SELECT *";
     size_t at = strlen(sql);
+    int rc = has_column(a, "detections_left_out", NULL) ? 0 : exec(a, "CREATE TEMP TABLE " LEFT_OUT_TABLE, err);
+    if (!rc && !has_column(a, "detections_suppressed", NULL))
+        rc = exec(a, "CREATE TEMP TABLE " SUPPRESSED_TABLE, err);
+    if (rc)
+        return rc;
     if (!has_column(a, "detections", NULL))
         return exec(a, "CREATE TEMP TABLE " DETECTIONS_TABLE "CREATE TEMP TABLE " RULES_TABLE, err);
     if (has_column(a, "detections", NEW_COLUMNS[NEW_COLUMN_COUNT - 1].name))
@@ -129,7 +136,7 @@ static int show_columns(ec_incidents *a, ea_err *err) {
         if (!has_column(a, "detections", NEW_COLUMNS[i].name))
             at += (size_t)snprintf(sql + at, sizeof sql - at, ", %s AS %s", NEW_COLUMNS[i].value, NEW_COLUMNS[i].name);
     snprintf(sql + at, sizeof sql - at, " FROM main.detections");
-    int rc = exec(a, sql, err);
+    rc = exec(a, sql, err);
     if (!rc && !has_column(a, "detections_rules", NULL))
         rc = exec(a, "CREATE TEMP TABLE " RULES_TABLE, err);
     return rc;

@@ -70,18 +70,25 @@ typedef struct ea_rule_filter {
 
 enum ea_correlation_type { EA_EVENT_COUNT, EA_VALUE_COUNT, EA_TEMPORAL, EA_TEMPORAL_ORDERED };
 
-/* A Sigma correlation: matches of other rules that are together within a time. */
+enum {
+    EA_RULES_CHAIN_MAX = 8 /* correlations of correlations: so many, one over the other */
+};
+
+#define EA_RULES_CORRELATION (UINT32_C(1) << 31)
+
+/* A Sigma correlation: matches of other rules, or of correlations, that are together within a time. */
 typedef struct ea_rule_correlation {
     ea_rule_info info; /* its text, title, level, tags and so on; it has no log source, fields and group */
     enum ea_correlation_type type;
-    const uint32_t *rules; /* as it names them, each once */
+    const uint32_t *rules; /* as it names them, each once; EA_RULES_CORRELATION | number: a correlation before it */
     uint32_t rule_count;
     const char *const *fields; /* that must be the same in all of them */
     uint32_t field_count;
     const char *field; /* EA_VALUE_COUNT: whose values are counted */
     uint64_t least;    /* matches, or values, in one span */
     int64_t span_ns;
-    int generates; /* its rules make detections, too */
+    uint32_t depth; /* 0: it names rules alone, else 1 more than the deepest that it names */
+    int generates;  /* what it names makes detections, too */
 } ea_rule_correlation;
 
 typedef struct ea_rules_builder ea_rules_builder;

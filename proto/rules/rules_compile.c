@@ -808,30 +808,70 @@ static void check_filter(const ea_rules *all, const ea_rule_filter *f,
     }
 }
 
-/* Fails for a name that is no rule: the correlation would silently never hold. */
+/* A field that the correlation compares, and that the one which it names does not: it would silently be missing. */
+static int check_chained(const ea_rule_correlation *c, const ea_rule_correlation *part, ea_rules_problem *problem) {
+    for (uint32_t i = 0; i <= c->field_count; i++) {
+        const char *field = i < c->field_count ? c->fields[i] : c->field;
+        uint32_t k = 0;
+        while (*field && k < part->field_count && strcmp(part->fields[k], field) != 0)
+            k++;
+        if (*field && k == part->field_count) {
+            snprintf(problem->message, sizeof problem->message,
+                     "the correlation compares \"%.80s\", which is not in the group-by of \"%.200s\"", field,
+                     part->info.title);
+            return EA_EINVAL;
+        }
+    }
+    return 0;
+}
+
+static int take_found(uint32_t *found, ea_rule_correlation *ret, uint32_t rule, uint32_t before, const char *name,
+                      ea_rules_problem *problem) {
+    for (uint32_t n = 0; n < ret->rule_count; n++)
+        if (found[n] == rule || ret->rule_count > before) {
+            snprintf(problem->message, sizeof problem->message,
+                     "the correlation names a rule twice, or \"%.200s\" names several", name);
+            return EA_EINVAL;
+        }
+    found[ret->rule_count++] = rule;
+    return 0;
+}
+
+/* Fails for a name that is no rule and no correlation before it: the correlation would silently never hold. */
 static int find_rules(making *m, const rules_rule *r, ea_rule_correlation *ret, ea_rules_problem *problem) {
     const ea_rules *all = m->rules;
     uint32_t *found = take(m, m->arena, EA_RULES_CORRELATED_MAX, sizeof *found);
-    for (uint32_t i = 0; i < r->name_count; i++) {
+    int rc = 0;
+    for (uint32_t i = 0; i < r->name_count && !rc; i++) {
         uint32_t before = ret->rule_count;
-        for (uint32_t k = 0; k < all->count; k++) {
-            if (!rules_is_named(&all->infos[k], r->names[i]))
-                continue;
-            for (uint32_t n = 0; n < ret->rule_count; n++)
-                if (found[n] == k || ret->rule_count > before) {
-                    snprintf(problem->message, sizeof problem->message,
-                             "the correlation names a rule twice, or \"%.200s\" names several", r->names[i]);
-                    return EA_EINVAL;
-                }
-            found[ret->rule_count++] = k;
-        }
-        if (ret->rule_count == before) {
+        for (uint32_t k = 0; k < all->count && !rc; k++)
+            if (rules_is_named(&all->infos[k], r->names[i]))
+                rc = take_found(found, ret, k, before, r->names[i], problem);
+        for (uint32_t k = 0; k < all->correlation_count && !rc; k++)
+            if (rules_is_named(&all->correlations[k].info, r->names[i])) {
+                rc = take_found(found, ret, EA_RULES_CORRELATION | k, before, r->names[i], problem);
+                rc = rc ? rc : check_chained(ret, &all->correlations[k], problem);
+            }
+        if (!rc && ret->rule_count == before) {
             snprintf(problem->message, sizeof problem->message,
                      "the correlation names an unknown rule: no id, name or title is \"%.200s\"", r->names[i]);
             return EA_EINVAL;
         }
     }
     ret->rules = found;
+    return rc;
+}
+
+/* Whether it names a correlation that is not kept yet, and may still be (is_done 0), or was refused for that (2). */
+static int waits_for_another(making *m, const rules_rule *r, const uint8_t *is_done) {
+    size_t at = 0;
+    for (const rules_rule *c = m->documents; c; c = c->next) {
+        if (!c->correlation || is_done[at++] == 1)
+            continue;
+        for (uint32_t i = 0; i < r->name_count; i++)
+            if (rules_is_named(&c->info, r->names[i]))
+                return 1;
+    }
     return 0;
 }
 
@@ -847,26 +887,53 @@ static int keep_correlation(making *m, const rules_rule *r, ea_rules_problem *pr
     c->fields = keep_texts(m, c->fields, c->field_count);
     c->field = keep_text(m, c->field);
     int rc = find_rules(m, r, c, problem);
+    for (uint32_t i = 0; i < c->rule_count && !rc; i++) {
+        uint32_t below =
+            c->rules[i] & EA_RULES_CORRELATION ? all->correlations[c->rules[i] & ~EA_RULES_CORRELATION].depth + 1 : 0;
+        c->depth = below > c->depth ? below : c->depth;
+    }
+    if (!rc && c->depth >= EA_RULES_CHAIN_MAX) {
+        snprintf(problem->message, sizeof problem->message, "more than %d correlations are one over the other",
+                 EA_RULES_CHAIN_MAX);
+        rc = EA_EINVAL;
+    }
     all->correlation_count += !rc;
     return rc;
 }
 
-static int keep_correlations(making *m, void (*on_problem)(void *arg, const ea_rules_problem *problem), void *arg) {
+static ea_rule_info *part_info(ea_rules *all, uint32_t rule) {
+    return rule & EA_RULES_CORRELATION ? &all->correlations[rule & ~EA_RULES_CORRELATION].info : &all->infos[rule];
+}
+
+/* A correlation is kept after those that it names. What is left then names itself over others. */
+static int keep_correlations(making *m, size_t count, void (*on_problem)(void *arg, const ea_rules_problem *problem),
+                             void *arg) {
     ea_rules *all = m->rules;
-    int rc = 0;
-    for (const rules_rule *r = m->documents; r && !rc; r = r->next) {
-        ea_rules_problem problem = {0};
-        rc = r->correlation ? keep_correlation(m, r, &problem) : 0;
-        if (rc == EA_EINVAL) {
-            on_problem(arg, &problem);
-            rc = 0;
+    uint8_t *is_done = ea_arena_zalloc(m->scratch, count + 1, 1);
+    int rc = is_done ? 0 : EA_ENOMEM;
+    for (int pass = 0; pass <= EA_RULES_CHAIN_MAX && !rc; pass++) {
+        size_t at = 0;
+        for (const rules_rule *r = m->documents; r && !rc; r = r->next) {
+            ea_rules_problem problem = {.file = r->info.file, .line = r->info.line, .column = 1};
+            int waits = r->correlation && !is_done[at] && waits_for_another(m, r, is_done);
+            if (!r->correlation || is_done[at++] || (waits && pass < EA_RULES_CHAIN_MAX))
+                continue;
+            is_done[at - 1] = pass < EA_RULES_CHAIN_MAX ? 1 : 2;
+            rc = waits ? EA_EINVAL : keep_correlation(m, r, &problem);
+            if (waits)
+                snprintf(problem.message, sizeof problem.message,
+                         "the correlation names itself, over others or not, or one that is refused for that");
+            if (rc == EA_EINVAL) {
+                on_problem(arg, &problem);
+                rc = 0;
+            }
         }
     }
     for (int generates = 0; generates < 2; generates++) /* one that lets a rule make detections is enough */
         for (size_t i = 0; i < all->correlation_count; i++)
             for (uint32_t k = 0; k < all->correlations[i].rule_count; k++)
                 if (all->correlations[i].generates == generates)
-                    all->infos[all->correlations[i].rules[k]].is_part = !generates;
+                    part_info(all, all->correlations[i].rules[k])->is_part = !generates;
     return rc;
 }
 
@@ -938,7 +1005,7 @@ int ea_rules_build(ea_rules_builder *b, ea_rules **ret, void (*on_problem)(void 
     for (size_t i = 0; !rc && i < all->filter_count; i++)
         check_filter(all, &all->filters[i], on_problem, arg);
     if (!rc)
-        rc = keep_correlations(m, on_problem, arg);
+        rc = keep_correlations(m, b->correlation_count, on_problem, arg);
     if (m) {
         if (all) {
             all->patterns = m->patterns;

@@ -158,6 +158,8 @@ def test(env, checks, arguments):
     checks.equal(sum(row["rule"] == "many shells" for row in answer["detections"]), 1, "one of a correlation in its timespan")
     checks.equal((len([row for row in answer["detections"] if row["title"] == "shell"]), answer["left_out"]), (AN_HOUR, 51), "a storm")
     checks.equal([row["count"] for row in answer["suppressed"]], [2], "suppressed matches of a storm")
+    rows = collector.ask_json("query", "SELECT host, rule, filter, sum(matches) AS n, count(DISTINCT batch) > 0 AS b FROM unkept_matches GROUP BY 1, 2, 3 ORDER BY 2, 3")["rows"]
+    checks.equal([(row["host"], row["filter"], row["n"]) for row in rows if row["rule"] == "shell"], [("test-machine", None, 51), ("test-machine", "our deployment", 2)], "table unkept_matches")
     counted = metrics(web)
     checks.equal((counted["etwcollector_rules_left_out_total"], counted["etwcollector_rules_suppressed_total"]), (51, 2), "a storm in the metrics")
     collector.stop()

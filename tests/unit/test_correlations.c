@@ -22,9 +22,30 @@ static const char RULES[] =
     "condition: {gt: 2, field: A}, generate: True}\n---\n"
     "title: both\ncorrelation: {type: temporal, rules: [two, one], timespan: 10s}\n---\n"
     "title: row\ncorrelation: {type: temporal_ordered, rules: [three, two, three2], timespan: 10s}\n"
-    "---\ntitle: three2\n" SOURCE;
+    "---\ntitle: three2\n" SOURCE
+    /* over others, of which one comes after it */
+    "---\ntitle: over\ncorrelation: {type: temporal_ordered, rules: [fours, five], group-by: [User], timespan: 60s}\n"
+    "---\ntitle: fours\ncorrelation: {type: event_count, rules: [four], group-by: [User, A], timespan: 10s, condition: "
+    "{gte: 2}}\n---\ntitle: four\n" SOURCE "---\ntitle: five\n" SOURCE
+    "---\ntitle: groups\ncorrelation: {type: value_count, rules: [over], group-by: [], timespan: 1h, condition: {gte: "
+    "2, "
+    "field: User}, generate: true}\n";
 
-enum { ONE = 0, THREE = 2, TWO = 1, THREE2 = 3, MANY = 0, VALUES = 1, BOTH = 2, ROW = 3 };
+enum {
+    ONE = 0,
+    THREE = 2,
+    TWO = 1,
+    THREE2 = 3,
+    FOUR = 4,
+    FIVE = 5,
+    MANY = 0,
+    VALUES = 1,
+    BOTH = 2,
+    ROW = 3,
+    FOURS = 4,
+    OVER = 5,
+    GROUPS = 6
+};
 
 static ea_rules *rules;
 static ec_detections *detections;
@@ -103,8 +124,8 @@ static int64_t ask(const char *sql) {
 static void what_is_read(void **state) {
     (void)state;
     assert_true(ea_path_exists(scratch_path("alarms.db")));
-    assert_int_equal(ea_rules_correlation_count(rules), 4);
-    assert_int_equal(ea_rules_count(rules), 4);
+    assert_int_equal(ea_rules_correlation_count(rules), 7);
+    assert_int_equal(ea_rules_count(rules), 6);
     const ea_rule_correlation *many = ea_rules_correlation(rules, MANY), *values = ea_rules_correlation(rules, VALUES);
     assert_int_equal(many->least, 3);
     assert_int_equal(values->least, 3); /* more than 2 */
@@ -271,8 +292,92 @@ static void a_host_loses_its_own_alerts(void **state) {
     assert_int_equal(ask("SELECT min(found_utc_ns) FROM correlation_alerts"), 2);
 }
 
+/* A detection of a correlation is a match of those that name it; it is none by itself without generate. */
+static void correlations_are_correlated(void **state) {
+    (void)state;
+    const ea_rule_correlation *over = ea_rules_correlation(rules, OVER);
+    assert_string_equal(over->info.title, "over");
+    assert_int_equal(over->rules[0], EA_RULES_CORRELATION | FOURS);
+    assert_int_equal(over->depth, 1);
+    assert_int_equal(ea_rules_correlation(rules, FOURS)->info.is_part, 1);
+    assert_int_equal(over->info.is_part, 0); /* groups generates */
+    static const char *const USERS[] = {"a", "B"};
+    for (int i = 0; i < 2; i++) {
+        char group[40], fields[80];
+        int64_t at = 100 * i;
+        snprintf(group, sizeof group, "\"%s\", \"x\"", i ? "b" : "a");
+        snprintf(fields, sizeof fields, "{\"User\": \"%s\", \"A\": \"x\"}", USERS[i]);
+        ec_correlation_hit h[3] = {hit(FOURS, FOUR, at, group, NULL), hit(FOURS, FOUR, at + 1, group, NULL),
+                                   hit(OVER, FIVE, at + 5, i ? "\"b\"" : "\"a\"", NULL)};
+        h[0].fields = h[1].fields = h[2].fields = fields;
+        assert_int_equal(judge_at(1000, h, 1), 0);
+        /* both at once: the one below comes first, and the other's order is that of the events */
+        assert_int_equal(judge_at(1000, h + 1, 2), i ? 2 : 1);
+        assert_int_equal(judge_at(1000, h, 3), 0); /* again */
+    }
+    assert_int_equal(ask("SELECT count(*) FROM detections WHERE rule = 'over'"), 2);
+    assert_int_equal(
+        ask("SELECT count(*) FROM detections WHERE rule = 'groups' AND json_extract(fields, '$.values') = '2'"), 1);
+    assert_int_equal(ask("SELECT count(*) FROM detections"), 3); /* fours makes none */
+}
+
+static void take_message(void *arg, const ea_rules_problem *p) {
+    snprintf(arg, sizeof((ea_rules_problem *)NULL)->message, "%u: %s", p->line, p->message);
+}
+
+/* What would silently never hold, or has no end. */
+static void wrong_chains_are_refused(void **state) {
+    static const struct {
+        const char *text, *message;
+    } CASES[] = {
+        {"title: r\n" SOURCE "---\ntitle: a\ncorrelation: {type: event_count, rules: [r], group-by: [A], timespan: 5m,"
+         " condition: {gte: 3}}\n---\ncorrelation: {type: value_count, rules: [a], timespan: 5m, condition: {gte: 3,"
+         " field: B}}\n",
+         "8: the correlation compares \"B\", which is not in the group-by of \"a\""},
+        {"title: a\ncorrelation: {type: event_count, rules: [b], timespan: 5m, condition: {gte: 2}}\n---\n"
+         "title: b\ncorrelation: {type: event_count, rules: [a], timespan: 5m, condition: {gte: 2}}\n",
+         "4: the correlation names itself, over others or not"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        char said[600] = "";
+        ea_rules_builder *b = NULL;
+        ea_rules *r = NULL;
+        assert_int_equal(ea_rules_builder_create(&b), 0);
+        assert_int_equal(ea_rules_add(b, "r.yml", CASES[i].text, strlen(CASES[i].text), take_message, said), 0);
+        assert_int_equal(ea_rules_build(b, &r, take_message, said), 0);
+        assert_ptr_equal(strstr(said, CASES[i].message), said);
+        ea_rules_builder_destroy(b);
+        ea_rules_destroy(r);
+    }
+}
+
+/* As many as the bound are one over the other, and one more is refused. */
+static void chains_are_bounded(void **state) {
+    char text[4000] = "title: c0\n" SOURCE, said[600] = "";
+    ea_rules_builder *b = NULL;
+    ea_rules *r = NULL;
+    (void)state;
+    for (int i = EA_RULES_CHAIN_MAX + 1; i > 0; i--)
+        snprintf(text + strlen(text), sizeof text - strlen(text),
+                 "---\ntitle: c%d\ncorrelation: {type: event_count, rules: [c%d], timespan: 5m, condition: {gte: 2}}\n",
+                 i, i - 1);
+    assert_int_equal(ea_rules_builder_create(&b), 0);
+    assert_int_equal(ea_rules_add(b, "r.yml", text, strlen(text), take_message, said), 0);
+    assert_int_equal(ea_rules_build(b, &r, take_message, said), 0);
+    assert_non_null(strstr(said, "5: more than 8 correlations"));
+    assert_int_equal(ea_rules_correlation_count(r), EA_RULES_CHAIN_MAX);
+    assert_int_equal(ea_rules_correlation(r, EA_RULES_CHAIN_MAX - 1)->depth, EA_RULES_CHAIN_MAX - 1);
+    ea_rules_builder_destroy(b);
+    ea_rules_destroy(r);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(correlations_are_correlated, begin, end),
+        cmocka_unit_test(wrong_chains_are_refused),
+        cmocka_unit_test(chains_are_bounded),
         cmocka_unit_test_setup_teardown(what_is_read, begin, end),
         cmocka_unit_test_setup_teardown(counts_are_of_a_group_and_a_span, begin, end),
         cmocka_unit_test_setup_teardown(many_at_once_are_one, begin, end),

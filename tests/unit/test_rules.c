@@ -121,6 +121,8 @@ static void test_mistakes(void **state) {
         {"correlation: {type: value_count, rules: [a], timespan: 5m, condition: {gte: 3}}\n", 1, 71, 0, "no field"},
         {"correlation: {type: event_count, rules: [a], timespan: 5m, aliases: {a: b}}\n", 1, 69, 1, "aliases"},
         {"correlation: {type: event_count, rules: [a], timespan: 5m, condition: {gte: 3}}\n", 1, 1, 0, "unknown rule"},
+        {"title: a\ncorrelation: {type: event_count, rules: [a], timespan: 5m, condition: {gte: 3}}\n", 1, 1, 0,
+         "names itself"},
         {SOURCE "filter:\n  s:\n    A: b\n  condition: s\n", 5, 3, 0, "the filter has no rules"},
         {SOURCE "filter:\n  rules: []\n  s:\n    A: b\n  condition: s\n", 5, 10, 0, "found none"},
         {SOURCE "filter:\n  rules: ['']\n  s:\n    A: b\n  condition: s\n", 5, 10, 0, "found an empty text"},

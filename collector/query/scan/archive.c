@@ -375,8 +375,10 @@ static int add_to_part(ec_archive *a, const ec_class_set *set, size_t k, archive
 static int split_set(ec_archive *a, const ec_class_set *set, archive_parts *ret, ea_err *err) {
     ea_u64_map known;
     archive_part *parts = calloc(set->count + 1, sizeof *parts);
+    int rc = 0;
+    if (!parts)
+        return ea_fail(err, EA_ENOMEM, "list the classes");
     ea_u64_map_init(&known, 0);
-    int rc = parts ? 0 : ea_fail(err, EA_ENOMEM, "list the classes");
     for (size_t k = 0; k < set->count && !rc; k++)
         rc = add_to_part(a, set, k, parts, &known, err);
     if (!rc) {

@@ -344,6 +344,16 @@ static const spec SPECS[] = {
       {"position", EC_KIND_INT, "t.position"},
       {"found", EC_KIND_TIME, "t.found_utc_ns"},
       {"number", EC_KIND_INT, "t.detection_id"}}, NULL, NULL, {NULL}},
+    {"unkept_matches", ALARMS,
+     "(SELECT host, stream, batch, rule, filter, count FROM detections_suppressed UNION ALL"
+     " SELECT host, stream, batch, rule, NULL, count FROM detections_left_out) t",
+     "row_key(t.host, t.stream, t.batch, t.rule, t.filter)",
+     {{"host", EC_KIND_TEXT, "t.host"},
+      {"rule", EC_KIND_TEXT, "t.rule"},
+      {"filter", EC_KIND_TEXT, "t.filter"},
+      {"matches", EC_KIND_INT, "t.count"},
+      {"stream", EC_KIND_TEXT, "t.stream"},
+      {"batch", EC_KIND_INT, "t.batch"}}, NULL, NULL, {NULL}},
 };
 
 // clang-format on
@@ -479,9 +489,13 @@ static void agent_ended(sqlite3_context *c, int count, sqlite3_value **v) {
 
 static int open_alarms(ec_sql *s, sqlite3 **ret, ea_err *err) {
     int rc = s->alarms ? 0 : ec_incidents_open(&s->alarms, s->dir, 0, err);
-    if (!rc)
-        *ret = ec_incidents_database(s->alarms);
-    return rc;
+    if (rc)
+        return rc;
+    *ret = ec_incidents_database(s->alarms);
+    return sqlite3_create_function_v2(*ret, "row_key", -1, SQLITE_UTF8 | SQLITE_DETERMINISTIC, NULL, row_key, NULL,
+                                      NULL, NULL) == SQLITE_OK
+               ? 0
+               : tables_failed(err, *ret, "read the incidents");
 }
 
 static int fill_classes(ec_sql *s, sqlite3 *db, ea_err *err) {
