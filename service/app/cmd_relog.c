@@ -237,7 +237,9 @@ static int relog_chosen_event(relog_job *j, ea_relog *relog, const ea_record *r)
         return rc;
     const ea_class *c = relog_class(j, r);
     int verdict = EA_RELOG_KEEP;
-    if (j->rewrite)
+    if (j->o->metadata)
+        rc = ea_relog_inject_schema(j, r, c);
+    if (!rc && j->rewrite)
         rc = ea_rewrite_note(j->rewrite, r, c, &j->err);
     if (rc)
         return rc;
@@ -743,7 +745,7 @@ static int open_relog_job(relog_job *j, char **paths, int path_count) {
         return ea_fail(&j->err, EA_EUSAGE, "--shift and --start-at exclude each other: give one of them");
     int rc = choose_trace(j);
     if (rc || (!j->cuts && !o->redact && !o->sets.count && !o->clock && !o->modules && !o->image_ids && !o->events &&
-               !o->marks.count))
+               !o->metadata && !o->marks.count))
         return rc;
     if (o->clock && !(j->payload = malloc(UINT16_MAX)))
         return ea_fail(&j->err, EA_ENOMEM, "relog");
@@ -819,6 +821,7 @@ static int relog_run(const void *arg, int operand_count, char **operands) {
         .o = arg, .shows_progress = ea_is_terminal(stderr), .begin_utc_ns = INT64_MIN, .end_utc_ns = INT64_MIN};
     (void)ea_stop_flag();
     ea_text_init(&job.path);
+    ea_u64_map_init(&job.described, 0);
     job.clocks = calloc((size_t)operand_count, sizeof *job.clocks);
     int rc = job.clocks ? open_relog_job(&job, operands, operand_count) : ea_fail(&job.err, EA_ENOMEM, "relog");
     if (!rc)
@@ -891,6 +894,10 @@ static const ea_option OPTIONS[] = {
      .type = EA_OPT_STRINGS,
      .offset = offsetof(relog_options, marks),
      .help = "add the event Mark with this text; may be repeated"},
+    {.name = "metadata",
+     .type = EA_OPT_FLAG,
+     .offset = offsetof(relog_options, metadata),
+     .help = "add the schemas of events, so that tools decode the trace that lack their manifests"},
     {.name = "clock",
      .argument = "HOW",
      .type = EA_OPT_CHOICE,
@@ -1011,7 +1018,8 @@ const ea_command ea_cmd_relog = {
         "form, "
         "events\n"
         "or packets, bytes), added_kinds (of a cut), injected (with --modules), "
-        "image_ids (with --image-ids), events_added (with --events, --mark), set (with --set), redacted "
+        "image_ids (with --image-ids), events_added (with --events, --mark), schemas (with --metadata), set (with "
+        "--set), redacted "
         "(with --redact).\n"
         "Exit codes: 0 written, 1 failed, 2 usage, 3 not a trace.",
     .options = OPTIONS,

@@ -3,6 +3,7 @@
 #include "proto/base/platform.h"
 #include "proto/base/provider_guids.h"
 #include "proto/relog/module_records.h"
+#include "proto/relog/schema_records.h"
 #include "service/app/relog_job.h"
 
 #include <stdlib.h>
@@ -172,6 +173,20 @@ int ea_relog_inject(relog_job *j, const ea_relog *relog, const ea_record *r) {
     return !rc && j->images ? add_ids(j, r, ea_registry_find(j->registry, r)) : rc;
 }
 
+int ea_relog_inject_schema(relog_job *j, const ea_record *r, const ea_class *c) {
+    uint64_t key = (uint64_t)(uintptr_t)c;
+    int written = 0;
+    if (c->classic || c->status != EA_CLASS_KNOWN || r->flags & EA_FLAG_TRACE_MESSAGE ||
+        ea_record_ext(r, EA_EXT_SCHEMA_TL) || ea_u64_map_get(&j->described, key))
+        return 0;
+    if (ea_u64_map_put(&j->described, key, 1))
+        return ea_fail(&j->err, EA_ENOMEM, "relog");
+    int rc = ea_schema_records(c, r, j->take_injected, j, &written, &j->err);
+    j->schemas_added += !rc && written;
+    j->schemas_missing += !rc && !written;
+    return rc;
+}
+
 int ea_relog_inject_rest(relog_job *j, const ea_relog *relog) {
     return inject_until(j, relog, INT64_MAX);
 }
@@ -232,5 +247,6 @@ void ea_relog_close_injected(relog_job *j) {
     ea_module_list_destroy(j->modules);
     ea_own_events_destroy(j->own);
     ea_image_files_close(j->images);
+    ea_u64_map_deinit(&j->described);
     ea_text_deinit(&j->path);
 }

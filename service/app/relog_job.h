@@ -3,6 +3,7 @@
 #ifndef EA_APP_RELOG_JOB_H
 #define EA_APP_RELOG_JOB_H
 
+#include "proto/base/map.h"
 #include "proto/event/class_names.h"
 #include "proto/event/schema/intrace.h"
 #include "proto/relog/cut.h"
@@ -28,7 +29,7 @@ typedef struct relog_options {
     const char *shift, *start_at;
     const char *modules, *image_ids, *events;
     ea_strings marks, parts;
-    int clock;
+    int clock, metadata;
     const char *redact, *key;
     int unknown, dry_run;
     ea_schema_options schemas;
@@ -107,6 +108,8 @@ struct relog_job {
     int (*take_injected)(void *job, const ea_record *r); /* writes a record that was not read */
     int injects_own;                                     /* it is one of own */
     uint64_t own_written;
+    ea_u64_map described; /* addresses of classes whose schemas are written, or cannot be */
+    uint64_t schemas_added, schemas_missing;
     uint64_t injected, ids_added, ids_missing; /* modules (each load, each unload); modules with and without a file */
     ea_rewrite *rewrite;                       /* NULL: no value is set */
     ea_redact *redact;                         /* NULL: values stay */
@@ -120,6 +123,8 @@ EA_MUST_CHECK int ea_relog_open_injected(relog_job *j);
 void ea_relog_close_injected(relog_job *j);
 /* Writes what comes before an event: modules, events of one's own, ids. */
 EA_MUST_CHECK int ea_relog_inject(relog_job *j, const ea_relog *relog, const ea_record *r);
+/* Writes the schema of an event's class, once. */
+EA_MUST_CHECK int ea_relog_inject_schema(relog_job *j, const ea_record *r, const ea_class *c);
 /* After the last event. */
 EA_MUST_CHECK int ea_relog_inject_rest(relog_job *j, const ea_relog *relog);
 

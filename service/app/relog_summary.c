@@ -134,6 +134,12 @@ static void put_changes(ea_text *t, const relog_job *j, const relog_sums *sums) 
     if (j->own)
         ea_text_printf(t, j->o->json ? ",\"events_added\":%" PRIu64 : "events of one's own: %" PRIu64 "\n",
                        j->own_written);
+    if (j->o->metadata)
+        ea_text_printf(t,
+                       j->o->json ? ",\"schemas\":{\"added\":%" PRIu64 ",\"missing\":%" PRIu64 "}"
+                                  : "schemas: of %" PRIu64 " classes added; %" PRIu64
+                                    " have none that Windows writes\n",
+                       j->schemas_added, j->schemas_missing);
     if (j->rewrite)
         put_set(t, j->o, ea_rewrite_count(j->rewrite));
     if (j->redact)
