@@ -81,7 +81,7 @@ def from_metrics():
 
 # Titles that a component gets from its caller or a table, which name them, and tables inside a section that has a title.
 PASSED_ON = {("Chart", "title"), ("Section", "title"), ("Tabs", "title"), ("Ledger", "`Run ${stream}`")}
-PARTS = re.compile(r'<(Table|Flame|Timeline|Section|Chart|Facts)\b((?:[^<>"{}]|"[^"]*"|=>|\{(?:[^{}]|\{[^{}]*\})*\})*)|<(h2)[^>]*>([^<{]*)(\{[^}]*\})?|class="(tiles)"')
+PARTS = re.compile(r'<(Table|Flame|Timeline|Section|Chart|Facts)\b(?:<[\w\[\]]+>)?((?:[^<>"{}]|"[^"]*"|=>|\{(?:[^{}]|\{[^{}]*\})*\})*)|<(h2)[^>]*>([^<{]*)(\{[^}]*\})?|class="(tiles)"')
 
 
 def title_of(part):
@@ -98,9 +98,9 @@ def title_of(part):
 def from_pages():
     """What the dashboard shows: every tile, list of facts, table, section, chart and heading; of one whose title is an expression that."""
     found = set()
-    for path in below("collector/web/ui/src", "*.jsx"):
+    for path in below("collector/web/ui/src", "*.tsx"):
         text = re.sub(r"//[^\n]*", "", text_of(path))
-        bodies = re.findall(r"^(?:export )?(?:function (\w+)\([^\n]*|const (\w+) = [^\n]*=> )\{\n(.*?)^\}", text, re.M | re.S)
+        bodies = re.findall(r"^(?:export )?(?:function (\w+)(?:<[^\n>]*>)?\([^\n]*|const (\w+) = [^\n]*=> )\{\n(.*?)^\}", text, re.M | re.S)
         bodies = [(function or constant, body) for function, constant, body in bodies]
         rest = text
         for _, body in bodies:
@@ -109,8 +109,8 @@ def from_pages():
             titles = {title_of(part) for part in PARTS.finditer(body)} - {None}
             found |= {f"panel {page}: {title}" for title in titles if (page, title[1:-1]) not in PASSED_ON}
         for name, page in (("TABS", "Security"), ("IPC_TABS", "Counters")):
-            tabs = re.search(rf"^const {name} = \{{\n(.*?)^\}};", text, re.M | re.S)
-            found |= {f"panel {page}: {title}" for title in re.findall(r"^  \w+: \['([^']+)'", tabs.group(1), re.M)} if tabs else set()
+            tabs = re.search(rf"^const {name}\b[^\n]* = \{{\n(.*?)^\}};", text, re.M | re.S)
+            found |= {f"panel {page}: {title}" for title in re.findall(r"^  \w+: tab\('([^']+)'", tabs.group(1), re.M)} if tabs else set()
     return found
 
 

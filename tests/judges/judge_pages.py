@@ -104,6 +104,7 @@ def judge_pages(world):
              **{f"security {tab}": {"url": link(world, page="security", tab=tab, host=name)} for tab in ("starts", "places", "rare", "connections", "autostart")}}
     if profiled:
         pages["profile"] = {"url": link(world, page="profile", host=profiled, weight="samples")}
+        pages["sandwich"] = {"url": link(world, page="profile", host=profiled, weight="samples", function=busiest_caller(world.hosts[profiled]))}
     pages["named"] = {"url": link(world, page="queries", query="top-processes-by-cpu", host=name)}
     rated = next((other for other in world.hosts if profiled and judge_profile.counters_of(world.hosts[other]) >= set(RATIO)), None)
     if rated:
@@ -119,6 +120,7 @@ def judge_pages(world):
     security_pages(world, found, host)
     if profiled:
         profile_page(world, found["profile"], world.hosts[profiled])
+        sandwich(world, found["sandwich"], world.hosts[profiled])
     if rated:
         ratio_table(world, found["ratio"], world.hosts[rated])
     named_query(world, found["named"], host)
@@ -225,6 +227,33 @@ def profile_page(world, page, host):
         world.same(f"panel Profile: {panel}", host.name, [row[0] for row in got], [count(n * len(host.streams)) for n in most], ordered=True)
         mine = [of[name if name in of else name.lower()] for _, _, name in got]
         world.same(f"panel Profile: {panel}", host.name, got, [(count(n * len(host.streams)), rounded(100 * n / total) + " %", row[2]) for n, row in zip(mine, got)])
+
+
+def busiest_caller(host):
+    """The place that the most samples have in the middle of their stack."""
+    counts = collections.Counter()
+    for _, places, n in judge_profile.stacked(host):
+        for place in set(places[1:-1]) - {"?"}:
+            counts[place] += n
+    return min(counts, key=lambda place: (-counts[place], place))
+
+
+def sandwich(world, page, host):
+    """Who calls a function and whom it calls, at its outermost place in each stack."""
+    function, total = busiest_caller(host), 0
+    sums = {"Callers": collections.Counter(), "Callees": collections.Counter()}
+    for program, places, n in judge_profile.stacked(host):
+        if function not in places:
+            continue
+        at = len(places) - 1 - places[::-1].index(function)
+        total += n
+        sums["Callers"][places[at + 1] if at + 1 < len(places) else program] += n
+        if at:
+            sums["Callees"][places[at - 1]] += n
+    for panel, want in sums.items():
+        world.same(f"panel Sandwich: {panel}", host.name, columns(page, panel, "Time or count", "Share", "Function or place"),
+                   [(count(n * len(host.streams)), rounded(100 * n / total) + " %", place) for place, n in want.items()])
+    world.same("panel Sandwich: Callers and callees of", host.name, [text for text in page["headings"] if text.startswith("Callers and")], [f"Callers and callees of {function}"])
 
 
 RATIO = "InstructionRetired", "TotalCycles"

@@ -58,6 +58,23 @@ def sampled(host):
 
 
 @functools.cache
+def stacked(host):
+    """(program, places from the one that ran outwards, count) of each sample that has a stack."""
+    whose, modules, found = naive_activity.Whose(host.state), test_profile.NaiveModules(host.records), []
+    for event, record, addresses in joined(host):
+        if record["name"] != "PerfInfo/SampleProf" or not addresses:
+            continue
+        instance, pid = whose.thread(event.tid, record)
+        places = []
+        for address in addresses:
+            module, is_unloaded = modules.at(pid, address, event.clock)
+            _, method = modules.find(pid, address, event.clock)
+            places.append(f"{module.name}+{address - module.base:#x}" if module and not is_unloaded and not method else method or "?")
+        found.append(("Idle" if pid == 0 else image(host, instance) or "?", places, record["fields"]["Count"]))
+    return found
+
+
+@functools.cache
 def lacking(host):
     """How many samples lack a half: one that was asked for and never came, or else one whose key is not defined."""
     silent = {event for event, _, answered in join_of(host).asked if not answered and naive_stacks.USER not in event.halves}

@@ -1,26 +1,37 @@
-// Builds the dashboard: bundles src/ with esbuild, compresses each file, and writes all of them as C arrays.
+// Builds the dashboard: checks the types of src/, with those of the API's answers that openapi.json has, bundles it with esbuild, compresses
+// each file, and writes all of them as C arrays.
 // usage: node build.mjs SOURCE_DIR OUT.c    (in a folder whose node_modules has what package-lock.json names)
 import { createHash } from 'node:crypto';
 import { createRequire } from 'node:module';
+import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { constants, gzipSync } from 'node:zlib';
+import { typesOf } from './types.mjs';
 
 const [source, out] = process.argv.slice(2);
 const MOST_BYTES = 100_000; // of all files, compressed
 const esbuild = createRequire(join(process.cwd(), 'package.json'))('esbuild');
 
+writeFileSync('answers.ts', typesOf(JSON.parse(readFileSync(join(source, '../openapi.json'), 'utf8'))));
+// the packages are beside the build, not above the sources
+writeFileSync('tsconfig.json', JSON.stringify({
+  extends: join(source, 'tsconfig.json'),
+  compilerOptions: { paths: { answers: ['./answers.ts'], '*': ['./node_modules/*'] } },
+  include: [join(source, 'src')],
+}));
+const checked = spawnSync(process.execPath, ['node_modules/typescript/bin/tsc', '-p', 'tsconfig.json', '--pretty', 'false'], { stdio: 'inherit' });
+if (checked.status !== 0) process.exit(1);
+
 const built = await esbuild.build({
-  entryPoints: { app: join(source, 'src/main.jsx') },
+  entryPoints: { app: join(source, 'src/main.tsx') },
   bundle: true,
   minify: true,
   write: false,
   format: 'esm',
   target: ['chrome110', 'firefox110', 'safari16'],
   outdir: 'out',
-  jsxFactory: 'element',
-  jsxFragment: 'Fragment',
-  inject: [join(source, 'src/jsx.js')],
+  tsconfig: join(source, 'tsconfig.json'),
   nodePaths: [join(process.cwd(), 'node_modules')],
   legalComments: 'eof',
   logLevel: 'warning',

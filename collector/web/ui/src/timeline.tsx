@@ -1,14 +1,17 @@
 // Processes of a machine as bars over time, on a canvas; gaps are shaded. The cursor is moved with the mouse or
 // the arrow keys; + and - zoom, Up and Down choose a bar, Enter opens it.
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import { useCanvas } from './parts.jsx';
-import { toIso, shortTime } from './state.js';
+import { useCanvas } from './parts';
+import { toIso, shortTime } from './state';
 
 const ROW = 15, TOP = 22, MOST_HEIGHT = 330;
 
+export interface Span { begin: number; end: number }
+export interface Bar<R> extends Span { name: string; row_data: R }
+
 // Bars in rows: one that ends before another begins may share its row.
-function pack(bars) {
-  const ends = [];
+function pack<R>(bars: readonly Bar<R>[]) {
+  const ends: number[] = [];
   return bars.map((b) => {
     let row = ends.findIndex((e) => e <= b.begin);
     if (row < 0) row = ends.length;
@@ -16,24 +19,25 @@ function pack(bars) {
     return { ...b, row };
   });
 }
-function color(name) {
+function color(name: string) {
   let h = 0;
-  for (const c of name) h = (h * 31 + c.codePointAt(0)) % 360;
+  for (const c of name) h = (h * 31 + c.codePointAt(0)!) % 360;
   return h;
 }
 
-export function Timeline({ processes, gaps, from, to, at, onAt, onRange, onOpen, dark }) {
+interface TimelineProps<R> { processes: readonly Bar<R>[]; gaps: readonly Span[]; from: number; to: number; at: number; dark: boolean; onAt: (ms: number) => void; onRange: (from: number, to: number) => void; onOpen: (row: R) => void }
+export function Timeline<R extends { pid: number | null }>({ processes, gaps, from, to, at, onAt, onRange, onOpen, dark }: TimelineProps<R>) {
   const [canvas, width, brush] = useCanvas();
   const [chosen, choose] = useState(-1);
   const [scroll, setScroll] = useState(0);
   const bars = useMemo(() => pack(processes), [processes]);
   const rows = bars.reduce((n, b) => Math.max(n, b.row + 1), 1);
   const height = Math.min(MOST_HEIGHT, TOP + rows * ROW + 6);
-  const x = (ms) => ((ms - from) / (to - from)) * width;
-  const time = (px) => from + (px / width) * (to - from);
+  const x = (ms: number) => ((ms - from) / (to - from)) * width;
+  const time = (px: number) => from + (px / width) * (to - from);
 
   useEffect(() => {
-    const g = brush(height), ink = getComputedStyle(canvas.current).color;
+    const g = brush(height), ink = getComputedStyle(canvas.current!).color;
     g.clearRect(0, 0, width, height);
     g.font = '11px system-ui, sans-serif';
     g.fillStyle = ink;
@@ -81,20 +85,20 @@ export function Timeline({ processes, gaps, from, to, at, onAt, onRange, onOpen,
     g.fillRect(x(at) - 1, 0, 2, height);
   }, [bars, gaps, width, height, from, to, at, chosen, scroll, dark]);
 
-  const find = (e) => {
-    const r = canvas.current.getBoundingClientRect(), t = time(((e.clientX - r.left) / r.width) * width);
+  const find = (e: MouseEvent) => {
+    const r = canvas.current!.getBoundingClientRect(), t = time(((e.clientX - r.left) / r.width) * width);
     const row = Math.floor((e.clientY - r.top - TOP + scroll) / ROW);
     return bars.findIndex((b) => b.row === row && b.begin <= t && b.end >= t);
   };
-  const move = (e) => {
-    const r = canvas.current.getBoundingClientRect();
+  const move = (e: MouseEvent) => {
+    const r = canvas.current!.getBoundingClientRect();
     onAt(Math.min(to, Math.max(from, time(((e.clientX - r.left) / r.width) * width))));
   };
-  const zoom = (factor, middle) => onRange(middle - (middle - from) * factor, middle + (to - middle) * factor);
-  const key = (e) => {
+  const zoom = (factor: number, middle: number) => onRange(middle - (middle - from) * factor, middle + (to - middle) * factor);
+  const key = (e: KeyboardEvent) => {
     const step = ((to - from) / 100) * (e.shiftKey ? 10 : 1);
-    const alive = bars.map((b, i) => i).filter((i) => bars[i].begin <= at && bars[i].end > at).sort((a, b) => bars[a].row - bars[b].row);
-    const next = (d) => {
+    const alive = bars.map((_, i) => i).filter((i) => bars[i].begin <= at && bars[i].end > at).sort((a, b) => bars[a].row - bars[b].row);
+    const next = (d: number) => {
       if (!alive.length) return;
       const n = alive.indexOf(chosen), i = alive[n < 0 ? 0 : Math.min(alive.length - 1, Math.max(0, n + d))];
       choose(i);
@@ -114,10 +118,10 @@ export function Timeline({ processes, gaps, from, to, at, onAt, onRange, onOpen,
     else return;
     e.preventDefault();
   };
-  const wheel = (e) => {
+  const wheel = (e: WheelEvent) => {
     if (e.ctrlKey) {
       e.preventDefault();
-      const r = canvas.current.getBoundingClientRect();
+      const r = canvas.current!.getBoundingClientRect();
       zoom(e.deltaY > 0 ? 1.3 : 0.75, time(((e.clientX - r.left) / r.width) * width));
     } else if (rows * ROW > height - TOP) {
       const most = rows * ROW - (height - TOP), now = Math.min(most, Math.max(0, scroll + e.deltaY));
@@ -125,11 +129,11 @@ export function Timeline({ processes, gaps, from, to, at, onAt, onRange, onOpen,
     }
   };
   return <div class="timeline">
-    <canvas ref={canvas} tabIndex="0" role="slider" aria-label="Time cursor over the processes' bars" aria-valuemin={Math.round(from)}
+    <canvas ref={canvas} tabIndex={0} role="slider" aria-label="Time cursor over the processes' bars" aria-valuemin={Math.round(from)}
       aria-valuemax={Math.round(to)} aria-valuenow={Math.round(at)}
       aria-valuetext={shortTime(toIso(at)) + (bars[chosen] ? `, ${bars[chosen].name} ${bars[chosen].row_data.pid}` : '')}
       onKeyDown={key} onWheel={wheel}
-      onPointerDown={(e) => { e.target.setPointerCapture(e.pointerId); choose(find(e)); move(e); }}
+      onPointerDown={(e) => { e.currentTarget.setPointerCapture(e.pointerId); choose(find(e)); move(e); }}
       onPointerMove={(e) => e.buttons & 1 && move(e)}
       onDblClick={(e) => { const i = find(e); if (i >= 0) onOpen(bars[i].row_data); }} />
   </div>;

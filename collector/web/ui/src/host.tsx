@@ -1,24 +1,29 @@
 // Host: a timeline of processes as bars, the process tree at the cursor's time, and what used the machine.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
-import { Timeline } from './timeline.jsx';
-import { bytes, count, Facts, isPeriod, Link, lostEvents, lossText, Notice, ProcessLink, Search } from './parts.jsx';
-import { change, enc, go, rangeOf, shortTime, toIso, toMs, url, useApi } from './state.js';
+import type { Item, State } from './api';
+import { url, useApi } from './api';
+import { Timeline } from './timeline';
+import { bytes, count, Facts, isPeriod, Link, lostEvents, lossText, Notice, ProcessLink, Search } from './parts';
+import { change, go, rangeOf, setRange, shortTime, toIso, toMs, type View } from './state';
 
 const SERIES = 6;
 
+type Process = Item<'hosts/{host}/processes'> & { begin_ms: number; end_ms: number };
+type Used = Item<'hosts/{host}/cpu'> | Item<'hosts/{host}/disk'> | Item<'hosts/{host}/files'> | Item<'hosts/{host}/network'>;
+
 // The processes alive at a moment, each after its parent.
-function treeAt(list, at) {
+function treeAt(list: readonly Process[], at: number) {
   const alive = list.filter((p) => p.begin_ms <= at && p.end_ms > at);
-  const key = (stream, instance) => stream + '/' + instance;
+  const key = (stream: string | null, instance: number | null) => stream + '/' + instance;
   const known = new Set(alive.map((p) => key(p.stream, p.instance)));
-  const children = new Map();
+  const children = new Map<string, Process[]>();
   for (const p of alive) {
     const k = p.parent_instance && p.parent_instance !== p.instance && known.has(key(p.stream, p.parent_instance)) ? key(p.stream, p.parent_instance) : '';
     children.set(k, [...(children.get(k) ?? []), p]);
   }
-  const out = [];
-  const walk = (k, depth) => {
+  const out: (Process & { depth: number })[] = [];
+  const walk = (k: string, depth: number) => {
     for (const p of children.get(k) ?? []) {
       out.push({ ...p, depth });
       if (depth < 200) walk(key(p.stream, p.instance), depth + 1);
@@ -29,62 +34,63 @@ function treeAt(list, at) {
 }
 
 /** A time below a chart: of a day, with fractions of a second where the steps need them, or a date where they are days. */
-function axisTime(s, all) {
+function axisTime(s: number, all: readonly number[]) {
   const iso = toIso(s * 1000), step = all.length > 1 ? all[1] - all[0] : 1;
   return step >= 86400 ? iso.slice(0, 10) : iso.slice(0, 10) + ' ' + iso.slice(11, step < 1 ? 23 : 19);
 }
 
-function Chart({ title, state, from, to, dark, unit }) {
-  const box = useRef(), data = state.data;
+function Chart({ title, state, from, to, dark, unit }: { title: string; state: State<{ items: Used[] }>; from: number; to: number; dark: boolean; unit?: 'B' }) {
+  const box = useRef<HTMLDivElement>(null), data = state.data;
   useEffect(() => {
-    if (!data?.items?.length) return;
-    const totals = new Map(), names = new Map(), times = new Set();
-    const who = (r) => `${r.stream}/${r.instance ?? 'pid ' + r.pid}`; // a number may be that of several processes in turn
+    const target = box.current;
+    if (!data?.items?.length || !target) return undefined;
+    const totals = new Map<string, number>(), names = new Map<string, string>(), times = new Set<string>();
+    const who = (r: Used) => `${r.stream}/${r.instance ?? 'pid ' + r.pid}`; // a number may be that of several processes in turn
     for (const r of data.items) {
-      totals.set(who(r), (totals.get(who(r)) ?? 0) + r.value);
+      totals.set(who(r), (totals.get(who(r)) ?? 0) + (r.value ?? 0));
       names.set(who(r), r.pid === null ? 'unknown' : `${r.image_name ?? 'pid'} ${r.pid}`);
-      times.add(r.bucket);
+      times.add(r.bucket ?? '');
     }
     const x = [...times].sort(), place = new Map(x.map((t, i) => [t, i]));
     const top = [...totals].sort((a, b) => b[1] - a[1]).slice(0, SERIES).map(([k]) => k);
-    const lines = new Map(top.map((k) => [k, new Array(x.length).fill(0)]));
-    const rest = new Array(x.length).fill(0);
-    for (const r of data.items) (lines.get(who(r)) ?? rest)[place.get(r.bucket)] += r.value;
-    const series = [...lines].map(([k, v]) => [names.get(k), v]);
+    const lines = new Map(top.map((k) => [k, new Array<number>(x.length).fill(0)]));
+    const rest = new Array<number>(x.length).fill(0);
+    for (const r of data.items) (lines.get(who(r)) ?? rest)[place.get(r.bucket ?? '') ?? 0] += r.value ?? 0;
+    const series = [...lines].map(([k, v]): [string, number[]] => [names.get(k) ?? '', v]);
     if (totals.size > SERIES) series.push(['others', rest]);
     const ink = dark ? '#c9d4e2' : '#31404f', grid = { stroke: dark ? '#2b3644' : '#dde3ea', width: 1 };
     const plot = new uPlot({
-      width: box.current.clientWidth, height: 170, legend: { live: true }, cursor: { drag: { x: true, y: false } },
+      width: target.clientWidth, height: 170, legend: { live: true }, cursor: { drag: { x: true, y: false } },
       scales: { x: { time: true, range: () => [from / 1000, to / 1000] } },
-      axes: [{ stroke: ink, grid, ticks: grid, space: 150, values: (_, v) => {
+      axes: [{ stroke: ink, grid, ticks: grid, space: 150, values: (_: uPlot, v: number[]) => {
         const labels = v.map((s) => axisTime(s, v)); // times are UTC everywhere on the page
-        box.current.dataset.axis = labels.join(' ');
+        target.dataset.axis = labels.join(' ');
         return labels;
-      } }, { stroke: ink, grid, ticks: grid, size: 76, values: (_, v) => v.map((n) => (unit === 'B' ? bytes(n) : count(n))) }],
+      } }, { stroke: ink, grid, ticks: grid, size: 76, values: (_: uPlot, v: number[]) => v.map((n) => (unit === 'B' ? bytes(n) : count(n))) }],
       series: [{ label: 'time', value: (_, v) => (v ? toIso(v * 1000).slice(11, 23) : '') }, ...series.map(([label], i) => ({ label, stroke: `hsl(${(i * 67 + 210) % 360} 60% ${dark ? 65 : 42}%)`, width: 1.5,
-        points: { show: x.length < 40 }, value: (_, v) => (v === null ? '' : unit === 'B' ? bytes(v) : count(v)) }))],
-    }, [x.map((t) => toMs(t) / 1000), ...series.map(([, v]) => v)], box.current);
+        points: { show: x.length < 40 }, value: (_: uPlot, v: number | null) => (v === null ? '' : unit === 'B' ? bytes(v) : count(v)) }))],
+    }, [x.map((t) => toMs(t) / 1000), ...series.map(([, v]) => v)], target);
     const watch = new ResizeObserver(([e]) => plot.setSize({ width: e.contentRect.width, height: 170 }));
-    watch.observe(box.current);
+    watch.observe(target);
     return () => { watch.disconnect(); plot.destroy(); };
   }, [data, from, to, dark]);
   return <section class="chart"><h2>{title}</h2><Notice state={state} empty="nothing is recorded in this range" />
-    {data?.items?.length ? <div ref={box} data-total={data.items.reduce((n, r) => n + r.value, 0)} role="img" aria-label={`${title}: a line for each of the busiest processes; the tables of Queries have the numbers`} /> : null}</section>;
+    {data?.items?.length ? <div ref={box} data-total={data.items.reduce((n, r) => n + (r.value ?? 0), 0)} role="img" aria-label={`${title}: a line for each of the busiest processes; the tables of Queries have the numbers`} /> : null}</section>;
 }
 
-export function Host({ view, dark }) {
+export function Host({ view, dark }: { view: View; dark: boolean }) {
   const host = view.host ?? '';
-  const info = useApi(url(`hosts/${enc(host)}`));
+  const info = useApi(url('hosts/{host}', { host }));
   const range = rangeOf(view), d = info.data;
-  const list = useApi(url(`hosts/${enc(host)}/processes`, { ...range, limit: 10000 }));
-  const gaps = useApi(url(`hosts/${enc(host)}/gaps`, { ...range, limit: 1000 }));
-  const runs = useApi(url(`hosts/${enc(host)}/streams`));
+  const list = useApi(url('hosts/{host}/processes', { host, ...range, limit: 10000 }));
+  const gaps = useApi(url('hosts/{host}/gaps', { host, ...range, limit: 1000 }));
+  const runs = useApi(url('hosts/{host}/streams', { host }));
   const first = toMs(d?.begin), last = toMs(d?.end);
   const from = range.from ? toMs(range.from) : first, to = range.to ? toMs(range.to) : last;
   const known = Number.isFinite(from) && Number.isFinite(to) && to > from;
   const [at, setAt] = useState(NaN);
   const given = toMs(view.at);
-  const written = useRef(); // by us into the link: the cursor may be elsewhere again when that comes back
+  const written = useRef<string>(); // by us into the link: the cursor may be elsewhere again when that comes back
   useEffect(() => {
     if (Number.isFinite(given) && view.at !== written.current) {
       written.current = undefined;
@@ -92,8 +98,8 @@ export function Host({ view, dark }) {
     }
   }, [view.at]);
   const now = Number.isFinite(at) ? at : known ? from + (to - from) / 2 : 0;
-  const settle = useRef();
-  const moveTo = (ms) => {
+  const settle = useRef<number>();
+  const moveTo = (ms: number) => {
     setAt(ms);
     clearTimeout(settle.current);
     settle.current = setTimeout(() => {
@@ -102,24 +108,24 @@ export function Host({ view, dark }) {
     }, 250);
   };
   const processes = useMemo(() => {
-    const ends = new Map((runs.data?.items ?? []).map((s, i) => [s.stream, i ? toMs(s.end) : Infinity])); // newest first
+    const ends = new Map<string | null, number>((runs.data?.items ?? []).map((s, i) => [s.stream, i ? toMs(s.end) : Infinity])); // newest first
     return (list.data?.items ?? []).map((p) => ({ ...p, begin_ms: toMs(p.begin), end_ms: p.end ? toMs(p.end) : ends.get(p.stream) ?? Infinity }));
   }, [list.data, runs.data]);
   const bars = useMemo(() => { // processes that began or ended in the range are above those that ran all the time
-    const moves = (p) => (p.begin_cause === 'start' && p.begin_ms >= from) || p.end_ms < to;
+    const moves = (p: Process) => (p.begin_cause === 'start' && p.begin_ms >= from) || p.end_ms < to;
     return [...processes.filter(moves), ...processes.filter((p) => !moves(p))]
       .map((p) => ({ begin: p.begin_ms, end: Math.min(p.end_ms, to), name: p.image_name || String(p.pid), row_data: p }));
   }, [processes, from, to]);
-  const moment = (ms) => (Number.isFinite(ms) ? toIso(ms).slice(11, 23) : 'an unknown time');
+  const moment = (ms: number) => (Number.isFinite(ms) ? toIso(ms).slice(11, 23) : 'an unknown time');
   const shaded = useMemo(() => (gaps.data?.items ?? []).filter(isPeriod).map((b) => ({ begin: b.begin ? toMs(b.begin) : -Infinity, end: b.end ? toMs(b.end) : Infinity })), [gaps.data]);
   const tree = useMemo(() => treeAt(processes, now), [processes, now]);
   const q = (view.q ?? '').toLowerCase();
-  const shown = q ? tree.filter((p) => `${p.image_name} ${p.pid} ${p.command_line}`.toLowerCase().includes(q)) : tree;
-  const found = q && !shown.length ? processes.filter((p) => `${p.image_name} ${p.pid} ${p.command_line}`.toLowerCase().includes(q)) : [];
+  const shown: readonly (Process & { depth?: number })[] = q ? tree.filter((p) => `${p.image_name} ${p.pid} ${p.command_line}`.toLowerCase().includes(q)) : tree;
+  const found: readonly (Process & { depth?: number })[] = q && !shown.length ? processes.filter((p) => `${p.image_name} ${p.pid} ${p.command_line}`.toLowerCase().includes(q)) : [];
   const width = known ? Math.max(1, Math.round((to - from) / 60)) : 0;
-  const used = (what) => useApi(known ? url(`hosts/${enc(host)}/${what}`, { ...range, every: width + 'ms', limit: 10000 }) : null, 0, true);
+  const used = (what: 'cpu' | 'disk' | 'files' | 'network') => useApi<{ items: Used[] }>(known ? url(`hosts/{host}/${what}`, { host, ...range, every: width + 'ms', limit: 10000 }) : null, 0, true);
   const cpu = used('cpu'), disk = used('disk'), files = used('files'), network = used('network');
-  const open = (p) => go({ page: 'process', host, stream: p.stream, instance: p.instance });
+  const open = (p: Process) => go({ page: 'process', host, stream: p.stream, instance: p.instance });
   return <>
     <h1>{host}</h1>
     <Notice state={info} />
@@ -130,7 +136,7 @@ export function Host({ view, dark }) {
     <section><h2>Processes over time</h2><Notice state={list} empty="no process is known in this range" />
       {known && processes.length ? <>
         <Timeline processes={bars} gaps={shaded} from={from} to={to} at={now} dark={dark} onAt={moveTo} onOpen={open}
-          onRange={(a, b) => change({ range: '', from: toIso(a), to: toIso(b) }, true)} />
+          onRange={(a, b) => setRange(a, b, true)} />
         <p class="note">{shaded.length ? <span class="gap-key">{shaded.length} {shaded.length === 1 ? 'gap' : 'gaps'}, shaded: </span> : ''}
           {shaded.slice(0, 3).map((b) => `${moment(b.begin)} to ${moment(b.end)}`).join(', ')}{shaded.length ? '. ' : ''}
           {(gaps.data?.items ?? []).filter((b) => b.kind === 'counted').map((b) => `Lost: ${lossText(b)} (events: ${lostEvents(b)}). `).join('')}
@@ -138,8 +144,8 @@ export function Host({ view, dark }) {
     </section>
     {known && <section><h2>Process tree at <span class="mono">{toIso(now).slice(11, 23)}</span> <small>{tree.length} processes</small></h2>
       <div class="tools"><Search name="q" label="Process" view={view} placeholder="name, id, command" hotkey="/" /></div>
-      <div class="scroll tree" tabIndex="0" role="region" aria-label="Process tree"><table><thead><tr><th scope="col">Process</th><th scope="col" class="right">Id</th><th scope="col">Began</th><th scope="col">Command line</th></tr></thead>
-        <tbody>{(shown.length ? shown : found).map((p) => <tr key={p.stream + p.instance}><td><span class="indent" style={{ paddingLeft: (q ? 0 : p.depth * 16) + 'px' }} /><ProcessLink row={p} host={host} view={view} /></td>
+      <div class="scroll tree" tabIndex={0} role="region" aria-label="Process tree"><table><thead><tr><th scope="col">Process</th><th scope="col" class="right">Id</th><th scope="col">Began</th><th scope="col">Command line</th></tr></thead>
+        <tbody>{(shown.length ? shown : found).map((p) => <tr key={`${p.stream}${p.instance}`}><td><span class="indent" style={{ paddingLeft: (q ? 0 : (p.depth ?? 0) * 16) + 'px' }} /><ProcessLink row={p} host={host} view={view} /></td>
           <td class="right">{p.pid}</td><td>{p.begin_cause === 'start' ? shortTime(p.begin).slice(11) : ''}</td><td class="mono">{p.command_line}</td></tr>)}</tbody></table></div>
       {found.length ? <p class="note">Not alive at this time; these were at others.</p> : q && !shown.length ? <p class="notice">no process fits</p> : null}
     </section>}

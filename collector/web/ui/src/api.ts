@@ -1,0 +1,86 @@
+// Asking the API. What a path takes and answers is in the types that types.mjs makes of openapi.json: a misspelt parameter or property does not compile.
+import { useLayoutEffect, useState } from 'preact/hooks';
+import type { Api, Ending } from 'answers';
+
+export type { Api };
+
+export type Path = keyof Api;
+export type Answer<P extends Path> = Api[P]['answer'];
+/** A row of a path's list. */
+export type Item<P extends Path> = Answer<P> extends { items: Array<infer R> } ? R : never;
+/** Parameters of a path: those in it, too. What is empty is not sent. */
+export type Params<P extends Path> = { readonly [N in Api[P]['query'] | Api[P]['place']]?: string | number | null | readonly string[] };
+/** Where something is asked for that has the type T. */
+export type Address<T> = string & { readonly answer?: T };
+/** An answer as a page has it; the old data stays during a new request. address: of data; at: when it came, in ms. */
+export interface State<T> { data?: T; address?: string; at?: number; error?: string; loading?: boolean }
+
+export function url<P extends Path>(path: P, params: Params<P> = {}): Address<Answer<P>> {
+  const rest = new Map(Object.entries(params as Params<Path>)), p = new URLSearchParams();
+  const place = path.replace(/\{(\w+)\}/g, (_, name: string) => {
+    const value = rest.get(name);
+    rest.delete(name);
+    return encodeURIComponent(String(value ?? ''));
+  });
+  for (const [k, v] of rest)
+    for (const one of Array.isArray(v) ? v : [v]) if (one !== undefined && one !== null && one !== '') p.append(k, String(one));
+  const s = p.toString();
+  return '/api/v1/' + place + (s ? '?' + s : '');
+}
+
+export async function ask<T>(address: Address<T>, options?: RequestInit): Promise<T> {
+  const r = await fetch(address, options);
+  const text = await r.text();
+  let data;
+  try {
+    data = JSON.parse(text);
+  } catch {
+    throw new Error(`the collector answered ${r.status}`);
+  }
+  if (!r.ok) throw new Error(data.detail || data.title || `the collector answered ${r.status}`);
+  return data;
+}
+export const asJson = (body: object): RequestInit => ({ method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) });
+export const messageOf = (e: unknown) => (e instanceof Error ? e.message : String(e));
+
+// A list with all its pages.
+async function askAll<T>(address: Address<T>, options?: RequestInit): Promise<T> {
+  interface List { items: unknown[]; next: string | null; damaged?: number; ending?: Ending }
+  const data = await ask(address, options), list = data as unknown as List;
+  while (list.next) {
+    const more: List = await ask<List>(`${address}${address.includes('?') ? '&' : '?'}cursor=${list.next}`, options);
+    list.items.push(...more.items);
+    list.next = more.next;
+    list.damaged = Math.max(list.damaged ?? 0, more.damaged ?? 0);
+    if (more.ending !== 'whole') list.ending = more.ending;
+  }
+  return data;
+}
+// address null: no request. every: ms until it is asked again. all: every page of a list.
+export function useApi<T>(address: Address<T> | null, every?: number, all?: boolean): State<T> {
+  const [state, set] = useState<State<T>>({ loading: !!address });
+  useLayoutEffect(() => { // not after the next frame: the question is on its way while the browser paints
+    if (!address) {
+      set({});
+      return undefined;
+    }
+    const stop = new AbortController();
+    let timer: number | undefined;
+    const load = async () => {
+      try {
+        const data = await (all ? askAll : ask)(address, { signal: stop.signal });
+        if (!stop.signal.aborted) set({ data, address, at: Date.now() });
+      } catch (e) {
+        if (!stop.signal.aborted) set((old) => ({ ...old, error: messageOf(e), loading: false }));
+      }
+      if (every && !stop.signal.aborted) timer = setTimeout(load, every);
+    };
+    set((old) => ({ ...old, error: undefined, loading: true }));
+    load();
+    return () => {
+      stop.abort();
+      clearTimeout(timer);
+    };
+  }, [address, every]);
+  return state;
+}

@@ -1,2 +1,0 @@
-// What JSX becomes.
-export { h as element, Fragment } from 'preact';
