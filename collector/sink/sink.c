@@ -69,6 +69,7 @@ struct ec_sink {
     size_t limit;         /* rows of a request */
     int has_accepted;     /* the receiver: lately, in this run */
     size_t refused_count; /* rows since it accepted one */
+    size_t doubt_count;   /* of the rows at hand */
     int failures;         /* in a row */
     int64_t wait_ns;
     char said[EC_SINK_TEXT_MAX];
@@ -280,7 +281,7 @@ static int sink_read_batch(ec_sink *s, ea_err *err) {
 /* Rows of a request. What was passed over meanwhile is in the slots. */
 static int sink_fill(ec_sink *s, ea_err *err) {
     ea_text_clear(&s->rows);
-    s->item_count = s->slot_count = 0;
+    s->item_count = s->slot_count = s->doubt_count = 0;
     s->is_held = 0;
     for (int batches = 0; batches < SINK_BATCHES && s->item_count < s->o->rows_max &&
                           s->rows.len_bytes < s->o->bytes_max && !sink_is_stopped(s);
@@ -420,14 +421,15 @@ static void sink_take_verdicts(ec_sink *s, size_t count, const char *why) {
         if (s->asked[i]->verdict == EC_VERDICT_REFUSED) {
             s->asked[i]->verdict = EC_VERDICT_WAITS;
             s->asked[i]->is_doubtful = 1;
+            s->doubt_count++;
             sink_note_refusal(s, s->asked[i], why);
         }
 }
 
 /* The first rows that wait and are not in doubt, at most s->limit. */
-static size_t sink_choose(ec_sink *s) {
+static size_t sink_choose(ec_sink *s, size_t first) {
     size_t count = 0;
-    for (size_t i = 0; i < s->item_count && count < s->limit; i++)
+    for (size_t i = first; i < s->item_count && count < s->limit; i++)
         if (s->items[i].verdict == EC_VERDICT_WAITS && !s->items[i].is_doubtful)
             s->asked[count++] = &s->items[i];
     return count;
@@ -442,6 +444,7 @@ static void sink_settle_doubts(ec_sink *s, enum ec_sink_verdict verdict) {
             s->items[i].verdict = verdict;
             s->refused_count += verdict == EC_VERDICT_REFUSED;
         }
+    s->doubt_count = 0;
     if (s->refused_count >= SINK_DOUBTS)
         s->has_accepted = 0;
 }
@@ -525,11 +528,11 @@ static int sink_send(ec_sink *s, ea_err *err) {
     if (EA_GROW(s->asked, capacity, s->item_count, SIZE_MAX))
         return ea_fail(err, EA_ENOMEM, "make a request");
     s->asked_capacity = capacity;
-    for (size_t waited_for = 0; !sink_is_stopped(s);) {
-        size_t doubts = 0, count = sink_choose(s);
+    for (size_t first = 0, waited_for = 0; !sink_is_stopped(s);) {
+        while (first < s->item_count && s->items[first].verdict != EC_VERDICT_WAITS)
+            first++;
+        size_t doubts = s->doubt_count, count = sink_choose(s, first);
         int rc = 0;
-        for (size_t i = 0; i < s->item_count; i++)
-            doubts += s->items[i].is_doubtful != 0;
         if (doubts && s->has_accepted) {
             sink_settle_doubts(s, EC_VERDICT_REFUSED);
             waited_for = 0;
