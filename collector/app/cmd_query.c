@@ -28,6 +28,7 @@ enum {
     WIDTH_MAX = 80,           /* what is longer pushes its line to the right */
     EXIT_LIMIT = 4,
     EXIT_ROWS = 5,
+    EXIT_UNKNOWN = 6, /* no rows, and nothing is stored of a name in a condition */
 };
 
 typedef struct options {
@@ -282,13 +283,19 @@ static int query_on_row(void *arg, size_t count, const ec_value *cells) {
 static int query_finish(printer *p, const ec_outcome *outcome) {
     if (p->format == TABLE && p->columns && !p->is_measured)
         measure(p);
-    if (p->format == JSON)
+    if (p->format == JSON) {
         ea_text_printf(&p->out,
                        "%s%s], \"row_count\": %" PRIu64 ", \"ended\": \"%s\", \"damaged_batches\": %" PRIu64
-                       ", \"behind_batches\": %" PRIu64 "}\n",
+                       ", \"behind_batches\": %" PRIu64,
                        p->columns ? "" : "{\"rows\": [", p->rows ? "\n" : "", p->rows, ec_ending_name(outcome->ending),
                        outcome->damaged, outcome->backlog);
-    else if (!ec_is_whole(outcome))
+        if (*outcome->notice) {
+            ea_text_str(&p->out, ", \"notice\": \"");
+            ea_text_json(&p->out, outcome->notice, strlen(outcome->notice));
+            ea_text_char(&p->out, '"');
+        }
+        ea_text_str(&p->out, "}\n");
+    } else if (!ec_is_whole(outcome))
         ea_text_printf(
             &p->out,
             p->format == JSONL ? "{\"ended\":\"%s\",\"damaged_batches\":%" PRIu64 ",\"behind_batches\":%" PRIu64 "}\n"
@@ -373,9 +380,11 @@ static int query_report_missing(const options *o, const ec_outcome *outcome) {
         fprintf(stderr,
                 "etwcollector: %" PRIu64 " batches are damaged and were left out from where the damage is; %s\n",
                 outcome->damaged, outcome->damage);
+    if (*outcome->notice)
+        fprintf(stderr, "etwcollector: %s\n", outcome->notice);
     if (outcome->ending != EC_ENDED_WHOLE)
         return EXIT_LIMIT;
-    return outcome->damaged ? ea_exit_code(EA_ECORRUPT) : 0;
+    return outcome->damaged ? ea_exit_code(EA_ECORRUPT) : *outcome->notice && !outcome->rows ? EXIT_UNKNOWN : 0;
 }
 
 /* Prints, after an answer without rows, from when to when events are stored. */
@@ -524,7 +533,8 @@ const ea_command ec_cmd_query = {
         "\n"
         "Exit codes: 0 answered, 1 failed, stopped, or nothing is stored of --host, 2 usage or wrong SQL, 3 something\n"
         "stored is damaged and was left out, 4 ended at a limit (what had come by then is printed), 5 there are rows\n"
-        "and --fail-if-rows is given.",
+        "and --fail-if-rows is given, 6 there are no rows, and nothing is stored of a host, provider or class that a\n"
+        "condition names (standard error says which).",
     .options = OPTIONS,
     .options_size = sizeof(options),
     .run = query_run,

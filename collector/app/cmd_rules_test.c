@@ -190,24 +190,34 @@ static int test_ask(rules_test *t) {
     return rc;
 }
 
-static int test_class(void *arg, const char *class_name, size_t len) {
-    rules_test *t = arg;
-    const ec_class_set *set = NULL;
+static int test_part(rules_test *t, const char *class_name, size_t len, const char *table) {
     ec_rules_statement statement;
-    char name[256];
-    snprintf(name, sizeof name, "%.*s", (int)len, class_name);
-    int rc = ec_archive_set(t->archive, name, &set, t->err);
-    if (rc || !set)
-        return rc; /* nothing of the class is stored */
-    rc = ec_rules_statement_make(&statement, t->rules, t->group, t->source, class_name, len, EC_RULES_OF_RANGE);
+    int rc =
+        ec_rules_statement_make(&statement, t->rules, t->group, t->source, class_name, len, table, EC_RULES_OF_RANGE);
     if (rc)
-        rc = ea_fail(t->err, rc, "make the statement for %s", name);
+        rc = ea_fail(t->err, rc, "make the statement for %s", table);
     t->statement = &statement;
-    t->class_count++;
     if (!rc)
         rc = test_ask(t);
     t->statement = NULL;
     ec_rules_statement_deinit(&statement);
+    return rc;
+}
+
+static int test_class(void *arg, const char *class_name, size_t len) {
+    rules_test *t = arg;
+    const ec_class_set *set = NULL, *const *parts = NULL;
+    size_t count = 0, left_out = 0;
+    char name[256];
+    snprintf(name, sizeof name, "%.*s", (int)len, class_name);
+    int rc = ec_archive_set(t->archive, name, &set, t->err);
+    if (!rc && set) /* else nothing of the class is stored */
+        rc = ec_archive_parts(t->archive, set, &parts, &count, &left_out, t->err);
+    if (left_out)
+        fprintf(stderr, EC_RULES_PARTS_NOTE "\n", name, EC_CLASS_PARTS_MAX, left_out);
+    for (size_t i = 0; i < count && !rc; i++)
+        rc = test_part(t, class_name, len, parts[i]->name);
+    t->class_count += count > 0;
     return rc;
 }
 

@@ -2,6 +2,7 @@
 #include "collector/detect/detector.h"
 
 #include "collector/detect/correlations.h"
+#include "collector/detect/detector_reach.h"
 #include "collector/detect/rules_files.h"
 #include "collector/detect/rules_store.h"
 #include "collector/query/scan/cell.h"
@@ -25,11 +26,10 @@ enum {
     IDLE_MS = 500,
     STREAMS_A_ROUND = 1024,
     QUICK_PART = 4,       /* of a turn */
-    REACH_MAX = 10000,    /* batches of a stream in a round */
     FADE_S = 10,          /* until what a host has taken counts half */
     HOSTS_MAX = 16384,    /* whose use is remembered; beyond it all of them begin anew */
     OPEN_MS = 1000,       /* of processor time, until what was read of streams is released */
-    LATE_WAIT_S = 60,     /* for the history to begin again with a late batch */
+    REFUSED_ATTEMPTS = 3, /* rounds in which SQLite refuses a batch, until its rows are tried one by one */
     ESCAPED_MAX = 6,      /* bytes of JSON for one of a text */
     NAME_MAX_BYTES = 128, /* of a field, with its punctuation */
     PROCESS_MAX_BYTES = 1024,
@@ -47,6 +47,7 @@ typedef struct detector_class {
     ec_rules_statement statement;
     sqlite3_stmt *prepared;
     uint32_t group;
+    char name[256]; /* of the class */
     const char *types[EC_RULES_HEAD_COLUMNS + EC_RULES_COLUMNS_MAX];
 } detector_class;
 
@@ -102,7 +103,9 @@ struct ec_detector {
     size_t class_count, class_capacity;
     const ea_sigma_source *source; /* while the classes are prepared */
     int64_t deadline_ns;           /* of the thread's processor time */
-    ea_text unprepared;            /* lines: classes that were reported as not judged */
+    ea_text unprepared;            /* lines: classes that were reported as not judged, or not all of their events */
+    ea_u64_map refused;            /* hash of a stream -> rounds in which SQLite refused its batch at hand */
+    int is_by_rows;                /* this batch's rows are tried before they are judged */
     /* of the range of batches at hand */
     const ec_archive_stream *archived;
     detector_match *matches;
@@ -122,6 +125,16 @@ struct ec_detector {
 static void detector_note(const ec_detector *d, const char *text) {
     if (d->options.on_note)
         d->options.on_note(d->options.arg, text);
+}
+
+/* A line about a class, once until the rules are read again. */
+static void detector_note_once(ec_detector *d, const char *name, const char *text) {
+    char key[260];
+    snprintf(key, sizeof key, "%s\n", name);
+    if (d->unprepared.len_bytes && strstr(d->unprepared.data, key))
+        return;
+    ea_text_str(&d->unprepared, key);
+    detector_note(d, text);
 }
 
 /* ---- rules ---- */
@@ -469,24 +482,86 @@ static int judge_row(ec_detector *d, sqlite3_stmt *st, const detector_class *c, 
     return found_count ? take_matches(d, st, c, host, found, found_count, err) : 0;
 }
 
-/* Asks the rules of one class. EA_ECANCELED: the time is over. */
-static int judge_class(ec_detector *d, detector_class *c, const ec_detections_stream *s, uint64_t last, ea_err *err) {
-    sqlite3_stmt *st = c->prepared;
-    int code, rc = 0;
+/* ---- rows that SQLite refuses ---- */
+
+/* A failure that is of a row, such as a text that becomes too long, and not of this moment. */
+static int is_refusal(int code) {
+    int primary = code & 0xff;
+    return primary == SQLITE_ERROR || primary == SQLITE_TOOBIG || primary == SQLITE_MISMATCH || primary == SQLITE_RANGE;
+}
+
+static void bind_range(sqlite3_stmt *st, const ec_detections_stream *s, uint64_t last, uint64_t from, uint64_t to) {
     sqlite3_bind_text(st, 1, s->host, -1, SQLITE_STATIC);
     sqlite3_bind_text(st, 2, s->stream, -1, SQLITE_STATIC);
     sqlite3_bind_int64(st, 3, (sqlite3_int64)s->next);
     sqlite3_bind_int64(st, 4, (sqlite3_int64)last);
+    sqlite3_bind_int64(st, 5, (sqlite3_int64)from);
+    sqlite3_bind_int64(st, 6, (sqlite3_int64)to);
+}
+
+/* Judges the rows of a statement whose range is bound. EA_ECANCELED: the time is over. EA_EFORMAT: SQLite refuses a
+ * row, which is not among those that were judged. judges 0: the rows are read alone. */
+static int judge_rows(ec_detector *d, sqlite3_stmt *st, const detector_class *c, const char *host, int judges,
+                      ea_err *err) {
+    int code, rc = 0;
     while ((code = sqlite3_step(st)) == SQLITE_ROW && !rc) {
-        rc = judge_row(d, st, c, s->host, err);
+        rc = judges ? judge_row(d, st, c, host, err) : 0;
         if (!rc && ea_thread_cpu_ns() > d->deadline_ns)
             rc = EA_ECANCELED;
     }
     if (!rc && (code & 0xff) == SQLITE_INTERRUPT)
         rc = EA_ECANCELED;
+    if (!rc && is_refusal(code))
+        rc = ea_fail(err, EA_EFORMAT, "run the rules: %s", sqlite3_errmsg(ec_sql_database(d->sql)));
     if (!rc && code != SQLITE_DONE)
         rc = ec_fail_sqlite(err, ec_sql_database(d->sql), "run the rules");
     sqlite3_reset(st);
+    return rc;
+}
+
+static void refuse_row(ec_detector *d, const detector_class *c, const ec_detections_stream *s, uint64_t position,
+                       const char *why) {
+    char line[700];
+    ea_count(d->options.counters, EA_COUNT_rules_refused, 1);
+    snprintf(line, sizeof line,
+             "rules are not run on an event of %.100s, host %.100s, stream %s, batch %" PRIu64 ", position %" PRIu64
+             ": %.200s; etwcollector_rules_refused_total counts such events",
+             c->name, s->host, s->stream, s->next, position, why);
+    detector_note_once(d, why, line);
+}
+
+/* Judges the rows of a batch at positions from to to without those that SQLite refuses: halves are tried until a half
+ * has none, or is one. */
+static int judge_allowed(ec_detector *d, sqlite3_stmt *st, const detector_class *c, const ec_detections_stream *s,
+                         uint64_t from, uint64_t to, ea_err *err) {
+    ea_err why = {0};
+    bind_range(st, s, s->next, from, to);
+    int rc = judge_rows(d, st, c, s->host, 0, &why);
+    if (!rc)
+        return judge_rows(d, st, c, s->host, 1, err);
+    if (rc == EA_EFORMAT && from == to) {
+        refuse_row(d, c, s, from, why.message);
+        return 0;
+    }
+    if (rc != EA_EFORMAT) {
+        *err = why;
+        return rc;
+    }
+    uint64_t middle = from + (to - from) / 2;
+    rc = judge_allowed(d, st, c, s, from, middle, err);
+    return rc ? rc : judge_allowed(d, st, c, s, middle + 1, to, err);
+}
+
+/* Asks the rules of one class. Errors: of judge_rows. */
+static int judge_class(ec_detector *d, detector_class *c, const ec_detections_stream *s, uint64_t last, ea_err *err) {
+    sqlite3_stmt *st = c->prepared;
+    int rc = 0;
+    if (d->is_by_rows) {
+        rc = judge_allowed(d, st, c, s, 0, EA_BATCH_MAX_EVENTS - 1, err);
+    } else {
+        bind_range(st, s, last, 0, EA_BATCH_MAX_EVENTS);
+        rc = judge_rows(d, st, c, s->host, 1, err);
+    }
     sqlite3_clear_bindings(st);
     return rc;
 }
@@ -586,32 +661,25 @@ typedef struct detector_preparing {
 
 /* A class as agents describe it, without a field that rules name: it must not keep the rules from all other events. */
 static void leave_class(ec_detector *d, const char *name, const char *why) {
-    char line[600], key[260];
+    char line[600];
     drop_class(&d->classes[--d->class_count]);
-    snprintf(key, sizeof key, "%s\n", name);
-    if (d->unprepared.len_bytes && strstr(d->unprepared.data, key))
-        return;
-    ea_text_str(&d->unprepared, key);
     snprintf(line, sizeof line, "rules are not run on events of %s as they are stored: %.200s", name, why);
-    detector_note(d, line);
+    detector_note_once(d, name, line);
 }
 
-static int prepare_class(void *arg, const char *class_name, size_t len) {
-    const detector_preparing *p = arg;
+/* table: of the class, or of a part of it. */
+static int prepare_part(const detector_preparing *p, const char *class_name, size_t len, const char *table) {
     ec_detector *d = p->d;
-    const ec_class_set *set = NULL;
     const char *tail;
     char name[256];
     snprintf(name, sizeof name, "%.*s", (int)len, class_name);
-    int rc = ec_archive_set(ec_sql_archive(d->sql), name, &set, p->err);
-    if (rc || !set)
-        return rc; /* nothing of the class is stored */
     if (EA_GROW(d->classes, d->class_capacity, d->class_count + 1, SIZE_MAX))
         return ea_fail(p->err, EA_ENOMEM, "run the rules");
     detector_class *c = &d->classes[d->class_count];
     *c = (detector_class){.group = p->group};
-    rc = ec_rules_statement_make(&c->statement, d->files.rules, p->group, d->source, class_name, len,
-                                 EC_RULES_OF_BATCHES);
+    snprintf(c->name, sizeof c->name, "%s", name);
+    int rc = ec_rules_statement_make(&c->statement, d->files.rules, p->group, d->source, class_name, len, table,
+                                     EC_RULES_OF_BATCHES);
     d->class_count++;
     if (rc)
         return ea_fail(p->err, rc, "make the statement for %s", name);
@@ -628,6 +696,25 @@ static int prepare_class(void *arg, const char *class_name, size_t len) {
         c->types[i] = type ? type : "";
     }
     return 0;
+}
+
+static int prepare_class(void *arg, const char *class_name, size_t len) {
+    const detector_preparing *p = arg;
+    ec_detector *d = p->d;
+    const ec_class_set *set = NULL, *const *parts = NULL;
+    size_t count = 0, left_out = 0;
+    char name[256], line[400];
+    snprintf(name, sizeof name, "%.*s", (int)len, class_name);
+    int rc = ec_archive_set(ec_sql_archive(d->sql), name, &set, p->err);
+    if (!rc && set) /* else nothing of the class is stored */
+        rc = ec_archive_parts(ec_sql_archive(d->sql), set, &parts, &count, &left_out, p->err);
+    if (left_out) {
+        snprintf(line, sizeof line, EC_RULES_PARTS_NOTE, name, EC_CLASS_PARTS_MAX, left_out);
+        detector_note_once(d, name, line);
+    }
+    for (size_t i = 0; i < count && !rc; i++)
+        rc = prepare_part(p, class_name, len, parts[i]->name);
+    return rc;
 }
 
 static int keep_going(void *arg) {
@@ -674,99 +761,6 @@ static void close_round(ec_detector *d) {
 
 /* ---- streams ---- */
 
-/* How far a stream can be judged. */
-typedef struct detector_reach {
-    uint64_t last;    /* number of a batch */
-    uint64_t highest; /* that is stored; 0: nothing */
-} detector_reach;
-
-/* What the index says of a stream. */
-typedef struct detector_stored {
-    uint64_t highest;          /* number of a batch; 0: nothing is stored */
-    uint64_t count;            /* batches up to the folded one, of a stream with a late batch */
-    int64_t received_last_ns;  /* of the newest arrival */
-    int64_t received_after_ns; /* of the first batch that is not folded; INT64_MAX: there is none */
-} detector_stored;
-
-static int read_stored(ec_store *store, const ec_detections_stream *s, uint64_t folded, detector_stored *ret,
-                       ea_err *err) {
-    static const char STREAM_SQL[] =
-        "SELECT s.received_last_utc_ns, (SELECT max(number) FROM batches b WHERE b.stream_id = s.stream_id),"
-        " CASE WHEN ?4 THEN (SELECT count(*) FROM batches b WHERE b.stream_id = s.stream_id AND b.number <= ?3) END,"
-        " coalesce((SELECT received_utc_ns FROM batches b WHERE b.stream_id = s.stream_id AND b.number > ?3 ORDER BY"
-        " b.number LIMIT 1), 9223372036854775807) FROM streams s WHERE s.agent = ?1 AND s.stream = ?2";
-    sqlite3_stmt *st = NULL;
-    *ret = (detector_stored){.highest = 0};
-    int rc = ec_sqlite_prepare(ec_store_database(store), &st, STREAM_SQL, "read the streams", err);
-    if (!rc) {
-        sqlite3_bind_text(st, 1, s->host, -1, SQLITE_STATIC);
-        sqlite3_bind_blob(st, 2, s->id, EA_STREAM_ID_BYTES, SQLITE_STATIC);
-        sqlite3_bind_int64(st, 3, (sqlite3_int64)folded);
-        sqlite3_bind_int(st, 4, s->is_late);
-        rc = ec_sqlite_step(st, "read the streams", err);
-    }
-    if (rc > 0)
-        *ret = (detector_stored){.received_last_ns = sqlite3_column_int64(st, 0),
-                                 .highest = (uint64_t)sqlite3_column_int64(st, 1),
-                                 .count = (uint64_t)sqlite3_column_int64(st, 2),
-                                 .received_after_ns = sqlite3_column_int64(st, 3)};
-    sqlite3_finalize(st);
-    return rc < 0 ? rc : 0;
-}
-
-/* Ends the reach before the first batch that was received after young_ns, but not in what the clock takes for the
- * future. */
-static int hold_young(ec_store *store, const ec_detections_stream *s, int64_t young_ns, int64_t now_ns,
-                      detector_reach *reach, ea_err *err) {
-    static const char YOUNG_SQL[] =
-        "SELECT min(b.number) FROM batches b JOIN streams s ON s.stream_id = b.stream_id WHERE s.agent = ?1 AND"
-        " s.stream = ?2 AND b.number >= ?3 AND b.number <= ?4 AND b.received_utc_ns > ?5 AND b.received_utc_ns <= ?6";
-    sqlite3_stmt *st = NULL;
-    if (reach->last > s->next && reach->last - s->next > REACH_MAX)
-        reach->last = s->next + REACH_MAX; /* the query is bounded; the next round has the others */
-    int rc = ec_sqlite_prepare(ec_store_database(store), &st, YOUNG_SQL, "read the batches", err);
-    if (!rc) {
-        sqlite3_bind_text(st, 1, s->host, -1, SQLITE_STATIC);
-        sqlite3_bind_blob(st, 2, s->id, EA_STREAM_ID_BYTES, SQLITE_STATIC);
-        sqlite3_bind_int64(st, 3, (sqlite3_int64)s->next);
-        sqlite3_bind_int64(st, 4, (sqlite3_int64)reach->last);
-        sqlite3_bind_int64(st, 5, young_ns);
-        sqlite3_bind_int64(st, 6, now_ns);
-        rc = ec_sqlite_step(st, "read the batches", err);
-    }
-    if (rc > 0 && sqlite3_column_type(st, 0) != SQLITE_NULL)
-        reach->last = (uint64_t)sqlite3_column_int64(st, 0) - 1;
-    sqlite3_finalize(st);
-    return rc < 0 ? rc : 0;
-}
-
-/* A batch waits for EC_DETECTOR_HOLD_MS, and until the history has what was received meanwhile. */
-static int read_reach(ec_store *store, ec_state_db *state, const ec_detections_stream *s, detector_reach *ret,
-                      ea_err *err) {
-    ec_state_fold fold;
-    detector_stored stored;
-    int64_t now_ns = ea_utc_ns();
-    *ret = (detector_reach){0};
-    int found = ec_state_db_find_fold(state, s->host, s->id, &fold, err), rc = found < 0 ? found : 0;
-    if (!rc)
-        rc = read_stored(store, s, found ? fold.position : 0, &stored, err);
-    if (rc)
-        return rc;
-    ret->highest = stored.highest;
-    if (!found || !ret->highest)
-        return 0;
-    ret->last = fold.position < ret->highest ? fold.position : ret->highest;
-    int64_t seen_ns = stored.received_after_ns < now_ns ? stored.received_after_ns : now_ns;
-    int64_t age_ns = now_ns - stored.received_last_ns;
-    int is_quiet = stored.received_after_ns == INT64_MAX && (age_ns < 0 || age_ns >= NS_OF_MS(EC_DETECTOR_HOLD_MS));
-    if (ret->last >= s->next && !is_quiet)
-        rc = hold_young(store, s, seen_ns - NS_OF_MS(EC_DETECTOR_HOLD_MS), now_ns, ret, err);
-    if (!rc && s->is_late && fold.batch_count < stored.count &&
-        now_ns - s->noticed_utc_ns < NS_OF_MS(1000) * LATE_WAIT_S)
-        ret->last = 0; /* the history begins again, with the late batch */
-    return rc;
-}
-
 /* EA_ECANCELED: it took too long, or SQLite too much memory (*ret_is_large). */
 static int judge_range(ec_detector *d, const ec_detections_stream *s, uint64_t last, int64_t limit_ns,
                        int *ret_is_large, ea_err *err) {
@@ -796,12 +790,24 @@ static int open_again(ec_detector *d, const ec_detections_stream *s, ea_err *err
     return rc;
 }
 
+/* Whether SQLite has refused a batch of a stream in REFUSED_ATTEMPTS rounds: what failed was not this moment's. */
+static int is_refused_again(ec_detector *d, const ec_detections_stream *s) {
+    uint64_t key = ea_hash64(s->host, strlen(s->host), ea_hash64(s->id, sizeof s->id, s->next));
+    const uint64_t *known = ea_u64_map_get(&d->refused, key);
+    uint64_t count = known ? *known + 1 : 1;
+    if (!known && d->refused.count >= HOSTS_MAX)
+        ea_u64_map_clear(&d->refused);
+    EA_IGNORE(ea_u64_map_put(&d->refused, key, count)); /* no memory: it is tried once more */
+    return count >= REFUSED_ATTEMPTS;
+}
+
 /* Judges a stream's batches up to its reach, or until its host's turn ends: at least one range. Ranges become longer
  * while they are quick. */
-static int judge_stream(ec_detector *d, ec_detections_stream *s, const detector_reach *reach, int64_t turn_ends_ns,
+static int judge_stream(ec_detector *d, ec_detections_stream *s, const ec_detector_reach *reach, int64_t turn_ends_ns,
                         ea_err *err) {
     uint64_t step = 1;
     int rc = 0, is_over = 0, is_large = 0;
+    d->is_by_rows = 0;
     d->archived = ec_rules_find_stream(ec_sql_archive(d->sql), s->host, s->stream);
     while (!rc && !is_over && s->next <= reach->last && !atomic_load(&d->stop)) {
         uint64_t last = reach->last - s->next < step ? reach->last : s->next + step - 1;
@@ -810,6 +816,12 @@ static int judge_stream(ec_detector *d, ec_detections_stream *s, const detector_
         rc = judge_range(d, s, last, NS_OF_MS(is_one ? EC_DETECTOR_LIMIT_MS : EC_DETECTOR_RANGE_MS), &is_large, err);
         if (rc == EA_ECANCELED && atomic_load(&d->stop))
             return 0;
+        if (rc == EA_EFORMAT && !d->is_by_rows && (!is_one || is_refused_again(d, s))) {
+            d->is_by_rows = is_one;
+            step = 1;
+            rc = 0;
+            continue;
+        }
         int is_again = rc == EA_ECANCELED && (!is_one || (is_large && d->range_count > 1));
         if (is_large) {
             int opened = open_again(d, s, err);
@@ -827,8 +839,10 @@ static int judge_stream(ec_detector *d, ec_detections_stream *s, const detector_
         }
         if (!rc)
             rc = keep_range(d, s, last, last == reach->highest, err);
-        if (!rc)
+        if (!rc) {
             s->next = last + 1;
+            d->is_by_rows = 0;
+        }
         int64_t now_ns = ea_thread_cpu_ns();
         is_over = now_ns >= turn_ends_ns;
         if (step < EC_DETECTOR_RANGE_MAX && now_ns - begin_ns < NS_OF_MS(EC_DETECTOR_TURN_MS) / QUICK_PART)
@@ -899,8 +913,8 @@ static int turn_waits(const ec_detector *d, const char *host) {
 /* Judges what a stream's reach allows until its turn ends, and at least one range of it. */
 static int judge_turn(ec_detector *d, ec_store *store, ec_state_db *state, ec_detections_stream *s,
                       int64_t turn_ends_ns, int *ret_has_judged, ea_err *err) {
-    detector_reach reach;
-    int rc = read_reach(store, state, s, &reach, err);
+    ec_detector_reach reach;
+    int rc = ec_detector_read_reach(store, state, s, &reach, err);
     if (!rc && !reach.highest)
         rc = forget_stream(d, s, err);
     if (rc || !reach.highest || s->next > reach.last)
@@ -1041,6 +1055,7 @@ static void detector_destroy(ec_detector *d) {
     ea_arena_deinit(&d->arena);
     ea_u64_map_deinit(&d->taken_ns);
     ea_u64_map_deinit(&d->used_ns);
+    ea_u64_map_deinit(&d->refused);
     ea_rules_run_destroy(d->run);
     ec_rules_files_deinit(&d->files);
     ea_sigma_tables_destroy(d->tables);
@@ -1072,6 +1087,7 @@ int ec_detector_start(ec_detector **ret, const ec_detector_options *options, ea_
     ea_arena_init(&d->arena, FOUND_MAX_BYTES);
     ea_u64_map_init(&d->taken_ns, 0);
     ea_u64_map_init(&d->used_ns, 0);
+    ea_u64_map_init(&d->refused, 0);
     d->store = strdup(options->store);
     d->folder = strdup(options->rules);
     int rc = d->store && d->folder ? 0 : ea_fail(err, EA_ENOMEM, "start the thread of the rules");

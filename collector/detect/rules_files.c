@@ -142,11 +142,11 @@ void ec_rules_files_deinit(ec_rules_files *f) {
 }
 
 const char *ec_rules_key(const ea_rule_info *info, const char *source) {
-    return *info->id ? info->id : *info->title ? info->title : source;
+    return *info->id ? info->id : *info->title && !info->shares_title ? info->title : source;
 }
 
 const char *ec_rules_filter_key(const ea_rule_filter *filter, char *buffer, size_t size) {
-    if (*filter->id || *filter->title)
+    if (*filter->id || (*filter->title && !filter->shares_title))
         return *filter->id ? filter->id : filter->title;
     snprintf(buffer, size, "%s:%" PRIu32, filter->file, filter->line);
     return buffer;

@@ -20,7 +20,8 @@ typedef struct ec_rules_files {
  * problem, not a failure. Errors: EA_ENOTFOUND (no such file, no rule file), EA_ELIMIT, EA_EIO, EA_ENOMEM. */
 EA_MUST_CHECK int ec_rules_files_read(ec_rules_files *f, int operand_count, char **operands, ea_err *err);
 void ec_rules_files_deinit(ec_rules_files *f);
-/* By what a rule's detections name it: its id, else its title, else source (FILE:LINE). */
+/* By what a rule's detections name it, each another: its id, else its title when no rule before has it, else source
+ * (FILE:LINE). */
 const char *ec_rules_key(const ea_rule_info *info, const char *source);
 /* The same of a filter; buffer: for FILE:LINE. */
 const char *ec_rules_filter_key(const ea_rule_filter *filter, char *buffer, size_t size);

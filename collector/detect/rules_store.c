@@ -238,9 +238,8 @@ static void store_add_when(ea_text *t, const char *when, enum ec_rules_scope sco
 }
 
 static void store_finish(ec_rules_statement *ret, const ea_sigma_source *s, const char *class_name, size_t len,
-                         const ea_text *columns, const store_joins *j, enum ec_rules_scope scope) {
+                         const char *table, const ea_text *columns, const store_joins *j, enum ec_rules_scope scope) {
     ea_text *t = &ret->sql;
-    char name[256];
     int is_range = scope == EC_RULES_OF_RANGE;
     int has_image = j->process_image || j->parent_image || j->grandparent_image || j->target_image, has_thread = 0;
     for (const ea_sigma_row *r = NULL; (r = ea_sigma_row_next(s, "@when", r));)
@@ -263,8 +262,7 @@ static void store_finish(ec_rules_statement *ret, const ea_sigma_source *s, cons
                    is_range ? "NULL, NULL" : "process.image_name, process.process_key");
     ea_text_add(t, columns->data, columns->len_bytes);
     ea_text_str(t, " FROM ");
-    snprintf(name, sizeof name, "%.*s", (int)len, class_name);
-    ec_sql_add_name(t, name);
+    ec_sql_add_name(t, table);
     ea_text_str(t, " AS e");
     if (j->process)
         store_join_process(t, "process", store_process_field(s, "@process", class_name, len));
@@ -285,7 +283,8 @@ static void store_finish(ec_rules_statement *ret, const ea_sigma_source *s, cons
                     " LEFT JOIN modules AS file ON file.process_key = process_at(e.host, e.stream, e.ProcessId, e.time)"
                     " AND file.pid = e.ProcessId AND file.base = e.ImageBase AND file.begin = e.time");
     ea_text_str(t, is_range ? " WHERE e.time >= ?1 AND e.time < ?2"
-                            : " WHERE e.host = ?1 AND e.stream = ?2 AND e.batch >= ?3 AND e.batch <= ?4");
+                            : " WHERE e.host = ?1 AND e.stream = ?2 AND e.batch >= ?3 AND e.batch <= ?4 AND"
+                              " e.position >= ?5 AND e.position <= ?6");
     for (const ea_sigma_row *r = NULL; (r = ea_sigma_row_next(s, "@when", r));)
         if (store_has_class(r, class_name, len))
             store_add_when(t, r->field, scope);
@@ -299,7 +298,7 @@ static uint8_t store_is_path(const char *field) {
 }
 
 int ec_rules_statement_make(ec_rules_statement *ret, const ea_rules *rules, uint32_t group, const ea_sigma_source *s,
-                            const char *class_name, size_t len, enum ec_rules_scope scope) {
+                            const char *class_name, size_t len, const char *table, enum ec_rules_scope scope) {
     ea_text columns;
     store_joins joins = {.process = scope == EC_RULES_OF_BATCHES};
     int is_process = len == strlen("Process/Start") && memcmp(class_name, "Process/Start", len) == 0;
@@ -317,7 +316,7 @@ int ec_rules_statement_make(ec_rules_statement *ret, const ea_rules *rules, uint
         ret->is_path[ret->field_count] = store_is_path(row->field);
         ret->names[ret->field_count++] = row->sigma;
     }
-    store_finish(ret, s, class_name, len, &columns, &joins, scope);
+    store_finish(ret, s, class_name, len, table, &columns, &joins, scope);
     int rc = columns.failed || ret->sql.failed ? EA_ENOMEM : 0;
     ea_text_deinit(&columns);
     return rc;

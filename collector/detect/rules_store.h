@@ -25,9 +25,14 @@ enum ec_rules_head {
 };
 
 enum ec_rules_scope {
-    EC_RULES_OF_RANGE,   /* ?1, ?2: from and to, ns since 1970 */
-    EC_RULES_OF_BATCHES, /* ?1, ?2: host and stream; ?3, ?4: the first and the last batch */
+    EC_RULES_OF_RANGE, /* ?1, ?2: from and to, ns since 1970 */
+    /* ?1, ?2: host and stream; ?3, ?4: the first and the last batch; ?5, ?6: the first and the last position */
+    EC_RULES_OF_BATCHES,
 };
+
+/* Name of a class, EC_CLASS_PARTS_MAX, number of the others. */
+#define EC_RULES_PARTS_NOTE                                                                                            \
+    "rules are not run on all events of %.250s: it has more than %d kinds of columns; %zu are left out"
 
 typedef struct ec_rules_statement {
     ea_text sql; /* with the parameters of its scope */
@@ -41,11 +46,12 @@ typedef struct ec_rules_statement {
 /* Classes of a source that have rows, each once: calls fn for each; stops at the first non-zero, which it returns. */
 int ec_rules_each_class(const ea_sigma_source *s, int (*fn)(void *arg, const char *class_name, size_t len), void *arg);
 
-/* The statement for one class. Those fields are columns that a rule of the group names and that the class has. *ret is
- * to be given to ec_rules_statement_deinit, also on failure. Errors: EA_ENOMEM. */
+/* The statement for one class, over a table of events of it: its own, or that of a part (ec_archive_parts). Those
+ * fields are columns that a rule of the group names and that the class has. *ret is to be given to
+ * ec_rules_statement_deinit, also on failure. Errors: EA_ENOMEM. */
 EA_MUST_CHECK int ec_rules_statement_make(ec_rules_statement *ret, const ea_rules *rules, uint32_t group,
                                           const ea_sigma_source *s, const char *class_name, size_t len,
-                                          enum ec_rules_scope scope);
+                                          const char *table, enum ec_rules_scope scope);
 void ec_rules_statement_deinit(ec_rules_statement *s);
 
 /* The module that has the name of its process, which statements of EC_RULES_OF_BATCHES look up for each event: a

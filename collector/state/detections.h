@@ -27,7 +27,7 @@ typedef struct ec_detections ec_detections;
 /* Texts are borrowed. */
 typedef struct ec_detection {
     uint64_t batch, position;
-    const char *rule, *title, *level, *source; /* rule: its id, its title when it has none; source: FILE:LINE */
+    const char *rule, *title, *level, *source; /* rule: of ec_rules_key; source: FILE:LINE */
     int64_t utc_ns;
     uint32_t pid;
     int has_pid;

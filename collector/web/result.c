@@ -193,8 +193,14 @@ static int finish(printer *p, const ec_outcome *outcome) {
             else
                 ea_text_str(out, "null");
         }
-        ea_text_printf(out, ",\"ending\":\"%s\",\"damaged\":%" PRIu64 ",\"behind\":%" PRIu64 "}\n",
+        ea_text_printf(out, ",\"ending\":\"%s\",\"damaged\":%" PRIu64 ",\"behind\":%" PRIu64,
                        ec_ending_name(outcome->ending), outcome->damaged, outcome->backlog);
+        if (q->form == EC_FORM_ARRAY && *outcome->notice) {
+            ea_text_str(out, ",\"notice\":\"");
+            ea_text_json(out, outcome->notice, strlen(outcome->notice));
+            ea_text_char(out, '"');
+        }
+        ea_text_str(out, "}\n");
     } else if (!ec_is_whole(&marked)) {
         ea_text_printf(out,
                        q->form == EC_FORM_JSONL ? "{\"ending\":\"%s\",\"damaged\":%" PRIu64 ",\"behind\":%" PRIu64 "}\n"

@@ -270,6 +270,8 @@ enum ea_counter_part {
     X(rules_suppressed, 204, EA_INFO, EA_OF_COLLECTOR, "matches that a Sigma filter excepted")                         \
     X(rules_skipped, 203, EA_NOTICE, EA_OF_COLLECTOR,                                                                  \
       "batches that some Sigma rules were not asked about: they took too long, or could not be read")                  \
+    X(rules_refused, 206, EA_NOTICE, EA_OF_COLLECTOR,                                                                  \
+      "events that Sigma rules were not asked about since SQL refuses them")                                           \
     X(rules_waited, 205, EA_NOTICE, EA_OF_COLLECTOR,                                                                   \
       "times that Sigma rules left a stream for later: its agent was above its quota of processor time")               \
     /* the collector's listeners */                                                                                    \

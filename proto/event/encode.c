@@ -276,8 +276,8 @@ static ea_event_value read_text(reader *r, const ea_field *f, const ea_slice *s)
 static ea_event_value read_field(reader *r, size_t field, const ea_slice *s);
 
 /* Bytes of the element at the start of data; 0 when it is not whole. */
-static size_t encode_element_bytes(const ea_field *f, const uint8_t *data, size_t left) {
-    size_t n = 0;
+static size_t encode_element_bytes(const ea_class *c, const ea_field *f, const uint8_t *data, size_t left) {
+    size_t n = 0, head = (size_t)2 * c->pointer_size;
     if (f->width)
         return f->width;
     switch (f->type) {
@@ -296,6 +296,10 @@ static size_t encode_element_bytes(const ea_field *f, const uint8_t *data, size_
         return left >= 2 ? (size_t)2 + ea_load16(data) : 0;
     case EA_SID:
         return left >= 8 ? 8 + (size_t)4 * data[1] : 0;
+    case EA_WBEM_SID:
+        if (left >= 4 && !ea_load32(data))
+            return 4; /* there is none */
+        return left >= head + 8 ? head + 8 + (size_t)4 * data[head + 1] : 0;
     default:
         return left; /* of these there is one */
     }
@@ -358,7 +362,7 @@ static ea_event_value read_field(reader *r, size_t field, const ea_slice *s) {
             items[i] = read_element(r, field, &rest);
             continue;
         }
-        ea_slice one = {rest.data, (uint32_t)encode_element_bytes(f, rest.data, rest.len_bytes), 1};
+        ea_slice one = {rest.data, (uint32_t)encode_element_bytes(r->c, f, rest.data, rest.len_bytes), 1};
         items[i] = read_element(r, field, &one);
         rest.data += one.len_bytes;
         rest.len_bytes -= one.len_bytes;

@@ -17,7 +17,9 @@ enum { MAX_COLUMNS = 256, FLUSH_BYTES = 1 << 18 };
 
 struct ea_printer {
     const ea_print_options *options;
-    FILE *file;
+    FILE *file; /* NULL: write has the text */
+    int (*write)(void *arg, const void *data, size_t len_bytes, ea_err *err);
+    void *write_arg;
     const ea_resolver *resolver; /* NULL: none */
     int raw;
     const char *columns[MAX_COLUMNS];
@@ -97,6 +99,13 @@ static int parse(ea_printer *p, ea_err *err) {
             rc = ea_fail(err, EA_EUSAGE, "--pid '%s': expected a whole number", o->pids.items[i]);
     p->times.now_utc_ns = ea_utc_ns();
     return rc ? rc : parse_times(p, err);
+}
+
+void ea_printer_set_output(ea_printer *p, int (*write)(void *arg, const void *data, size_t len_bytes, ea_err *err),
+                           void *arg) {
+    p->file = NULL;
+    p->write = write;
+    p->write_arg = arg;
 }
 
 int ea_printer_set_data(ea_printer *p, int64_t begin_utc_ns, int64_t end_utc_ns, ea_err *err) {
@@ -232,15 +241,18 @@ static int pid_wanted(const ea_printer *p, const ea_record *r, const ea_class *c
 static int write_out(ea_printer *p, ea_err *err) {
     if (p->out.failed)
         return ea_fail(err, EA_ENOMEM, "print an event");
-    if (p->out.len_bytes && fwrite(p->out.data, 1, p->out.len_bytes, p->file) != p->out.len_bytes)
-        return ea_fail(err, EA_EIO, "write to standard output");
+    int rc = 0;
+    if (p->out.len_bytes && p->write)
+        rc = p->write(p->write_arg, p->out.data, p->out.len_bytes, err);
+    else if (p->out.len_bytes && fwrite(p->out.data, 1, p->out.len_bytes, p->file) != p->out.len_bytes)
+        rc = ea_fail(err, EA_EIO, "write to standard output");
     ea_text_clear(&p->out);
-    return 0;
+    return rc;
 }
 
 int ea_printer_flush(ea_printer *p, ea_err *err) {
     int rc = write_out(p, err);
-    if (!rc && fflush(p->file))
+    if (!rc && p->file && fflush(p->file))
         rc = ea_fail(err, EA_EIO, "write to standard output");
     return rc;
 }

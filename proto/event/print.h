@@ -49,8 +49,11 @@ typedef struct ea_print_options {
 
 typedef struct ea_printer ea_printer;
 
-/* options are borrowed. EA_EUSAGE when they contradict each other. */
+/* options are borrowed. out: NULL before ea_printer_set_output. EA_EUSAGE when they contradict each other. */
 EA_MUST_CHECK int ea_printer_create(ea_printer **ret, const ea_print_options *options, FILE *out, ea_err *err);
+/* Text goes to write, in place of a file. What write returns is what the printer's calls return. */
+void ea_printer_set_output(ea_printer *p, int (*write)(void *arg, const void *data, size_t len_bytes, ea_err *err),
+                           void *arg);
 void ea_printer_destroy(ea_printer *p); /* NULL is allowed; text that was not flushed is lost */
 
 /* 1 when the options ask for what other events say; then the caller makes a pass over all of them first. */

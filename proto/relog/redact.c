@@ -2,6 +2,7 @@
 #include "proto/relog/redact.h"
 
 #include "proto/base/array.h"
+#include "proto/base/fold_letters.h"
 #include "proto/base/map.h"
 #include "proto/base/pattern.h"
 #include "proto/base/provider_guids.h"
@@ -136,8 +137,7 @@ static void digest(ea_redact *x, char domain, const void *value, size_t len_byte
         return;
     }
     folded[0] = domain;
-    for (size_t i = 0; i < len_bytes; i++)
-        folded[i + 1] = ea_ascii_lower(((const char *)value)[i]);
+    ea_fold_letters(value, len_bytes, folded + 1);
     if (!HMAC(EVP_sha256(), x->key, (int)x->options.key_bytes, (const unsigned char *)folded, bytes, out, &n))
         x->rc = EA_ECRYPTO;
 }
@@ -406,8 +406,7 @@ static const word *find_word(const ea_redact *x, const char *text, size_t n) {
     char folded[WORD_MAX];
     if (n < WORD_LEAST || n > WORD_MAX)
         return NULL;
-    for (size_t i = 0; i < n; i++)
-        folded[i] = ea_ascii_lower(text[i]);
+    ea_fold_letters(text, n, folded);
     const uint64_t *place = ea_u64_map_get(&x->by_hash, ea_hash64(folded, n, 0));
     const word *w = place ? &x->words[*place - 1] : NULL;
     return w && w->len_bytes == n && memcmp(w->text, folded, n) == 0 ? w : NULL;
@@ -506,18 +505,27 @@ static void put_ipv6_text(ea_redact *x, const char *text, size_t n, size_t ipv4,
     x->counts.values[EA_REDACT_ADDRESS]++;
 }
 
-static uint64_t odd_key(const char *text) {
-    return (uint64_t)(uint8_t)ea_ascii_lower(text[0]) << 16 | (uint64_t)(uint8_t)ea_ascii_lower(text[1]) << 8 |
-           (uint8_t)ea_ascii_lower(text[2]);
+/* Of a text of WORD_LEAST bytes at least. */
+static uint64_t odd_key(const char *text, size_t n) {
+    char folded[2 * WORD_LEAST]; /* with the rest of the letter that the last byte begins */
+    n = n < sizeof folded ? n : sizeof folded;
+    ea_fold_letters(text, n, folded);
+    return (uint64_t)(uint8_t)folded[0] << 16 | (uint64_t)(uint8_t)folded[1] << 8 | (uint8_t)folded[2];
+}
+
+static int is_word(const char *text, const word *w) {
+    char folded[WORD_MAX];
+    ea_fold_letters(text, w->len_bytes, folded);
+    return memcmp(folded, w->text, w->len_bytes) == 0;
 }
 
 /* The longest word that has blanks, dots or hyphens in it and begins here; NULL: none. */
 static const word *find_odd_word(const ea_redact *x, const char *text, size_t n) {
-    const uint64_t *first = n < WORD_LEAST ? NULL : ea_u64_map_get(&x->odd, odd_key(text));
+    const uint64_t *first = n < WORD_LEAST ? NULL : ea_u64_map_get(&x->odd, odd_key(text, n));
     const word *found = NULL;
     for (size_t i = first ? (size_t)*first : 0; i; i = x->words[i - 1].next_odd) {
         const word *w = &x->words[i - 1];
-        if (w->len_bytes <= n && (!found || w->len_bytes > found->len_bytes) && same_word(text, w->len_bytes, w->text))
+        if (w->len_bytes <= n && (!found || w->len_bytes > found->len_bytes) && is_word(text, w))
             found = w;
     }
     return found;
@@ -640,15 +648,14 @@ static int add_word(ea_redact *x, int kind, const char *text, size_t n, ea_err *
         free(folded);
         return ea_fail(err, EA_ENOMEM, "redact");
     }
-    for (size_t i = 0; i < n; i++)
-        folded[i] = ea_ascii_lower(text[i]);
+    ea_fold_letters(text, n, folded);
     folded[n] = 0;
     word *w = &x->words[x->word_count++];
     *w = (word){.text = folded, .len_bytes = (uint8_t)n, .kind = (uint8_t)kind};
     int is_odd = word_length(folded, n) < n;
-    const uint64_t *odd = is_odd ? ea_u64_map_get(&x->odd, odd_key(folded)) : NULL;
+    const uint64_t *odd = is_odd ? ea_u64_map_get(&x->odd, odd_key(folded, n)) : NULL;
     w->next_odd = odd ? (uint32_t)*odd : 0;
-    if ((is_odd && ea_u64_map_put(&x->odd, odd_key(folded), x->word_count)) ||
+    if ((is_odd && ea_u64_map_put(&x->odd, odd_key(folded, n), x->word_count)) ||
         ea_u64_map_put(&x->by_hash, ea_hash64(folded, n, 0), x->word_count))
         return ea_fail(err, EA_ENOMEM, "redact");
     return 0;

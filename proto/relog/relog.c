@@ -68,6 +68,7 @@ typedef struct relog_output {
     int64_t *last;                         /* time of the last record a processor */
     size_t cpu_count, cpu_capacity;
     uint64_t expected, added;
+    uint64_t len_bytes;     /* of another form than a trace */
     int64_t shift_filetime; /* of all times */
 } relog_output;
 
@@ -85,6 +86,7 @@ struct ea_relog {
     int converts;     /* clocks of inputs may differ */
     ea_record converted;
     int is_running;
+    int is_written;        /* the traces are complete, and have no names yet */
     ea_record replacement; /* of the event at hand */
     int is_replaced;
     atomic_int canceled;
@@ -331,7 +333,7 @@ static int claim_output(ea_relog *g, relog_output *o) {
 static int create_output(ea_relog *g, relog_output *o) {
     ea_etl_info info = info_of_output(g, o);
     int rc = claim_output(g, o);
-    if (rc)
+    if (rc || o->options.kind == EA_RELOG_OTHER)
         return rc;
     const ea_etl_info *first = ea_etl_file_info(g->set, 0);
     ea_etl_writer_options options = {.info = &info, .start_raw = first->clock.base_raw, .merged = 1, .file = o->file};
@@ -388,6 +390,8 @@ int ea_relog_emit(ea_relog *g, unsigned output, const ea_relog_event *event) {
     if (output >= g->output_count)
         return ea_fail(&g->err, EA_EINVAL, "relog: output %u of %zu", output, g->output_count);
     relog_output *o = &g->outputs[output];
+    if (o->options.kind == EA_RELOG_OTHER)
+        return ea_fail(&g->err, EA_EINVAL, "relog %s: it takes no events", o->path);
     int rc = write_shifted(g, o, (const ea_record *)event);
     if (rc)
         return rc;
@@ -404,16 +408,29 @@ int ea_relog_replace(ea_relog *g, const ea_relog_event *event) {
     return 0;
 }
 
-/* Gives the output its name. The file stays locked until it has it, so that no other run takes the partial one. keeps:
- * what has that name is kept, for the case that another output fails. */
+/* EA_EBUSY while another run renames its outputs: the file that it has put there stays locked until all of them have
+ * their names. */
+static int check_settled(ea_relog *g, const relog_output *o) {
+    ea_file *f = NULL;
+    ea_err ignored;
+    int rc = ea_file_open(&f, o->path, EA_OPEN_READ, &ignored) ? 0 : ea_file_try_lock(f, &ignored);
+    ea_file_close(f);
+    return rc == EA_EBUSY ? ea_fail(&g->err, rc, "relog %s: another run is about to complete it", o->path) : 0;
+}
+
+/* Gives the output its name. Its file stays locked until all outputs have theirs: no other run takes the partial one,
+ * or replaces it meanwhile. keeps: what has that name is kept, for the case that another output fails. */
 static int publish(ea_relog *g, relog_output *o, int keeps) {
     ea_file *reserved;
     int rc = 0;
     ea_etl_writer_destroy(o->writer);
     o->writer = NULL;
+    if (o->options.kind == EA_RELOG_TEMPORARY)
+        return 0;
     if (ea_path_exists(o->path) && !ea_path_is_file(o->path)) /* since the run began; Windows might rename it */
         return ea_fail(&g->err, EA_EINVAL, "relog %s: expected a file, or a name that does not exist", o->path);
-    if (keeps && ea_path_exists(o->path)) {
+    rc = check_settled(g, o);
+    if (!rc && keeps && ea_path_exists(o->path)) {
         rc = ea_file_claim(&reserved, o->replaced, &g->err);
         if (rc)
             return rc;
@@ -427,49 +444,85 @@ static int publish(ea_relog *g, relog_output *o, int keeps) {
         rc = ea_path_rename(o->partial, o->path, &g->err);
     o->is_renamed = !ea_path_exists(o->partial); /* also when only the folder could not be synced */
     o->is_made = !o->is_renamed;
+    return rc;
+}
+
+/* Restores what an output replaced. The output stays locked until then; Windows replaces no open file. */
+static void unpublish(relog_output *o) {
+    int rc = 0;
+    if (o->has_replaced)
+        rc = ea_path_rename(o->replaced, o->path, NULL);
+    else if (o->is_renamed)
+        EA_IGNORE(ea_path_remove(o->path, NULL)); /* the first error is reported */
     if (o->is_renamed) {
         ea_file_close(o->file);
         o->file = NULL;
     }
-    return rc;
+    if (rc && ea_path_exists(o->replaced))
+        EA_IGNORE(ea_path_rename(o->replaced, o->path, NULL));
 }
 
 /* All outputs get their names; or none does, and the files that were replaced are restored. */
 static int publish_all(ea_relog *g) {
+    size_t named = 0;
     int rc = 0;
+    for (size_t i = 0; i < g->output_count; i++)
+        named += g->outputs[i].options.kind != EA_RELOG_TEMPORARY;
     for (size_t i = 0; !rc && i < g->output_count; i++)
-        rc = publish(g, &g->outputs[i], g->output_count > 1);
+        rc = publish(g, &g->outputs[i], named > 1);
     for (size_t i = 0; i < g->output_count; i++) {
         relog_output *o = &g->outputs[i];
-        if (rc && o->is_renamed)
-            EA_IGNORE(ea_path_remove(o->path, NULL)); /* the first error is reported */
-        if (rc && o->has_replaced)
-            EA_IGNORE(ea_path_rename(o->replaced, o->path, NULL));
+        if (rc)
+            unpublish(o);
         else if (o->has_replaced)
             EA_IGNORE(ea_path_remove(o->replaced, NULL)); /* the outputs are complete */
     }
     return rc;
 }
 
-static int complete_outputs(ea_relog *g) {
+/* The events are complete. */
+static int complete_trace(ea_relog *g, relog_output *o, const ea_etl_writer_end *end) {
+    const ea_relog_counts *c = &g->counts;
+    uint64_t wanted = (o->options.only_emitted ? 0 : c->read - c->dropped) + o->added;
+    ea_etl_writer_end shifted = *end;
+    shifted.end_filetime += end->end_filetime ? o->shift_filetime : 0;
+    int rc = ea_etl_writer_finish(o->writer, &shifted, &g->err);
+    if (!rc && (o->expected != wanted || ea_etl_writer_records(o->writer) - 1 != wanted))
+        rc = ea_fail(&g->err, EA_ECORRUPT, "relog %s: expected %" PRIu64 " events, wrote %" PRIu64, o->path, wanted,
+                     ea_etl_writer_records(o->writer) - 1);
+    return rc || o->options.kind == EA_RELOG_TEMPORARY ? rc : ea_etl_writer_sync(o->writer, &g->err);
+}
+
+static int complete_outputs(ea_relog *g, const ea_relog_callbacks *callbacks, void *arg) {
     const ea_relog_counts *c = &g->counts;
     ea_etl_writer_end end = {.end_filetime = last_end(g),
                              .events_lost = (uint32_t)(c->events_lost < UINT32_MAX ? c->events_lost : UINT32_MAX),
                              .buffers_lost = (uint32_t)(c->buffers_lost < UINT32_MAX ? c->buffers_lost : UINT32_MAX)};
     int rc = 0;
-    for (size_t i = 0; !rc && i < g->output_count; i++) {
-        relog_output *o = &g->outputs[i];
-        uint64_t wanted = (o->options.only_emitted ? 0 : c->read - c->dropped) + o->added;
-        ea_etl_writer_end shifted = end;
-        shifted.end_filetime += end.end_filetime ? o->shift_filetime : 0;
-        rc = ea_etl_writer_finish(o->writer, &shifted, &g->err);
-        if (!rc && (o->expected != wanted || ea_etl_writer_records(o->writer) - 1 != wanted))
-            rc = ea_fail(&g->err, EA_ECORRUPT, "relog %s: expected %" PRIu64 " events, wrote %" PRIu64, o->path, wanted,
-                         ea_etl_writer_records(o->writer) - 1);
-        if (!rc)
-            rc = ea_etl_writer_sync(o->writer, &g->err);
-    }
+    for (size_t i = 0; !rc && i < g->output_count; i++)
+        if (g->outputs[i].options.kind != EA_RELOG_OTHER)
+            rc = complete_trace(g, &g->outputs[i], &end);
+    g->is_written = !rc;
+    if (!rc && callbacks && callbacks->on_written)
+        rc = callbacks->on_written(g, arg);
+    g->is_written = 0;
+    for (size_t i = 0; !rc && i < g->output_count; i++)
+        if (g->outputs[i].options.kind == EA_RELOG_OTHER)
+            rc = ea_file_sync(g->outputs[i].file, &g->err);
     return rc ? rc : publish_all(g);
+}
+
+const char *ea_relog_partial(const ea_relog *g, unsigned output) {
+    return output < g->output_count ? g->outputs[output].partial : NULL;
+}
+
+int ea_relog_write(ea_relog *g, unsigned output, const void *data, size_t len_bytes) {
+    if (!g->is_written || output >= g->output_count || g->outputs[output].options.kind != EA_RELOG_OTHER)
+        return ea_fail(&g->err, EA_EINVAL, "relog: bytes are written in on_written, to an output that is no trace");
+    relog_output *o = &g->outputs[output];
+    int rc = ea_file_write_at(o->file, o->len_bytes, data, len_bytes, &g->err);
+    o->len_bytes += rc ? 0 : len_bytes;
+    return rc;
 }
 
 /* ---- the run ---- */
@@ -502,7 +555,7 @@ static int step(ea_relog *g, const ea_relog_callbacks *callbacks, void *arg, con
     g->counts.kept++;
     int rc = 0;
     for (size_t i = 0; !rc && i < g->output_count; i++)
-        if (!g->outputs[i].options.only_emitted)
+        if (!g->outputs[i].options.only_emitted && g->outputs[i].options.kind != EA_RELOG_OTHER)
             rc = write_shifted(g, &g->outputs[i], g->is_replaced ? &g->replacement : r);
     return rc;
 }
@@ -536,7 +589,7 @@ int ea_relog_run(ea_relog *g, const ea_relog_callbacks *callbacks, void *arg) {
     g->counts.damaged = ea_counter_get(&g->counters, EA_COUNT_source_bad_records) +
                         ea_counter_get(&g->counters, EA_COUNT_source_bad_buffers);
     if (!rc)
-        rc = complete_outputs(g);
+        rc = complete_outputs(g, callbacks, arg);
     if (rc && !g->err.code)
         return ea_fail(&g->err, rc, "relog: the program ended the run");
     return rc;

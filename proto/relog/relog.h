@@ -106,11 +106,18 @@ enum ea_relog_compression {
     EA_RELOG_COMPRESSION_SAME = 0xFFFF /* as the first input */
 };
 
+enum ea_relog_kind {
+    EA_RELOG_TRACE = 0,
+    EA_RELOG_TEMPORARY = 1, /* a trace that on_written may read, and that is removed afterwards: it gets no name */
+    EA_RELOG_OTHER = 2      /* a file of any other form: no event goes to it, on_written makes it by ea_relog_write */
+};
+
 typedef struct ea_relog_output {
     uint32_t compression;       /* enum ea_relog_compression */
     uint32_t buffer_size_bytes; /* a multiple of 512; 0: the largest of the inputs' */
     int only_emitted; /* 1: kept events do not go to this output, only those that ea_relog_emit names it for */
     int no_names;     /* 1: the header event is made anew, without the names of the session and of its file */
+    uint32_t kind;    /* enum ea_relog_kind */
 } ea_relog_output;
 
 /* What on_event returns; a negative number ends the run, which returns it. */
@@ -118,12 +125,13 @@ enum ea_relog_verdict { EA_RELOG_DROP = 0, EA_RELOG_KEEP = 1 };
 
 /* Any of them may be NULL: then nothing happens at begin and end, and all events are kept. input: the facts and the
  * context of the event's input. arg: as given to ea_relog_run. on_begin: once an input, before the first event; header:
- * its header event. on_end: once, after the last event; events may still be emitted. Both return 0, or a negative
- * number. */
+ * its header event. on_end: once, after the last event; events may still be emitted. on_written: once, when the traces
+ * are complete and no output has its name yet. These three return 0, or a negative number. */
 typedef struct ea_relog_callbacks {
     int (*on_begin)(ea_relog *relog, const ea_relog_input *input, const ea_relog_event *header, void *arg);
     int (*on_event)(ea_relog *relog, const ea_relog_input *input, const ea_relog_event *event, void *arg);
     int (*on_end)(ea_relog *relog, void *arg);
+    int (*on_written)(ea_relog *relog, void *arg);
 } ea_relog_callbacks;
 
 typedef struct ea_relog_counts {
@@ -146,7 +154,8 @@ int ea_relog_add_input(ea_relog *relog, const char *path, void *context, unsigne
  * succeeded; until then the output is PATH.partial. Neither may be an input, by any name; the path may not be a folder
  * or a device. PATH.partial may be a file that an earlier run left, which is removed; a link is not followed, and the
  * run fails. While several outputs are renamed, what they replace is PATH.replaced. ea_relog_run returns -18 when
- * another run, or another output of this one, writes it. */
+ * another run, or another output of this one, writes it, or when another run has just renamed one to this path and not
+ * yet the rest of its outputs. */
 int ea_relog_add_output(ea_relog *relog, const char *path, const ea_relog_output *options, unsigned *ret_output);
 
 /* Before the run: an input may have another clock than the first one (another kind, another rate, another start of the
@@ -168,6 +177,12 @@ void ea_relog_cancel(ea_relog *relog);
 /* In on_event and on_end: writes an event to one output. Its members are used as they are. Events of one processor may
  * be emitted with any time, but each step back in time costs a buffer of the output. */
 int ea_relog_emit(ea_relog *relog, unsigned output, const ea_relog_event *event);
+
+/* In on_written: where a trace is until it has its name (valid until the ea_relog is destroyed; NULL for an output that
+ * there is not). */
+const char *ea_relog_partial(const ea_relog *relog, unsigned output);
+/* In on_written: appends bytes to an output of EA_RELOG_OTHER. */
+int ea_relog_write(ea_relog *relog, unsigned output, const void *data, size_t len_bytes);
 
 /* In on_event: this event is written in place of the one at hand, when the verdict is to keep it. What it points to is
  * valid until the next on_event. */

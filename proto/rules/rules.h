@@ -40,6 +40,7 @@ typedef struct ea_rule_info {
     const char *file;
     uint32_t line;                            /* where the document begins */
     const char *title, *id, *name;            /* "": not given */
+    int shares_title;                         /* without an id; an id, or an earlier rule without one, is its title */
     const char *level, *status;               /* the same */
     const char *product, *category, *service; /* "": not given */
     const char *text;                         /* the document, from that line on; the first lines of a long one */
@@ -58,6 +59,7 @@ typedef struct ea_rule_filter {
     const char *file;
     uint32_t line;
     const char *title, *id;
+    int shares_title;         /* likewise, of filters */
     const char *const *rules; /* ids, names or titles of rules of its log source */
     uint32_t rule_count;      /* 0: all rules of its log source */
     const char *const *hosts; /* with * and ? */

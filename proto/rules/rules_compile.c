@@ -683,6 +683,7 @@ static void keep_filter(making *m, const rules_rule *r, uint32_t group, ea_rule_
     ret->line = r->info.line;
     ret->title = keep_text(m, r->info.title);
     ret->id = keep_text(m, r->info.id);
+    ret->shares_title = r->info.shares_title;
     ret->rules = keep_texts(m, f->rules, f->rule_count);
     ret->hosts = keep_texts(m, f->hosts, f->host_count);
     ret->group = group;
@@ -869,6 +870,28 @@ static int keep_correlations(making *m, void (*on_problem)(void *arg, const ea_r
     return rc;
 }
 
+/* Finds the rules and filters without an id whose titles are ids, or titles of others before: what is kept by the title
+ * would be taken for another's. */
+static int find_shared_titles(ea_rules_builder *b) {
+    ea_bytes_map titles[2]; /* of rules, of filters */
+    int rc = 0;
+    ea_bytes_map_init(&titles[0], 0);
+    ea_bytes_map_init(&titles[1], 0);
+    for (rules_rule *r = b->first; r && !rc; r = r->next) {
+        ea_bytes_map *known = &titles[r->filter != NULL];
+        size_t len = strlen(r->info.title);
+        if (*r->info.id || !len)
+            continue;
+        r->info.shares_title =
+            ea_bytes_map_get(known, r->info.title, len) || ea_bytes_map_get(&b->by_id, r->info.title, len);
+        if (!r->info.shares_title)
+            rc = ea_bytes_map_put(known, r->info.title, len, r);
+    }
+    ea_bytes_map_deinit(&titles[0]);
+    ea_bytes_map_deinit(&titles[1]);
+    return rc;
+}
+
 int ea_rules_build(ea_rules_builder *b, ea_rules **ret, void (*on_problem)(void *arg, const ea_rules_problem *problem),
                    void *arg) {
     ea_rules *all = calloc(1, sizeof *all);
@@ -895,6 +918,8 @@ int ea_rules_build(ea_rules_builder *b, ea_rules **ret, void (*on_problem)(void 
         if (!all->infos || !all->filters || !all->correlations || !all->program_of || !all->groups)
             rc = EA_ENOMEM;
     }
+    if (!rc)
+        rc = find_shared_titles(b);
     for (rules_rule *r = b->first; r && rules; r = r->next)
         if (!r->correlation)
             rules[count++] = r;

@@ -4,13 +4,12 @@
 #include "proto/base/platform.h"
 #include "proto/event/print.h"
 #include "proto/event/render.h"
-#include "proto/event/schema/intrace.h"
 #include "proto/state/object_names.h"
 #include "service/app/agent_commands.h"
 #include "service/app/dump_xml.h"
 #include "service/app/input.h"
 #include "service/app/programs.h"
-#include "service/decode/plugin_decode.h"
+#include "service/app/trace_classes.h"
 
 typedef struct options {
     ea_print_options print;
@@ -19,8 +18,7 @@ typedef struct options {
     int strict, follow, xml;
 } options;
 
-static int print_all(ea_printer *printer, ea_input *in, ea_registry *registry, ea_trace_schemas *from_trace,
-                     ea_plugin_decoder *unfolding, ea_where *where, ea_err *err) {
+static int print_all(ea_printer *printer, ea_input *in, ea_trace_classes *classes, ea_where *where, ea_err *err) {
     const ea_record *r;
     int rc;
     while ((rc = ea_input_next(in, &r, err)) > 0) {
@@ -29,10 +27,8 @@ static int print_all(ea_printer *printer, ea_input *in, ea_registry *registry, e
                 return rc;
             continue;
         }
-        if (ea_trace_schemas_concerns(r) && ea_trace_schemas_feed(from_trace, r))
-            ea_registry_schemas_changed(registry);
         const ea_clock *clock = &ea_etl_file_info(in->set, r->source)->clock;
-        const ea_class *c = ea_plugin_decoder_run(unfolding, &r, ea_registry_find(registry, r));
+        const ea_class *c = ea_trace_classes_next(classes, &r);
         rc = where ? ea_where_holds(where, r, c, clock, err) : 1;
         if (rc > 0)
             rc = ea_printer_event(printer, r, c, clock, err);
@@ -75,12 +71,9 @@ static int dump_run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ea_err err = {0};
     ea_input in;
-    ea_registry *registry = NULL;
+    ea_trace_classes classes = {0};
     ea_printer *printer = NULL;
     ea_object_names *names = NULL;
-    ea_schemas *schemas = NULL;
-    ea_trace_schemas *from_trace = NULL;
-    ea_plugin_decoder *unfolding = NULL;
     ea_resolver resolver = {0};
     ea_where *where = NULL;
     int rc = 0;
@@ -96,20 +89,12 @@ static int dump_run(const void *arg, int operand_count, char **operands) {
     }
     rc = ea_printer_create(&printer, &o->print, stdout, &err);
     if (!rc)
-        rc = ea_schema_options_read(&schemas, &o->schemas, &err);
-    if (!rc)
-        rc = ea_trace_schemas_create(&from_trace, schemas, &err);
-    if (!rc)
-        rc = ea_registry_create(&registry, 0, &err);
-    if (!rc)
-        ea_registry_set_schemas(registry, schemas);
-    if (!rc)
-        rc = ea_plugin_decoder_create(&unfolding, registry, schemas, &err);
+        rc = ea_trace_classes_open(&classes, &o->schemas, &err);
     if (!rc && o->where)
         rc = ea_program_where(&where, o->where, &o->print.choice,
                               &(ea_program_classes){operands, operand_count, &o->schemas}, &err);
     if (!rc && ea_printer_wants_names(printer) && !o->follow) {
-        rc = ea_input_names(&names, operands, operand_count, registry, &err);
+        rc = ea_input_names(&names, operands, operand_count, classes.registry, &err);
         if (!rc) {
             resolver = ea_object_names_resolver(names);
             ea_printer_set_resolver(printer, &resolver);
@@ -121,14 +106,11 @@ static int dump_run(const void *arg, int operand_count, char **operands) {
     else if ((exit_code = ea_input_open(&in, operands, operand_count, o->follow, o->strict)) == 0) {
         rc = set_data(printer, &in, &err);
         if (!rc)
-            rc = print_all(printer, &in, registry, from_trace, unfolding, where, &err);
+            rc = print_all(printer, &in, &classes, where, &err);
         exit_code = ea_input_close(&in, rc, &err);
     }
     ea_where_destroy(where);
-    ea_plugin_decoder_destroy(unfolding);
-    ea_registry_destroy(registry);
-    ea_trace_schemas_destroy(from_trace);
-    ea_schemas_destroy(schemas);
+    ea_trace_classes_close(&classes);
     ea_printer_destroy(printer);
     ea_object_names_destroy(names);
     return exit_code;

@@ -173,6 +173,7 @@ static int relog_keep_changed(relog_job *j, ea_relog *relog, const ea_record *r,
 
 static const ea_class *relog_class(relog_job *j, const ea_record *r) {
     if (ea_trace_schemas_concerns(r) && ea_trace_schemas_feed(j->from_trace, r)) {
+        j->has_late_schema |= j->has_unknown;
         ea_registry_schemas_changed(j->registry);
         if (j->has_chooser)
             ea_class_chooser_forget(&j->chooser);
@@ -554,12 +555,13 @@ static int learn_names(ea_relog *relog, const ea_relog_input *input, const ea_re
     (void)input;
     if (atomic_load(ea_stop_flag()))
         ea_relog_cancel(relog);
-    int rc = ea_redact_learn(j->redact, r, relog_class(j, r), &j->err);
+    const ea_class *c = relog_class(j, r);
+    j->has_unknown |= c->status == EA_CLASS_UNKNOWN;
+    int rc = ea_redact_learn(j->redact, r, c, &j->err);
     return rc ? rc : EA_RELOG_KEEP;
 }
 
-/* Reads the traces once for names of users and machines. */
-static int read_names(relog_job *j, char **paths, int path_count) {
+static int read_names_once(relog_job *j, char **paths, int path_count) {
     const ea_relog_callbacks callbacks = {.on_event = learn_names};
     ea_relog *relog = NULL;
     int rc = open_inputs(j, &relog, paths, path_count);
@@ -569,6 +571,14 @@ static int read_names(relog_job *j, char **paths, int path_count) {
         rc = ea_fail(&j->err, rc, "%s", ea_relog_error(relog));
     ea_relog_destroy(relog);
     return rc;
+}
+
+/* Reads the traces for names of users and machines: once, and again when events came before their schemas. */
+static int read_names(relog_job *j, char **paths, int path_count) {
+    int rc = read_names_once(j, paths, path_count);
+    if (rc || !j->has_late_schema)
+        return rc;
+    return read_names_once(j, paths, path_count);
 }
 
 /* ---- parts ---- */
@@ -592,7 +602,9 @@ typedef struct relog_plan {
     uint64_t limit_bytes; /* of a part's events */
     int64_t from_raw, to_raw;
     int has_window;
-    uint64_t bytes; /* of the part at hand */
+    int is_open;      /* a trace has no end: that is its last event */
+    int64_t last_raw; /* of events so far */
+    uint64_t bytes;   /* of the part at hand */
     int64_t bounds[RELOG_PARTS_MAX];
     size_t count;
 } relog_plan;
@@ -615,7 +627,9 @@ static int add_bound(relog_plan *plan, int64_t raw) {
 static int plan_times(relog_plan *plan) {
     const relog_job *j = plan->job;
     int64_t begin = plan->from_raw == INT64_MIN ? j->begin_utc_ns : ea_clock_to_utc_ns(&j->clock, plan->from_raw);
-    int64_t end = plan->to_raw == INT64_MAX ? j->end_utc_ns : ea_clock_to_utc_ns(&j->clock, plan->to_raw);
+    int64_t end = plan->to_raw != INT64_MAX ? ea_clock_to_utc_ns(&j->clock, plan->to_raw)
+                  : plan->is_open           ? ea_clock_to_utc_ns(&j->clock, plan->last_raw)
+                                            : j->end_utc_ns;
     uint64_t length = end > begin ? (uint64_t)end - (uint64_t)begin : 0, step = (uint64_t)plan->step_ns;
     if (length && (length - 1) / step >= RELOG_PARTS_MAX) /* however coarse the clock is */
         return too_many_parts(plan);
@@ -646,8 +660,8 @@ static int plan_event(ea_relog *relog, const ea_relog_input *input, const ea_rel
     int rc = plan->has_window ? 0 : parse_window(plan->job, relog, &plan->from_raw, &plan->to_raw);
     plan->has_window = 1;
     if (!rc && plan->step_ns) {
-        rc = plan_times(plan);
-        return rc ? rc : EA_ECANCELED; /* no event is needed */
+        plan->last_raw = r->time_raw > plan->last_raw ? r->time_raw : plan->last_raw;
+        return plan->is_open && plan->to_raw == INT64_MAX ? EA_RELOG_DROP : EA_ECANCELED; /* no other event is needed */
     }
     if (rc || r->time_raw < plan->from_raw || r->time_raw >= plan->to_raw)
         return rc ? rc : EA_RELOG_DROP;
@@ -661,7 +675,9 @@ static int plan_event(ea_relog *relog, const ea_relog_input *input, const ea_rel
 }
 
 static int plan_begin(ea_relog *relog, const ea_relog_input *input, const ea_relog_event *header, void *arg) {
-    return relog_begin(relog, input, header, ((relog_plan *)arg)->job);
+    relog_plan *plan = arg;
+    plan->is_open |= !input->end_utc_ns;
+    return relog_begin(relog, input, header, plan->job);
 }
 
 /* OUT.etl becomes OUT.001.etl. */
@@ -680,7 +696,7 @@ static char *part_name(const char *output, size_t number) {
 static int name_parts(relog_job *j) {
     j->part_names = calloc(j->part_count, sizeof *j->part_names);
     for (size_t i = 0; j->part_names && i < j->part_count; i++)
-        if (!(j->part_names[i] = part_name(j->o->output ? j->o->output : "", i + 1)))
+        if (!(j->part_names[i] = part_name(j->trace ? j->trace : "", i + 1)))
             return ea_fail(&j->err, EA_ENOMEM, "relog");
     return j->part_names ? 0 : ea_fail(&j->err, EA_ENOMEM, "relog");
 }
@@ -688,7 +704,7 @@ static int name_parts(relog_job *j) {
 /* Reads the traces once, for the times between which the parts are. */
 static int plan_parts(relog_job *j, char **paths, int path_count) {
     const ea_relog_callbacks callbacks = {.on_begin = plan_begin, .on_event = plan_event};
-    relog_plan plan = {.job = j, .from_raw = INT64_MIN, .to_raw = INT64_MAX};
+    relog_plan plan = {.job = j, .from_raw = INT64_MIN, .to_raw = INT64_MAX, .last_raw = INT64_MIN};
     ea_relog *relog = NULL;
     if (ea_duration_parse(j->o->split, &plan.step_ns) && ea_size_parse(j->o->split, &plan.limit_bytes))
         return ea_fail(&j->err, EA_EUSAGE, "--split %s: expected a time as in 10s, or a size as in 2GiB", j->o->split);
@@ -699,8 +715,10 @@ static int plan_parts(relog_job *j, char **paths, int path_count) {
     int rc = open_inputs(j, &relog, paths, path_count);
     if (!rc)
         rc = ea_relog_run(relog, &callbacks, &plan);
-    if (rc == EA_ECANCELED && plan.step_ns && plan.has_window)
+    if (rc == EA_ECANCELED && plan.step_ns && plan.has_window && !atomic_load(ea_stop_flag()))
         rc = 0;
+    if (!rc && plan.step_ns && plan.has_window)
+        rc = plan_times(&plan);
     if (rc && !j->err.code)
         rc = ea_fail(&j->err, rc, "%s", ea_relog_error(relog));
     ea_relog_destroy(relog);
@@ -711,6 +729,76 @@ static int plan_parts(relog_job *j, char **paths, int path_count) {
     j->parts[0].from_raw = plan.from_raw;
     j->parts[j->part_count - 1].to_raw = plan.to_raw;
     return name_parts(j);
+}
+
+/* ---- outputs ---- */
+
+/* Which output is the trace. */
+static int choose_trace(relog_job *j) {
+    static const char END[] = ".etl";
+    const ea_strings *outputs = &j->o->outputs;
+    for (size_t i = 0; i < outputs->count; i++) {
+        if (ea_relog_form_kind(outputs->items[i]) != RELOG_TRACE)
+            continue;
+        if (j->trace)
+            return ea_fail(&j->err, EA_EUSAGE,
+                           "--output %s: all outputs have the same events, so that one trace is enough; other ones are "
+                           ".jsonl, .csv or .pcapng",
+                           outputs->items[i]);
+        j->trace = outputs->items[i];
+    }
+    if (j->trace || !outputs->count)
+        return 0;
+    size_t len = strlen(outputs->items[0]);
+    j->temporary = malloc(len + sizeof END);
+    if (!j->temporary)
+        return ea_fail(&j->err, EA_ENOMEM, "relog");
+    memcpy(j->temporary, outputs->items[0], len);
+    memcpy(j->temporary + len, END, sizeof END);
+    j->trace = j->temporary;
+    return 0;
+}
+
+static int add_form(relog_job *j, const char *path, size_t part) {
+    relog_form *form = &j->forms[j->form_count];
+    *form = (relog_form){.kind = (int)ea_relog_form_kind(path), .trace = (unsigned)part};
+    form->path = j->part_names ? part_name(path, part + 1) : strdup(path);
+    if (!form->path)
+        return ea_fail(&j->err, EA_ENOMEM, "relog");
+    j->form_count++;
+    int rc = ea_relog_add_output(j->relog, form->path, &(ea_relog_output){.kind = EA_RELOG_OTHER}, &form->output);
+    return rc ? ea_fail(&j->err, rc, "%s", ea_relog_error(j->relog)) : 0;
+}
+
+/* Traces first: a part's number is that of its trace. */
+static int add_outputs(relog_job *j) {
+    const relog_options *o = j->o;
+    const ea_relog_output trace = {.compression =
+                                       j->temporary ? EA_RELOG_COMPRESSION_NONE : COMPRESSION_CODES[o->compression],
+                                   .buffer_size_bytes = (uint32_t)o->buffer_bytes,
+                                   .only_emitted = o->split != NULL,
+                                   .no_names = j->redact != NULL,
+                                   .kind = j->temporary ? EA_RELOG_TEMPORARY : EA_RELOG_TRACE};
+    size_t parts = j->part_names ? j->part_count : 1;
+    int rc = 0;
+    if (!(j->forms = calloc(parts * o->outputs.count + 1, sizeof *j->forms)))
+        return ea_fail(&j->err, EA_ENOMEM, "relog");
+    for (size_t i = 0; !rc && i < parts; i++)
+        if ((rc = ea_relog_add_output(j->relog, j->part_names ? j->part_names[i] : j->trace, &trace, NULL)))
+            return ea_fail(&j->err, rc, "%s", ea_relog_error(j->relog));
+    for (size_t i = 0; i < o->outputs.count; i++)
+        for (size_t k = 0; !rc && k < parts; k++)
+            if (ea_relog_form_kind(o->outputs.items[i]) != RELOG_TRACE)
+                rc = add_form(j, o->outputs.items[i], k);
+    return rc;
+}
+
+static int relog_write_forms(ea_relog *relog, void *arg) {
+    relog_job *j = arg;
+    int rc = 0;
+    for (size_t i = 0; !rc && i < j->form_count; i++)
+        rc = ea_relog_make_form(j, relog, &j->forms[i]);
+    return rc;
 }
 
 static int open_modules(relog_job *j) {
@@ -729,7 +817,7 @@ static int open_relog_job(relog_job *j, char **paths, int path_count) {
     const relog_options *o = j->o;
     if (o->tree && !o->processes.count)
         return ea_fail(&j->err, EA_EUSAGE, "--tree goes with --process");
-    if (!o->output && !o->dry_run)
+    if (!o->outputs.count && !o->dry_run)
         return ea_fail(&j->err, EA_EUSAGE, "expected --output FILE");
     j->cuts = o->from || o->to || o->split || is_filtered(o);
     if (!j->cuts && o->bare)
@@ -739,11 +827,12 @@ static int open_relog_job(relog_job *j, char **paths, int path_count) {
         return ea_fail(&j->err, EA_EUSAGE, "%s goes with --redact", o->key ? "--key" : "--dry-run");
     if (o->shift && o->start_at)
         return ea_fail(&j->err, EA_EUSAGE, "--shift and --start-at exclude each other: give one of them");
-    if (!j->cuts && !o->redact && !o->sets.count && !o->clock && !o->modules && !o->image_ids)
-        return 0;
+    int rc = choose_trace(j);
+    if (rc || (!j->cuts && !o->redact && !o->sets.count && !o->clock && !o->modules && !o->image_ids))
+        return rc;
     if (o->clock && !(j->payload = malloc(UINT16_MAX)))
         return ea_fail(&j->err, EA_ENOMEM, "relog");
-    int rc = open_selection(j, paths, path_count);
+    rc = open_selection(j, paths, path_count);
     if (!rc)
         rc = o->split ? plan_parts(j, paths, path_count) : make_parts(j, NULL, 0);
     if (!rc && o->modules)
@@ -777,6 +866,10 @@ static void close_relog_job(relog_job *j) {
     }
     free(j->parts);
     free(j->part_names);
+    for (size_t i = 0; i < j->form_count; i++)
+        free(j->forms[i].path);
+    free(j->forms);
+    free(j->temporary);
     free(j->clocks);
     free(j->payload);
     free(j->moments);
@@ -795,14 +888,9 @@ static void close_relog_job(relog_job *j) {
 }
 
 static int relog_files(relog_job *j) {
-    const ea_relog_callbacks callbacks = {relog_begin, relog_event, relog_end};
-    const ea_relog_output output = {.compression = COMPRESSION_CODES[j->o->compression],
-                                    .buffer_size_bytes = (uint32_t)j->o->buffer_bytes,
-                                    .only_emitted = j->o->split != NULL,
-                                    .no_names = j->redact != NULL};
-    int rc = 0;
-    for (size_t i = 0; !rc && !j->o->dry_run && i < (j->part_names ? j->part_count : 1); i++)
-        rc = ea_relog_add_output(j->relog, j->part_names ? j->part_names[i] : j->o->output, &output, NULL);
+    const ea_relog_callbacks callbacks = {
+        .on_begin = relog_begin, .on_event = relog_event, .on_end = relog_end, .on_written = relog_write_forms};
+    int rc = j->o->dry_run ? 0 : add_outputs(j);
     if (!rc)
         rc = ea_relog_run(j->relog, &callbacks, j);
     if (j->shows_progress && j->seen >= PROGRESS_EVENTS)
@@ -836,10 +924,11 @@ static const ea_option OPTIONS[] = {
     {.name = "output",
      .letter = 'o',
      .argument = "FILE",
-     .type = EA_OPT_STRING,
-     .offset = offsetof(relog_options, output),
+     .type = EA_OPT_STRINGS,
+     .offset = offsetof(relog_options, outputs),
      .help = "the trace to write, needed but for --dry-run; it is FILE.partial until it is complete, and replaces an "
-             "existing FILE then"},
+             "existing FILE then; may be repeated: FILE.jsonl and FILE.csv are what dump prints of that trace, "
+             "FILE.pcapng its packets"},
     {.name = "compression",
      .argument = "KIND",
      .type = EA_OPT_CHOICE,
@@ -937,8 +1026,9 @@ static const ea_option OPTIONS[] = {
      .argument = "KINDS",
      .type = EA_OPT_STRING,
      .offset = offsetof(relog_options, redact),
-     .help =
-         "replace values by pseudonyms: all, or of " REDACT_KINDS ", with commas between. The traces are read twice"},
+     .help = "replace values by pseudonyms: all, or of " REDACT_KINDS
+             ", with commas between. The traces are read twice, or "
+             "three times when schemas come late"},
     {.name = "key",
      .argument = "FILE",
      .type = EA_OPT_STRING,
@@ -985,7 +1075,9 @@ const ea_command ea_cmd_relog = {
         "The summary counts events without header events; written = read - dropped + added, or there is no output.\n"
         "JSON keys: output, bytes, inputs, headers, read, dropped, added, written, damaged, events_lost, "
         "buffers_lost,\n"
-        "parts (with --split: output, written, bytes of each), added_kinds (of a cut), injected (with --modules), "
+        "parts (with --split: output, written, bytes of each), forms (of outputs that are no trace: output, form, "
+        "events\n"
+        "or packets, bytes), added_kinds (of a cut), injected (with --modules), "
         "image_ids (with --image-ids), set (with --set), redacted "
         "(with --redact).\n"
         "Exit codes: 0 written, 1 failed, 2 usage, 3 not a trace.",

@@ -1,5 +1,5 @@
-/* The options and the run of "etwagent relog". Called by: cmd_relog.c (which fills them), relog_summary.c. Thread: the
- * main one. */
+/* The options and the run of "etwagent relog". Called by: cmd_relog.c (which fills them), relog_forms.c,
+ * relog_summary.c. Thread: the main one. */
 #ifndef EA_APP_RELOG_JOB_H
 #define EA_APP_RELOG_JOB_H
 
@@ -15,7 +15,7 @@
 enum { RELOG_CPUS_MAX = 1 << 16, RELOG_PARTS_MAX = 100, RELOG_PART_LEAST = 64 << 10 };
 
 typedef struct relog_options {
-    const char *output;
+    ea_strings outputs;
     int compression, json;
     uint64_t buffer_bytes;
     const char *from, *to, *where, *split;
@@ -41,6 +41,18 @@ typedef struct relog_part {
     int64_t from_raw, to_raw;
     ea_cut *cut;
 } relog_part;
+
+/* An output that is no trace: what is written of one part, in another form. */
+typedef struct relog_form {
+    int kind; /* enum relog_form_kind */
+    char *path;
+    unsigned trace, output; /* numbers of outputs: the trace that it is made of, and its own */
+    uint64_t written;       /* events, or packets */
+    uint64_t incomplete, unknown;
+    uint64_t bytes;
+} relog_form;
+
+enum relog_form_kind { RELOG_TRACE, RELOG_JSONL, RELOG_CSV, RELOG_PCAPNG };
 
 /* When a listed module is loaded, or unloaded. */
 typedef struct module_moment {
@@ -69,6 +81,10 @@ struct relog_job {
     int cuts;                         /* only some events are wanted, or there are parts */
     relog_part *parts;                /* one, or those of --split; their cuts are made at the first event */
     size_t part_count;
+    const char *trace; /* where the trace goes; NULL: nowhere */
+    char *temporary;   /* that name, of a trace that only other forms are made of */
+    relog_form *forms; /* by form, then part */
+    size_t form_count;
     char **part_names; /* of --split */
     uint64_t kept;     /* of --split: events that some part has */
     ea_module_list *modules;
@@ -83,9 +99,17 @@ struct relog_job {
     uint64_t injected, ids_added, ids_missing; /* modules (each load, each unload); modules with and without a file */
     ea_rewrite *rewrite;                       /* NULL: no value is set */
     ea_redact *redact;                         /* NULL: values stay */
+    int has_unknown, has_late_schema;          /* while names are read: events without a schema; one came after such */
     ea_relog *relog;
     ea_err err;
 };
+
+/* By the end of its name. */
+enum relog_form_kind ea_relog_form_kind(const char *path);
+/* "jsonl", ... */
+const char *ea_relog_form_name(enum relog_form_kind kind);
+/* Makes an output that is no trace; in on_written. Errors: those of reading and writing. */
+EA_MUST_CHECK int ea_relog_make_form(relog_job *j, ea_relog *relog, relog_form *form);
 
 /* Prints what was read, dropped, added and written to standard output, as text or JSON. Errors: EA_EIO, those of
  * reading an output's size. */

@@ -82,6 +82,32 @@ static void put_parts(ea_text *t, const relog_job *j, const ea_relog *relog, con
         ea_text_char(t, ']');
 }
 
+/* Outputs that are no traces. */
+static void put_forms(ea_text *t, const relog_job *j) {
+    if (j->o->json)
+        ea_text_str(t, ",\"forms\":[");
+    for (size_t i = 0; i < j->form_count; i++) {
+        const relog_form *f = &j->forms[i];
+        const char *what = f->kind == RELOG_PCAPNG ? "packets" : "events";
+        if (!j->o->json) {
+            ea_text_printf(t, "%s: %" PRIu64 " %s", f->path, f->written, what);
+            if (f->incomplete || f->unknown)
+                ea_text_printf(t, ", %" PRIu64 " incomplete, %" PRIu64 " of no known form", f->incomplete, f->unknown);
+            ea_text_printf(t, "; %" PRIu64 " bytes\n", f->bytes);
+            continue;
+        }
+        ea_text_str(t, i ? ",{\"output\":" : "{\"output\":");
+        ea_text_json_str(t, f->path);
+        ea_text_printf(t, ",\"form\":\"%s\",\"%s\":%" PRIu64, ea_relog_form_name((enum relog_form_kind)f->kind), what,
+                       f->written);
+        if (f->kind == RELOG_PCAPNG)
+            ea_text_printf(t, ",\"incomplete\":%" PRIu64 ",\"unknown\":%" PRIu64, f->incomplete, f->unknown);
+        ea_text_printf(t, ",\"bytes\":%" PRIu64 "}", f->bytes);
+    }
+    if (j->o->json)
+        ea_text_char(t, ']');
+}
+
 static void put_changes(ea_text *t, const relog_job *j, const relog_sums *sums) {
     const ea_cut_counts added = count_added(j);
     if (j->o->json ? j->cuts : sums->added > 0)
@@ -108,10 +134,14 @@ static void relog_summary(ea_text *t, const relog_job *j, const ea_relog *relog,
         ea_text_printf(t,
                        "%s: %" PRIu64 " events written, %" PRIu64 " read from %d %s, %" PRIu64 " dropped, %" PRIu64
                        " added; %" PRIu64 " bytes\n",
-                       o->dry_run ? "dry run" : o->output, sums->written, c->read, input_count,
-                       input_count == 1 ? "file" : "files", sums->dropped, sums->added, sums->bytes);
+                       o->dry_run     ? "dry run"
+                       : j->temporary ? "in other forms"
+                                      : j->trace,
+                       sums->written, c->read, input_count, input_count == 1 ? "file" : "files", sums->dropped,
+                       sums->added, sums->bytes);
         if (part_bytes)
             put_parts(t, j, relog, part_bytes);
+        put_forms(t, j);
         put_changes(t, j, sums);
         if (c->damaged)
             ea_text_printf(t, "not readable: %" PRIu64 " records and buffers\n", c->damaged);
@@ -121,7 +151,7 @@ static void relog_summary(ea_text *t, const relog_job *j, const ea_relog *relog,
         return;
     }
     ea_text_str(t, "{\"output\":");
-    ea_text_json_str(t, o->dry_run ? NULL : o->output);
+    ea_text_json_str(t, o->dry_run || j->temporary ? NULL : j->trace);
     ea_text_printf(t,
                    ",\"bytes\":%" PRIu64 ",\"inputs\":%d,\"headers\":%" PRIu64 ",\"read\":%" PRIu64
                    ",\"dropped\":%" PRIu64 ",\"added\":%" PRIu64 ",\"written\":%" PRIu64 ",\"damaged\":%" PRIu64
@@ -130,6 +160,8 @@ static void relog_summary(ea_text *t, const relog_job *j, const ea_relog *relog,
                    c->events_lost, c->buffers_lost);
     if (part_bytes)
         put_parts(t, j, relog, part_bytes);
+    if (j->form_count)
+        put_forms(t, j);
     put_changes(t, j, sums);
     ea_text_str(t, "}\n");
 }
@@ -148,7 +180,7 @@ int ea_relog_print_summary(const relog_job *j, const ea_relog *relog, int input_
     const ea_relog_counts *c = ea_relog_count(relog);
     relog_sums sums = {.dropped = c->dropped, .added = c->added, .written = ea_relog_written(relog, 0)};
     uint64_t part_bytes[RELOG_PARTS_MAX] = {0};
-    int rc = 0, has_parts = o->split && !o->dry_run;
+    int rc = 0, has_parts = o->split && !o->dry_run && !j->temporary;
     ea_text t;
     if (o->split) { /* to the library all that parts have is added */
         sums = (relog_sums){.dropped = c->read - j->kept, .added = c->added - (o->dry_run ? 0 : j->kept)};
@@ -158,8 +190,10 @@ int ea_relog_print_summary(const relog_job *j, const ea_relog *relog, int input_
         rc = size_of_file(j->part_names[i], &part_bytes[i], err);
         sums.bytes += part_bytes[i];
     }
-    if (!rc && !o->split && !o->dry_run)
-        rc = size_of_file(o->output, &sums.bytes, err);
+    if (!rc && !o->split && !o->dry_run && !j->temporary)
+        rc = size_of_file(j->trace, &sums.bytes, err);
+    for (size_t i = 0; j->temporary && i < j->form_count; i++)
+        sums.bytes += j->forms[i].bytes;
     if (rc)
         return rc;
     ea_text_init(&t);

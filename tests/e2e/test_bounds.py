@@ -244,6 +244,27 @@ def _(n):
     return trace + trace[1024:2048] * n + b"\1"
 
 
+def packet_parts(records):
+    """Events of NDIS-PacketCapture as fuzz_packets.c reads them: (keyword's bits, thread, interface, data)."""
+    parts = (struct.pack("<III", lower, lower, len(data)) + data for _, _, lower, data in records)
+    return b"".join(struct.pack("<BBBH", 0, bits, thread, len(part)) + part for (bits, thread, _, _), part in zip(records, parts))
+
+
+@case("packets: none ends", "packets", doubled(6000), 400, 60)
+def _(n):
+    return packet_parts([(1, i % 256, 1, b"x") for i in range(n)])
+
+
+@case("packets: each of another interface", "packets", doubled(6000), 400, 60)
+def _(n):
+    return packet_parts([(3, 1, i, b"x") for i in range(n)])
+
+
+@case("packets: many grow", "packets", doubled(6000), 200, 60)
+def _(n):
+    return packet_parts([(1, i, 1, b"x") for i in range(60)] + [(0, i % 60, 1, b"x") for i in range(n)])
+
+
 def evtx_chunk(records):
     """A chunk without a header, of records whose XML is these bytes."""
     chunk = bytearray(512)

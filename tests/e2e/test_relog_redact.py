@@ -5,8 +5,12 @@ stacks. The same key gives the same pseudonyms in two traces, another key others
 import collections
 import json
 import re
+import struct
+import uuid
 
 import harness
+import test_relog_forms as forms
+import test_single_records as single
 
 KEPT = {name.strip() for name in """device ?? globalroot systemroot windows system32 syswow64 winsxs drivers users public default program files
  (x86) programdata appdata local locallow roaming temp registry machine user software system sam security currentcontrolset controlset001 control
@@ -55,6 +59,29 @@ def sums(env, path):
     return sum(counts), len(counts)
 
 
+MANIFEST = """<instrumentationManifest xmlns="http://schemas.microsoft.com/win/2004/08/events"><instrumentation><events>
+<provider name="Late" guid="{%s}" resourceFileName="Late" messageFileName="Late" symbol="Late"><events><event value="1" version="0" symbol="One" template="OneArgs"/></events>
+<templates><template tid="OneArgs"><data name="UserName" inType="win:UnicodeString"/></template></templates></provider></events></instrumentation></instrumentationManifest>"""
+
+
+def check_late_schema(env, checks, key):
+    """A name that only an event has whose schema comes last in the trace is hidden in texts of other events, too, in whatever case."""
+    provider, path, out = uuid.UUID("0d3a3e1c-3f0b-4f4c-9b0a-26c0ffee0026"), env.folder / "late.etl", env.folder / "late-redacted.etl"
+    manifest = (MANIFEST % provider).encode()
+    metadata = struct.pack("<HB", 18, 0) + b"Note\0" + b"Message\0\1"
+    metadata = struct.pack("<H", len(metadata)) + metadata[2:]
+    path.write_bytes(single.trace([
+        forms.event(provider, 1, "Carölina\0".encode("utf-16le"), 100), single.tracelogging_record(metadata, "by CARÖLINA, at noon\0".encode("utf-16le"), 110),
+        forms.event(provider, 0xFFFE, struct.pack("<BBBBHH", 1, 1, 0, 0x5B, 1, 0) + manifest, 120)]))
+    before = dump(env, path)
+    checks.that(any("CARÖLINA" in str(event["fields"]) for event in before), f"the trace has no such text: {before}")
+    redact(env, path, out, key)
+    after = [event["fields"] for event in dump(env, out)]
+    checks.that(not re.search("(?i)carölina", str(after)), f"a name is left: {after}")
+    message = next(fields["Message"] for fields in after if "Message" in fields)
+    checks.that(re.fullmatch(r"by x[0-9a-z]+, at noon", message), f"the rest of the text: {message}")
+
+
 def test(env, checks, arguments):
     tracegen = env.build / "tests" / "tracegen" / "tracegen"
     keys = [env.folder / "key", env.folder / "other-key"]
@@ -86,6 +113,7 @@ def test(env, checks, arguments):
         checks.equal(names[1], names[0], f"{preset}: the same key in another run")
         changed = [b for b, a in names[0] if a != b]
         checks.that(changed and all(dict(names[2])[b] != dict(names[0])[b] for b in changed), f"{preset}: another key")
+    check_late_schema(env, checks, keys[0])
     check_usage(env, checks, path, keys[0])
 
 

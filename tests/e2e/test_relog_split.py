@@ -70,12 +70,30 @@ def check_sizes(env, checks, path):
     checks.that(raw(env, merged) == raw(env, path), "records of all parts")
 
 
+def check_without_end(env, checks, path):
+    """A session that was not stopped: the last event is the end, not the present. An end far in the future changes nothing."""
+    end = naive_etl.parse(path)["end"]
+    data, parts = bytearray(path.read_bytes()), {}
+    where = data.index(struct.pack("<Q", end), 0, 512)
+    for name, value in (("stopped", end), ("open", 0)):
+        data[where:where + 8] = struct.pack("<Q", value)
+        other = env.folder / f"{name}.etl"
+        other.write_bytes(data)
+        said = relog(env, other, env.folder / f"of-{name}.etl", "--bare", "--split", f"{STEP_MS}ms")
+        parts[name] = [part["written"] for part in said["parts"]]
+        checks.equal((said["written"], said["dropped"]), (said["read"], 0), f"{name}: the summary")
+    # the session ended some time after its last event
+    checks.equal([n for n in parts["open"] if n], [n for n in parts["stopped"] if n], "events of the parts")
+    checks.that(2 < len(parts["open"]) <= len(parts["stopped"]), f"parts: {parts}")
+
+
 def test(env, checks, arguments):
     tracegen = env.build / "tests" / "tracegen" / "tracegen"
     path = env.folder / "office.etl"
     env.run([tracegen, "make", "--preset", "office", "--seed", "26", "--duration-ms", STEP_MS * PARTS - 50, "--out", path])
     check_times(env, checks, path)
     check_sizes(env, checks, path)
+    check_without_end(env, checks, path)
     before = names(env.folder)
     coarse = env.folder / "coarse.etl"  # a clock of one tick a second: many parts would begin at one tick
     data = bytearray(path.read_bytes())

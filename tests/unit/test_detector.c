@@ -2,6 +2,7 @@
  * turn: hosts take turns, those that took least come first, what they take is charged, a batch that needs too much
  * memory costs itself alone, and a detection has a bound of bytes. */
 #include "collector/detect/detector.h"
+#include "collector/query/scan/archive.h"
 #include "collector/state/detections.h"
 #include "collector/state/incidents.h"
 #include "collector/state/state_worker.h"
@@ -38,6 +39,7 @@ static atomic_int judged_count;
 static void (*after_judged)(int count); /* in the rules' thread; NULL: nothing */
 static int reads_long;                  /* to see that nothing of host a-busy can be judged takes longer than a round */
 static int has_large_batch;             /* of host a-busy, batch 3 needs more memory than SQLite gets */
+static int has_refused_row;             /* of host a-busy, SQLite refuses batch 3, position 1 */
 
 int64_t __real_ea_thread_cpu_ns(void);
 int64_t __wrap_ea_thread_cpu_ns(void);
@@ -72,6 +74,17 @@ int __wrap_sqlite3_step(sqlite3_stmt *st) {
             assert_null(sqlite3_malloc64(EC_DETECTOR_SQL_MAX + 1));
             return SQLITE_NOMEM;
         }
+    }
+    if (has_refused_row && sql && strstr(sql, "\"Process/Start\" AS e")) {
+        char *bound = sqlite3_expanded_sql(st);
+        const char *at = bound && strstr(bound, "e.host = 'a-busy'") ? strstr(bound, "e.batch >= ") : NULL;
+        int range[4] = {0}, is_refused = 0;
+        if (at && sscanf(at, "e.batch >= %d AND e.batch <= %d AND e.position >= %d AND e.position <= %d", range,
+                         range + 1, range + 2, range + 3) == 4)
+            is_refused = range[0] <= 3 && range[1] >= 3 && range[2] <= 1 && range[3] >= 1;
+        sqlite3_free(bound);
+        if (is_refused)
+            return SQLITE_ERROR;
     }
     if (reads_long && sql && strstr(sql, "s.received_last_utc_ns")) {
         char *bound = sqlite3_expanded_sql(st);
@@ -129,11 +142,15 @@ static sender open_sender(uint8_t stream) {
     return s;
 }
 
+static void add_record(sender *s, const ea_record *record) {
+    assert_int_equal(ea_builder_add(s->builder, record, ea_registry_find(s->registry, record)), 0);
+}
+
 static void send_record(sender *s, ec_store *store, const char *host, uint64_t number, const ea_record *record) {
     const uint8_t *data;
     size_t len;
     ea_err err = {0};
-    assert_int_equal(ea_builder_add(s->builder, record, ea_registry_find(s->registry, record)), 0);
+    add_record(s, record);
     ea_open_batch *open = ea_builder_take(s->builder);
     assert_non_null(open);
     must(ea_encoder_encode(s->encoder, open, &(ea_batch_stamp){.number = number}, &data, &len, &err), &err);
@@ -429,7 +446,7 @@ static void a_large_batch_costs_itself(void **state) {
     assert_int_equal(ask("SELECT count(*) FROM detections WHERE host = 'a-busy' AND batch = 3"), 0);
 }
 
-static char notes[2000];
+static char notes[4000];
 
 static void on_note(void *arg, const char *text) {
     (void)arg;
@@ -470,6 +487,86 @@ static void a_class_hides_no_other(void **state) {
     add_rule("rules/dns.yml", DNS_RULE);
     judge(store, 1);
     assert_int_equal(ask("SELECT host = 'b-quiet' AND rule = 'dns' FROM detections"), 1);
+}
+
+/* Events of other types that are called as the system's are take no column of theirs: neither a head's, nor a field's.
+ */
+static void a_class_changes_no_columns(void **state) {
+    (void)state;
+    ec_store *store = open_seen();
+    add_own_event(store, "a-thief", 1, 7, "Any", "Process/Start", "batch", "x");
+    add_own_event(store, "a-thief", 3, 7, "Other", "Process/Start", "commandline", "shell.exe /n");
+    add_batches(store, "b-quiet", 2, FEW, "shell.exe /n");
+    arrive(store, OLD_MS, MANY, ea_utc_ns());
+    judge(store, FEW + 1);
+    assert_int_equal(ask("SELECT count(*) FROM detections WHERE host = 'b-quiet' AND batch > 0"), FEW);
+    assert_int_equal(ask("SELECT count(*) FROM detections WHERE host = 'a-thief'"), 1); /* its own is judged, too */
+}
+
+/* ... of which there are bounded numbers, and the system's own, which more hosts have sent, is among them. */
+static void twins_are_bounded(void **state) {
+    char field[8];
+    (void)state;
+    ec_store *store = open_seen();
+    for (uint8_t i = 0; i < EC_CLASS_PARTS_MAX + 8; i++) {
+        snprintf(field, sizeof field, "pid%u", i); /* the first takes the name of no column, but differs in a kind */
+        add_own_event(store, "a-thief", (uint8_t)(10 + i), 7, field, "Process/Start", i ? field : "ProcessId", "x");
+    }
+    add_own_event(store, "a-thief", 9, 7, "Any", "Process/Start", "batch", "x");
+    add_batches(store, "b-quiet", 2, FEW, "shell.exe /n");
+    add_batches(store, "c-quiet", 3, FEW, "shell.exe /n");
+    arrive(store, OLD_MS, MANY, ea_utc_ns());
+    *notes = 0;
+    assert_int_equal(judge_as(store, (ec_detector_options){.on_note = on_note}, 2 * FEW, EA_COUNT_rules_refused, 0), 0);
+    assert_non_null(strstr(notes, "it has more than 32 kinds of columns; 10 are left out"));
+}
+
+/* Events of the same batch, and later batches, are judged; the one is counted, with the reason. */
+static void a_row_that_sql_refuses_is_skipped(void **state) {
+    static uint8_t payload[UINT16_MAX];
+    made_record r;
+    (void)state;
+    ec_store *store = open_seen();
+    sender s = open_sender(1);
+    for (uint64_t i = 1; i <= MANY; i++) {
+        for (uint32_t k = 0; k < 2; k++)
+            add_record(&s, start_record(&r, payload, sizeof payload, (int64_t)i * 1000 + k, (uint32_t)(12 * i + 4 * k),
+                                        "shell.exe /n"));
+        send_record(
+            &s, store, "a-busy", i,
+            start_record(&r, payload, sizeof payload, (int64_t)i * 1000 + 2, (uint32_t)(12 * i + 8), "shell.exe /n"));
+    }
+    close_sender(&s, store);
+    arrive(store, OLD_MS, MANY, ea_utc_ns());
+    has_refused_row = 1;
+    *notes = 0;
+    uint64_t refused =
+        judge_as(store, (ec_detector_options){.on_note = on_note}, 3 * MANY - 1, EA_COUNT_rules_refused, 1);
+    has_refused_row = 0;
+    assert_int_equal(refused, 1);
+    assert_int_equal(ask("SELECT count(*) FROM detections WHERE batch = 3 AND position <> 1"), 2);
+    assert_non_null(strstr(notes, "event of Process/Start, host a-busy, stream"));
+    assert_non_null(strstr(notes, "batch 3, position 1: run the rules: "));
+}
+
+/* What is kept of one is not taken for the other's. */
+static void rules_of_one_title_are_two(void **state) {
+    static const char TEXT[] = "title: one\nlogsource: {product: windows, category: process_creation}\n"
+                               "detection: {s: {CommandLine|contains: ' /n'}, condition: s}\n";
+    char text[3 * sizeof TEXT + 100];
+    (void)state;
+    ec_store *store = open_seen();
+    add_batches(store, "pc", 1, 1, "shell.exe /n");
+    arrive(store, OLD_MS, MANY, ea_utc_ns());
+    /* the third has the title of the rule with the id "shell" */
+    snprintf(text, sizeof text, "%s---\n%s---\ntitle: shell\n%s", TEXT, TEXT, strchr(TEXT, '\n') + 1);
+    add_rule("rules/ones.yml", text);
+    judge(store, 4);
+    assert_int_equal(ask("SELECT count(DISTINCT rule) FROM detections"), 4);
+    assert_int_equal(ask("SELECT count(*) FROM detections WHERE rule = 'one' AND source LIKE '%ones.yml:1'"), 1);
+    assert_int_equal(ask("SELECT count(*) FROM detections WHERE rule = source AND (source LIKE '%ones.yml:5' OR source"
+                         " LIKE '%ones.yml:9')"),
+                     2);
 }
 
 /* A rule of a service is read, and would silently never match. */
@@ -516,6 +613,10 @@ int main(void) {
         cmocka_unit_test_setup_teardown(rules_that_are_not_run_are_counted, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(a_class_without_the_fields_is_left, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(a_class_hides_no_other, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(a_class_changes_no_columns, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(rules_of_one_title_are_two, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(twins_are_bounded, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(a_row_that_sql_refuses_is_skipped, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(a_large_batch_costs_itself, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(a_detection_is_bounded, scratch_make, scratch_clear)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 /* proto/relog/redact.h: what a text of no kind loses, what stays; keys; SIDs in items and texts have one pseudonym;
  * bytes without a known layout are zeroed or dropped. */
 #include "proto/base/bytes.h"
+#include "proto/base/fold_letters.h"
 #include "proto/relog/redact.h"
 
 #include <setjmp.h>
@@ -188,6 +189,49 @@ static void names_in_names(void **state) {
     ea_redact_destroy(x);
 }
 
+/* Letters of either case are one, beyond ASCII too, where they take as many bytes; what is no UTF-8 stays. */
+static void letters_of_either_case(void **state) {
+    (void)state;
+
+    static const struct {
+        const char *text, *folded;
+    } LETTERS[] = {
+        {"J\u00d6RG \u00c5 \u0178", "j\u00f6rg \u00e5 \u00ff"},
+        {"\u03a3\u03c2 \u039f\u038f", "\u03c3\u03c3 \u03bf\u03ce"},
+        {"\u0416\u042f\u0401 \u0490", "\u0436\u044f\u0451 \u0491"},
+        {"\uff21\u1e9e\u0130", "\uff41\u1e9e\u0130"},
+        {"\u0131\u0139\u0148\u00d7", "\u0131\u013a\u0148\u00d7"},
+        {"\xc3(\xc3", "\xc3(\xc3"},
+        {"\xe1\xb8", "\xe1\xb8"},
+        {"\U0001f600Z", "\U0001f600z"},
+    };
+
+    char out[64];
+    for (size_t i = 0; i < sizeof LETTERS / sizeof *LETTERS; i++) {
+        size_t n = strlen(LETTERS[i].text);
+        ea_fold_letters(LETTERS[i].text, n, out);
+        assert_int_equal(n, strlen(LETTERS[i].folded));
+        assert_memory_equal(out, LETTERS[i].folded, n);
+    }
+    const ea_field fields[] = {field("UserName", EA_UTF8Z)};
+    const ea_class users = class_of(fields, 1, 1);
+    static const char *const NAMES[] = {"J\u00f6rg", "\u00c9ve M\u00fcller", "\u0418\u0432\u0430\u043d"};
+    ea_redact *x = make(KEY, ALL, EA_REDACT_ZERO);
+    ea_err err;
+    for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++) {
+        const ea_record r = record_of(NAMES[i], strlen(NAMES[i]) + 1);
+        assert_int_equal(ea_redact_learn(x, &r, &users, &err), 0);
+    }
+    check(x, "of J\u00d6RG now", "of x", "RG");
+    check(x, "of \u00e9ve M\u00dcLLER now", "of x", "LLER");
+    check(x, "of \u0418\u0412\u0410\u041d", "of x", "\u0412");
+    char *a = redacted(x, "j\u00f6rg"), *b = redacted(x, "J\u00d6RG");
+    assert_string_equal(a, b);
+    free(a);
+    free(b);
+    ea_redact_destroy(x);
+}
+
 static void bytes_of_fields(void **state) {
     (void)state;
     ea_redact *x = make(KEY, ALL, EA_REDACT_ZERO);
@@ -251,16 +295,26 @@ static void arrays_of_sids(void **state) {
     fields[0].is_count = 1;
     fields[1].count_field = 0;
     const ea_class c = class_of(fields, 2, 2);
-    uint8_t payload[1 + 16 + 28] = {1, 8};
-    uint8_t *sid = payload + 17;
+
+    enum { HEAD = 16, SID = 28, NONE = 4, SECOND = 1 + HEAD + SID + NONE, BYTES = SECOND + HEAD + SID };
+
+    uint8_t payload[BYTES] = {3, [1] = 8, [SECOND] = 8};
     const uint32_t parts[] = {21, 11, 22, 33, 1001};
-    memcpy(sid, "\x01\x05\0\0\0\0\0\x05", 8);
-    for (size_t i = 0; i < 5; i++)
-        ea_store32(sid + 8 + 4 * i, parts[i]);
+    for (unsigned k = 0; k < 2; k++) { /* between them is one that is not set */
+        uint8_t *sid = payload + (k ? SECOND : 1) + HEAD;
+        memcpy(sid, "\x01\x05\0\0\0\0\0\x05", 8);
+        for (size_t i = 0; i < 5; i++)
+            ea_store32(sid + 8 + 4 * i, parts[i] + (i == 4 ? k : 0));
+    }
     ea_redact *x = make(KEY, ALL, EA_REDACT_ZERO);
     const uint8_t *got = apply(x, &c, payload, sizeof payload);
-    assert_memory_equal(got, payload, 17 + 12);
-    assert_memory_not_equal(got + 17 + 12, payload + 17 + 12, 12);
+    for (unsigned k = 0; k < 2; k++) {
+        size_t at = (k ? SECOND : 1) + HEAD + 12;
+        assert_memory_equal(got + (k ? SECOND : 0), payload + (k ? SECOND : 0), at - (k ? SECOND : 0));
+        assert_memory_not_equal(got + at, payload + at, 12);
+    }
+    assert_memory_equal(got + SECOND - NONE, payload + SECOND - NONE, NONE);
+    assert_memory_equal(got + 1 + HEAD + 12, got + SECOND + HEAD + 12, 12); /* of one domain */
     ea_redact_destroy(x);
 }
 
@@ -304,6 +358,7 @@ int main(void) {
         cmocka_unit_test(pseudonyms_follow_the_key),
         cmocka_unit_test(items_and_unknown_payloads),
         cmocka_unit_test(names_in_names),
+        cmocka_unit_test(letters_of_either_case),
         cmocka_unit_test(bytes_of_fields),
         cmocka_unit_test(arrays_of_sids),
         cmocka_unit_test(manifests_and_items),

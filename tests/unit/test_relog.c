@@ -22,6 +22,12 @@
 static const char *claimed_while_renamed; /* NULL: nothing */
 static int claim_rc;
 
+/* A whole other run in place of that, when a name is given: it writes other_out while other_at is renamed. */
+static const char *other_in, *other_out, *other_at;
+static int other_rc;
+
+static int run_of(const char *const *ins, size_t count, const char *out);
+
 int __real_ea_path_rename(const char *from, const char *to, ea_err *err);
 int __wrap_ea_path_rename(const char *from, const char *to, ea_err *err);
 
@@ -33,6 +39,10 @@ int __wrap_ea_path_rename(const char *from, const char *to, ea_err *err) {
         claim_rc = ea_file_claim(&f, claimed_while_renamed, &ignored);
         if (!claim_rc)
             ea_file_close(f);
+    }
+    if (other_at && strcmp(other_at, to) == 0) {
+        other_at = NULL; /* its own renames are no occasion */
+        other_rc = run_of(&other_in, 1, other_out);
     }
     return __real_ea_path_rename(from, to, err);
 }
@@ -206,7 +216,7 @@ static void programs_change_events(void **state) {
     assert_int_equal(ea_relog_add_input(g, two, &contexts[1], NULL), 0);
     assert_int_equal(ea_relog_add_output(g, all, NULL, &p.main_output), 0);
     assert_int_equal(ea_relog_add_output(g, some, &(ea_relog_output){.only_emitted = 1}, &p.other_output), 0);
-    const ea_relog_callbacks callbacks = {on_begin, on_event, on_end};
+    const ea_relog_callbacks callbacks = {.on_begin = on_begin, .on_event = on_event, .on_end = on_end};
     assert_int_equal(ea_relog_run(g, &callbacks, &p), 0);
     const ea_relog_counts *c = ea_relog_count(g);
     assert_int_equal(p.begun, 2);
@@ -511,6 +521,103 @@ static void outputs_appear_together(void **state) {
     assert_no_leftovers(outs, LENGTH(outs));
 }
 
+/* Another run of the first output comes while the second one is renamed: it fails, and changes nothing. The third one
+ * fails: the first is what it was before both. */
+static void runs_do_not_mix_outputs(void **state) {
+    (void)state;
+    ea_err err;
+    char *data;
+    size_t len;
+    const char *in = scratch_path("in.etl"), *const outs[] = {scratch_path("a.etl"), scratch_path("b.etl"),
+                                                              scratch_path("c.etl")};
+    make_file(in, 2);
+    for (int fails = 0; fails < 2; fails++) {
+        assert_int_equal(ea_path_write_all(outs[0], "before", 6, 0, &err), 0);
+        other_in = in, other_out = outs[0], other_at = outs[1];
+        other_rc = 0;
+        int rc = run_with_outputs(in, outs, 3, fails ? outs[2] : NULL);
+        assert_int_equal(other_rc, EA_EBUSY);
+        assert_null(other_at);
+        assert_true(fails ? rc < 0 : rc == 0);
+        if (fails) {
+            assert_int_equal(ea_path_read_all(outs[0], 100, &data, &len, &err), 0);
+            assert_int_equal(len, 6);
+            free(data);
+        } else {
+            assert_true(assert_same_events(in, outs[0]) >= MADE_UP_RECORDS);
+            assert_int_equal(ea_path_remove(outs[2], &err), 0);
+        }
+        assert_no_leftovers(outs, LENGTH(outs));
+    }
+}
+
+typedef struct reading {
+    unsigned trace, text; /* outputs */
+    uint64_t events;
+    int emit_rc, fails;
+} reading;
+
+static int emit_to_text(ea_relog *g, const ea_relog_input *input, const ea_relog_event *event, void *arg) {
+    reading *r = arg;
+    (void)input;
+    r->emit_rc = ea_relog_emit(g, r->text, event);
+    return ea_relog_write(g, r->text, "early", 5) ? EA_RELOG_KEEP : EA_EINVAL;
+}
+
+static int read_written(ea_relog *g, void *arg) {
+    reading *r = arg;
+    char line[32];
+    ea_etl_set *set = open_etl(ea_relog_partial(g, r->trace));
+    while (next_event(set))
+        r->events++;
+    ea_etl_close(set);
+    assert_int_equal(ea_relog_write(g, r->trace, "x", 1), EA_EINVAL);
+    int n = snprintf(line, sizeof line, "%u events\n", (unsigned)r->events);
+    int rc = ea_relog_write(g, r->text, line, (size_t)n);
+    if (!rc)
+        rc = ea_relog_write(g, r->text, "end\n", 4);
+    return r->fails ? EA_EFORMAT : rc;
+}
+
+/* An output of another form is made from the complete trace; it appears with the rest, or not at all. A temporary trace
+ * leaves nothing. */
+static void other_forms_are_made_at_the_end(void **state) {
+    (void)state;
+    const ea_relog_callbacks callbacks = {.on_event = emit_to_text, .on_written = read_written};
+    ea_err err;
+    const char *in = scratch_path("in.etl"), *trace = scratch_path("trace.etl"), *text = scratch_path("text");
+    make_file(in, 2);
+    for (int way = 0; way < 4; way++) {
+        const ea_relog_output kept = {.kind = way & 1 ? EA_RELOG_TEMPORARY : EA_RELOG_TRACE},
+                              other = {.kind = EA_RELOG_OTHER};
+        reading r = {.fails = way & 2};
+        ea_relog *g;
+        assert_int_equal(ea_relog_create(&g), 0);
+        assert_int_equal(ea_relog_add_input(g, in, NULL, NULL), 0);
+        assert_int_equal(ea_relog_add_output(g, trace, &kept, &r.trace), 0);
+        assert_int_equal(ea_relog_add_output(g, text, &other, &r.text), 0);
+        assert_int_equal(ea_relog_run(g, &callbacks, &r), r.fails ? EA_EFORMAT : 0);
+        assert_int_equal(ea_relog_count(g)->read, r.events);
+        assert_int_equal(r.emit_rc, EA_EINVAL);
+        ea_relog_destroy(g);
+        assert_int_equal(ea_path_exists(trace), way == 0);
+        assert_int_equal(ea_path_exists(text), !r.fails);
+        assert_no_leftovers((const char *const[]){trace, text}, 2);
+        if (r.fails)
+            continue;
+        char expected[64], *data;
+        size_t len;
+        int n = snprintf(expected, sizeof expected, "%u events\nend\n", (unsigned)r.events);
+        assert_int_equal(ea_path_read_all(text, 100, &data, &len, &err), 0);
+        assert_int_equal(len, n);
+        assert_memory_equal(data, expected, len);
+        free(data);
+        assert_int_equal(ea_path_remove(text, &err), 0);
+        if (!way)
+            assert_int_equal(ea_path_remove(trace, &err), 0);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(copies_are_equal, scratch_make, scratch_clear),
@@ -523,6 +630,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(links_are_not_followed, scratch_make, scratch_clear),
 #endif
         cmocka_unit_test_setup_teardown(outputs_appear_together, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(runs_do_not_mix_outputs, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(other_forms_are_made_at_the_end, scratch_make, scratch_clear),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

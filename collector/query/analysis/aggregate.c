@@ -45,22 +45,22 @@ static uint64_t mix(uint64_t h, uint64_t v) {
     return h ^ h >> 32;
 }
 
-static uint64_t hash_of(int64_t begin, const ec_key *keys) {
+static uint64_t hash_of(int64_t begin, const ec_key *keys, size_t count) {
     uint64_t h = mix(0x243F6A8885A308D3u, (uint64_t)begin);
-    for (size_t i = 0; i < EC_BY_MAX; i++)
-        h = mix(mix(h, keys[i].bits), keys[i].type);
+    for (size_t i = 0; i < count; i++)
+        h = mix(h, keys[i].bits + keys[i].type);
     return h;
 }
 
-static int is_same_key(const ec_key *a, const ec_key *b) {
-    for (size_t i = 0; i < EC_BY_MAX; i++)
+static int is_same_key(const ec_key *a, const ec_key *b, size_t count) {
+    for (size_t i = 0; i < count; i++)
         if (a[i].bits != b[i].bits || a[i].type != b[i].type)
             return 0;
     return 1;
 }
 
-static int groups_is_same(const entry *e, int64_t begin, const ec_key *keys) {
-    return e->bucket == begin && is_same_key(e->keys, keys);
+static int groups_is_same(const ec_aggregate *a, const entry *e, int64_t begin, const ec_key *keys) {
+    return e->bucket == begin && is_same_key(e->keys, keys, a->options->by_count);
 }
 
 static int groups_grow_slots(ec_aggregate *a) {
@@ -72,7 +72,7 @@ static int groups_grow_slots(ec_aggregate *a) {
     a->slots = slots;
     a->mask = n - 1;
     for (size_t i = 0; i < a->count; i++) {
-        size_t at = hash_of(a->entries[i].bucket, a->entries[i].keys) & a->mask;
+        size_t at = hash_of(a->entries[i].bucket, a->entries[i].keys, a->options->by_count) & a->mask;
         while (slots[at])
             at = (at + 1) & a->mask;
         slots[at] = (uint32_t)i + 1;
@@ -84,9 +84,9 @@ static int find_entry(ec_aggregate *a, int64_t begin, const ec_key *keys, size_t
     size_t limit = a->options->limit_groups ? a->options->limit_groups : DEFAULT_GROUPS;
     if ((!a->slots || 2 * a->count > a->mask) && groups_grow_slots(a))
         return no_memory(err);
-    size_t at = hash_of(begin, keys) & a->mask;
+    size_t at = hash_of(begin, keys, a->options->by_count) & a->mask;
     for (; a->slots[at]; at = (at + 1) & a->mask)
-        if (groups_is_same(&a->entries[a->slots[at] - 1], begin, keys)) {
+        if (groups_is_same(a, &a->entries[a->slots[at] - 1], begin, keys)) {
             *ret = a->slots[at] - 1;
             return 0;
         }
@@ -223,7 +223,7 @@ static int add_events(ec_aggregate *a, const ec_block *b, enum values values, ea
         int64_t begin = width ? ec_bucket_of(&a->bucket, &a->interner, b, width, b->selected[i]) : 0;
         for (size_t k = 0; k < by_count; k++)
             keys[k] = a->keys[k][i];
-        if (at == SIZE_MAX || !groups_is_same(&a->entries[at], begin, keys))
+        if (at == SIZE_MAX || !groups_is_same(a, &a->entries[at], begin, keys))
             rc = find_entry(a, begin, keys, &at, err);
         if (rc)
             return rc;
@@ -334,7 +334,7 @@ static int keep_top(ec_aggregate *a, ea_err *err) {
     if (!rc) {
         qsort(totals, a->count, sizeof *totals, compare_keys);
         for (size_t i = 0; i < a->count; i++) {
-            if (n && is_same_key(totals[n - 1].keys, totals[i].keys)) {
+            if (n && is_same_key(totals[n - 1].keys, totals[i].keys, EC_BY_MAX)) {
                 key_of_entry[totals[i].first] = totals[n - 1].first;
                 add_total(&totals[n - 1], &totals[i]);
             } else {

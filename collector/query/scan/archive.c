@@ -1,6 +1,7 @@
 /* See archive.h. */
 #include "collector/query/scan/archive.h"
 
+#include "collector/query/scan/table_schema.h"
 #include "collector/state/object_names_db.h"
 #include "proto/base/arena.h"
 #include "proto/base/array.h"
@@ -33,7 +34,8 @@ struct ec_archive {
     size_t *set_capacities;
     ea_bytes_map shown_classes; /* hash -> itself: those of the streams; only with `shown` */
     ea_bytes_map by_name;       /* name in lower case -> index of its set + 1 */
-    ea_bytes_map by_alias;      /* alias in lower case -> its set, once it was asked for */
+    ea_bytes_map by_alias;      /* alias, or name of a part, in lower case -> its set, once it was asked for */
+    ea_bytes_map parts;         /* name of a set in lower case -> archive_parts */
     ea_u64_map ordinals;        /* place in the store -> ec_archive_ordinal */
     int (*keep_going)(void *arg);
     void *arg;
@@ -163,6 +165,7 @@ int ec_archive_open(ec_archive **ret, const char *dir, const char *host, const c
     ea_arena_init(&a->arena, 0);
     ea_bytes_map_init(&a->by_name, 0);
     ea_bytes_map_init(&a->by_alias, 0);
+    ea_bytes_map_init(&a->parts, 0);
     ea_bytes_map_init(&a->shown_classes, 0);
     a->shown = shown;
     ea_u64_map_init(&a->ordinals, 0);
@@ -199,6 +202,7 @@ void ec_archive_close(ec_archive *a) {
     free(a->host);
     ea_bytes_map_deinit(&a->by_name);
     ea_bytes_map_deinit(&a->by_alias);
+    ea_bytes_map_deinit(&a->parts);
     ea_bytes_map_deinit(&a->shown_classes);
     ea_u64_map_deinit(&a->ordinals);
     ea_u64_map_deinit(&a->damaged);
@@ -306,9 +310,150 @@ static int alias_set(ec_archive *a, const char *name, const char *key, const ec_
     return 0;
 }
 
+/* ---- parts of a set ---- */
+
+enum { PART_NAME_BYTES = 17 /* of a tab and a hash */ };
+
+typedef struct archive_parts {
+    const ec_class_set **sets;
+    size_t count, left_out;
+} archive_parts;
+
+typedef struct archive_part {
+    ec_class_set *set;
+    uint64_t hash;
+    uint64_t hosts;
+} archive_part;
+
+/* How many hosts have sent a class. */
+static int hosts_of_class(ec_archive *a, const ea_class *c, uint64_t *ret, ea_err *err) {
+    static const char SQL[] = "SELECT count(DISTINCT t.agent) FROM classes c JOIN stream_classes s ON s.class_id ="
+                              " c.class_id JOIN streams t ON t.stream_id = s.stream_id WHERE c.hash = ?1";
+    sqlite3 *db = ec_store_database(a->store);
+    sqlite3_stmt *st = NULL;
+    if (sqlite3_prepare_v2(db, SQL, -1, &st, NULL) == SQLITE_OK)
+        sqlite3_bind_blob(st, 1, c->hash, sizeof c->hash, SQLITE_STATIC);
+    int code = st ? sqlite3_step(st) : SQLITE_ERROR;
+    if (code == SQLITE_ROW)
+        *ret += (uint64_t)sqlite3_column_int64(st, 0);
+    int rc = code == SQLITE_ROW ? 0 : ea_fail(err, EA_EDATABASE, "list the classes: %s", sqlite3_errmsg(db));
+    sqlite3_finalize(st);
+    return rc;
+}
+
+static int by_hosts(const void *x, const void *y) {
+    const archive_part *p = x, *q = y;
+    return p->hosts != q->hosts ? (p->hosts < q->hosts ? 1 : -1) : (p->hash > q->hash) - (p->hash < q->hash);
+}
+
+/* Adds a class to the part of its hash. */
+static int add_to_part(ec_archive *a, const ec_class_set *set, size_t k, archive_part *parts, ea_u64_map *known,
+                       ea_err *err) {
+    uint64_t hash = 0;
+    int rc = ec_table_schema_hash(set->classes[k], &hash, err);
+    if (rc)
+        return rc;
+    const uint64_t *at = ea_u64_map_get(known, hash);
+    size_t i = at ? (size_t)*at : known->count;
+    if (!at) {
+        char name[320];
+        snprintf(name, sizeof name, "%s\t%016" PRIx64, set->name, hash);
+        parts[i] = (archive_part){.set = ea_arena_zalloc(&a->arena, 1, sizeof *parts->set), .hash = hash};
+        ec_class_set *part = parts[i].set;
+        if (!part || !(part->name = ea_arena_strdup(&a->arena, name)) ||
+            !(part->classes = ea_arena_alloc(&a->arena, set->count * sizeof *part->classes)) ||
+            ea_u64_map_put(known, hash, i))
+            return ea_fail(err, EA_ENOMEM, "list the classes");
+        part->others = set->classes;
+        part->other_count = set->count;
+    }
+    parts[i].set->classes[parts[i].set->count++] = set->classes[k];
+    return hosts_of_class(a, set->classes[k], &parts[i].hosts, err);
+}
+
+/* Makes the parts of a set that does not agree. */
+static int split_set(ec_archive *a, const ec_class_set *set, archive_parts *ret, ea_err *err) {
+    ea_u64_map known;
+    archive_part *parts = calloc(set->count + 1, sizeof *parts);
+    ea_u64_map_init(&known, 0);
+    int rc = parts ? 0 : ea_fail(err, EA_ENOMEM, "list the classes");
+    for (size_t k = 0; k < set->count && !rc; k++)
+        rc = add_to_part(a, set, k, parts, &known, err);
+    if (!rc) {
+        qsort(parts, known.count, sizeof *parts, by_hosts);
+        ret->count = known.count < EC_CLASS_PARTS_MAX ? known.count : EC_CLASS_PARTS_MAX;
+        ret->left_out = known.count - ret->count;
+        ret->sets = ea_arena_alloc(&a->arena, ret->count * sizeof *ret->sets);
+        rc = ret->sets ? 0 : ea_fail(err, EA_ENOMEM, "list the classes");
+    }
+    for (size_t i = 0; i < ret->count && !rc; i++) {
+        char *key = archive_lower_case(&a->arena, parts[i].set->name);
+        ret->sets[i] = parts[i].set;
+        parts[i].set->number = a->set_count + a->by_alias.count;
+        if (!key || ea_bytes_map_put(&a->by_alias, key, strlen(key), parts[i].set))
+            rc = ea_fail(err, EA_ENOMEM, "list the classes");
+    }
+    ea_u64_map_deinit(&known);
+    free(parts);
+    return rc;
+}
+
+int ec_archive_parts(ec_archive *a, const ec_class_set *set, const ec_class_set *const **ret, size_t *ret_count,
+                     size_t *ret_left_out, ea_err *err) {
+    char *key = archive_lower_case(&a->arena, set->name);
+    archive_parts *p = key ? ea_bytes_map_get(&a->parts, key, strlen(key)) : NULL;
+    int rc = key ? 0 : ea_fail(err, EA_ENOMEM, "list the classes");
+    if (!rc && !p) {
+        int agrees = ec_table_schema_agrees(set, err);
+        p = ea_arena_zalloc(&a->arena, 1, sizeof *p);
+        const ec_class_set **one = ea_arena_alloc(&a->arena, sizeof *one);
+        rc = agrees < 0 ? agrees : p && one ? 0 : ea_fail(err, EA_ENOMEM, "list the classes");
+        if (!rc && agrees) {
+            *one = set;
+            *p = (archive_parts){.sets = one, .count = 1};
+        } else if (!rc) {
+            rc = split_set(a, set, p, err);
+        }
+        if (!rc && ea_bytes_map_put(&a->parts, key, strlen(key), p))
+            rc = ea_fail(err, EA_ENOMEM, "list the classes");
+    }
+    if (rc)
+        return rc;
+    *ret = p->sets;
+    *ret_count = p->count;
+    *ret_left_out = p->left_out;
+    return 0;
+}
+
+/* The part of that name, once its set was split; *ret is NULL when there is none. */
+static int find_part(ec_archive *a, const char *name, const ec_class_set **ret, ea_err *err) {
+    size_t len = strlen(name), count = 0, left_out = 0;
+    const ec_class_set *const *parts = NULL, *set = NULL;
+    *ret = NULL;
+    if (len <= PART_NAME_BYTES || name[len - PART_NAME_BYTES] != '\t')
+        return 0;
+    ea_arena scratch;
+    ea_arena_init(&scratch, 0);
+    char *key = archive_lower_case(&scratch, name);
+    int rc = key ? 0 : ea_fail(err, EA_ENOMEM, "find a class");
+    if (!rc) {
+        key[len - PART_NAME_BYTES] = 0;
+        rc = ec_archive_set(a, key, &set, err);
+        key[len - PART_NAME_BYTES] = '\t';
+    }
+    if (!rc && set)
+        rc = ec_archive_parts(a, set, &parts, &count, &left_out, err);
+    if (!rc && set)
+        *ret = ea_bytes_map_get(&a->by_alias, key, len);
+    ea_arena_deinit(&scratch);
+    return rc;
+}
+
 int ec_archive_set(ec_archive *a, const char *name, const ec_class_set **ret, ea_err *err) {
     int rc = load_classes(a, err);
-    if (rc)
+    if (!rc)
+        rc = find_part(a, name, ret, err);
+    if (rc || *ret)
         return rc;
     ea_arena scratch;
     ea_arena_init(&scratch, 0);

@@ -19,7 +19,12 @@ typedef struct ec_class_set {
     const ea_class **classes;
     size_t count;
     size_t number; /* among the archive's sets, from 0 */
+    /* Of a part (ec_archive_parts): the other classes of the name, whose columns are NULL. */
+    const ea_class *const *others;
+    size_t other_count;
 } ec_class_set;
+
+enum { EC_CLASS_PARTS_MAX = 32 };
 
 /* Opens the store in folder dir for reading; host: only this agent's streams, NULL for all. shown: only streams of
  * hosts that fit these patterns (pattern.h), borrowed until close, and the classes that these have sent; NULL: all. The
@@ -43,6 +48,12 @@ EA_MUST_CHECK int ec_archive_classes(ec_archive *a, const ea_class *const **ret,
 /* The set of classes of a name, in any case, or of an alias (class_names.h); *ret is NULL when there is none. Borrowed
  * until close. */
 EA_MUST_CHECK int ec_archive_set(ec_archive *a, const char *name, const ec_class_set **ret, ea_err *err);
+/* A set in parts whose classes agree in the columns that they have, so that a class of one agent does not change what
+ * the columns of the others are: the set itself when all of it agrees. Of more than EC_CLASS_PARTS_MAX those are given
+ * that most hosts have sent (*ret_left_out: the number of the others). A part's name (the set's, a tab, a hash) is
+ * found by ec_archive_set. *ret: borrowed until close. EA_ENOMEM, EA_EDATABASE. */
+EA_MUST_CHECK int ec_archive_parts(ec_archive *a, const ec_class_set *set, const ec_class_set *const **ret,
+                                   size_t *ret_count, size_t *ret_left_out, ea_err *err);
 
 /* What a stream's events call files, keys and volumes, out of the machine's tables (collector/state/object_names_db.h):
  * 1 and *ret, borrowed until the next stream is asked for; 0 when there are no tables of it yet. */

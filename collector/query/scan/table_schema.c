@@ -188,11 +188,36 @@ static int schema_add_class(ec_table_schema *s, ea_bytes_map *taken, ea_bytes_ma
     return rc;
 }
 
+/* The columns of the classes of the name that are not in this part of the set: those whose names are free. */
+static int schema_add_others(ec_table_schema *s, ea_bytes_map *taken) {
+    ea_bytes_map known;
+    int rc = 0;
+    ea_bytes_map_init(&known, 0);
+    for (size_t k = 0; k < 2 * s->set->other_count && !rc; k++) {
+        const ea_class *c = s->set->others[k % s->set->other_count];
+        int is_names = k >= s->set->other_count;
+        for (size_t f = 0; f < c->field_count && !rc; f += c->fields[f].span) {
+            char name[300];
+            size_t column;
+            if (c->fields[f].hidden || (is_names && !ea_field_has_names(&c->fields[f])) ||
+                (size_t)snprintf(name, sizeof name, "%s%s", c->fields[f].name, is_names ? "_name" : "") >= sizeof name)
+                continue;
+            ea_name_to_lower(name);
+            if (!ea_bytes_map_get(taken, name, strlen(name)))
+                rc = add_field(s, taken, &known, &c->fields[f], 0, is_names, &column);
+        }
+    }
+    ea_bytes_map_deinit(&known);
+    return rc;
+}
+
 int ec_table_schema_init(ec_table_schema *s, const ec_class_set *set, ea_err *err) {
     ea_bytes_map taken, known;
     size_t most = 0;
     for (size_t k = 0; set && k < set->count; k++)
         most += 2 * (size_t)set->classes[k]->top_count; /* their names, too */
+    for (size_t k = 0; set && k < set->other_count; k++)
+        most += 2 * (size_t)set->others[k]->top_count;
     if (most > FIELD_COLUMNS_MAX)
         most = FIELD_COLUMNS_MAX;
     *s = (ec_table_schema){.set = set};
@@ -219,6 +244,8 @@ int ec_table_schema_init(ec_table_schema *s, const ec_class_set *set, ea_err *er
     for (int i = 0; !rc && i < EC_COMMON_COUNT; i++)
         if (s->columns[i].hidden)
             rc = take_hidden_name(s, &taken, COMMON[i].name, &s->columns[i].name);
+    if (set && !rc)
+        rc = schema_add_others(s, &taken);
     /* the matrix was made for the most columns that there can be */
     size_t stride = s->count - EC_COMMON_COUNT;
     for (size_t k = 1; set && !rc && stride < most && k < set->count; k++)
@@ -235,6 +262,61 @@ int ec_table_schema_init(ec_table_schema *s, const ec_class_set *set, ea_err *er
 void ec_table_schema_deinit(ec_table_schema *s) {
     ea_arena_deinit(&s->arena);
     *s = (ec_table_schema){0};
+}
+
+/* The number of a class's columns: names as they are written, kinds, and what holds them. */
+int ec_table_schema_hash(const ea_class *c, uint64_t *ret, ea_err *err) {
+    const ec_class_set alone = {.name = c->name, .classes = &c, .count = 1};
+    ec_table_schema s;
+    int rc = ec_table_schema_init(&s, &alone, err);
+    if (rc)
+        return rc;
+    uint64_t hash = 0;
+    for (size_t i = 0; i < s.count; i++) {
+        const ec_column *column = &s.columns[i];
+        hash = ea_hash64(column->name, strlen(column->name) + 1, hash);
+        hash = ea_hash64(&column->kind, sizeof column->kind, hash);
+        hash = ea_hash64(&column->is_name, sizeof column->is_name, hash);
+    }
+    ec_table_schema_deinit(&s);
+    *ret = hash;
+    return 0;
+}
+
+/* Whether the class's own columns are those that it has in the table of its set. */
+static int schema_is_own(const ec_table_schema *s, size_t k, ea_err *err) {
+    const ec_class_set alone = {.name = s->set->name, .classes = &s->set->classes[k], .count = 1};
+    size_t stride = s->count - EC_COMMON_COUNT;
+    ec_table_schema own;
+    int rc = ec_table_schema_init(&own, &alone, err);
+    if (rc)
+        return rc;
+    int is_same = 1;
+    for (size_t i = 0; i < EC_COMMON_COUNT && is_same; i++)
+        is_same = strcmp(own.columns[i].name, s->columns[i].name) == 0;
+    for (size_t i = EC_COMMON_COUNT, at = 0; i < own.count && is_same; i++) {
+        const ec_column *column = &own.columns[i];
+        for (at = 0; at < stride; at++)
+            if (s->fields[k * stride + at] == own.fields[i - EC_COMMON_COUNT] &&
+                s->columns[EC_COMMON_COUNT + at].is_name == column->is_name)
+                break;
+        is_same = at < stride && s->columns[EC_COMMON_COUNT + at].kind == column->kind &&
+                  strcmp(s->columns[EC_COMMON_COUNT + at].name, column->name) == 0;
+    }
+    ec_table_schema_deinit(&own);
+    return is_same;
+}
+
+int ec_table_schema_agrees(const ec_class_set *set, ea_err *err) {
+    ec_table_schema s;
+    int rc = set->count > 1 ? ec_table_schema_init(&s, set, err) : 1;
+    if (rc)
+        return rc;
+    rc = 1;
+    for (size_t k = 0; k < set->count && rc > 0; k++)
+        rc = schema_is_own(&s, k, err);
+    ec_table_schema_deinit(&s);
+    return rc;
 }
 
 size_t ec_table_schema_find(const ec_table_schema *s, const char *name) {

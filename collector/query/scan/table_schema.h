@@ -99,6 +99,11 @@ typedef struct ec_table_schema {
  * (ea_field_has_names) have a second, hidden column FIELD_name. What is beyond 1,900 columns has none. */
 EA_MUST_CHECK int ec_table_schema_init(ec_table_schema *shape, const ec_class_set *set, ea_err *err);
 void ec_table_schema_deinit(ec_table_schema *shape); /* harmless on a zeroed one */
+/* 1 when each class of the set has alone the columns that it has in the set's table: their names as they are written,
+ * and their kinds. 0, or an error. */
+EA_MUST_CHECK int ec_table_schema_agrees(const ec_class_set *set, ea_err *err);
+/* A number of the columns that a class has alone: classes with the same columns have the same number. */
+EA_MUST_CHECK int ec_table_schema_hash(const ea_class *c, uint64_t *ret, ea_err *err);
 /* The column of a name, in any case; shape->count: none. */
 size_t ec_table_schema_find(const ec_table_schema *shape, const char *name);
 /* The top-level field of a class (of the set) that a column shows; -1: none. */

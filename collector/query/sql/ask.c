@@ -117,12 +117,13 @@ static int on_end(reader *r, ec_message *m) {
     r->outcome->ending = (enum ec_ending)ec_message_get(m, 1);
     int code = (int32_t)(uint32_t)ec_message_get(m, 4), os_error = (int32_t)(uint32_t)ec_message_get(m, 4);
     r->outcome->damaged = ec_message_get(m, 8);
-    const char *why = ec_message_get_string(m), *damage = ec_message_get_string(m);
+    const char *why = ec_message_get_string(m), *damage = ec_message_get_string(m), *notice = ec_message_get_string(m);
     if (m->failed || code > 0 || r->outcome->ending > EC_ENDED_CANCELED)
         return EA_ECORRUPT;
     if (code)
         r->rc = ea_fail_os(r->err, code, os_error, "%.480s", why);
     snprintf(r->outcome->damage, sizeof r->outcome->damage, "%s", damage);
+    snprintf(r->outcome->notice, sizeof r->outcome->notice, "%s", notice);
     r->has_ended = 1;
     return 0;
 }

@@ -52,6 +52,7 @@ typedef struct ec_outcome {
     uint64_t backlog;     /* stored batches that are not in the history that was read */
     uint64_t damaged;     /* batches that could not be read and were left out */
     char damage[640];     /* the first one's reason */
+    char notice[512];     /* a name in a condition of which nothing is stored; "": none */
     int64_t processor_ns; /* that the question's process had; also when ec_ask fails */
 } ec_outcome;
 

@@ -1,32 +1,14 @@
 /* See select.h. Recursive descent; each level of precedence is a step of one loop. */
 #include "collector/query/sql/select.h"
 
+#include "collector/query/sql/sql_tokens.h"
+
 #include <stdint.h>
 #include <string.h>
 
-enum token_kind {
-    TOKEN_END,
-    TOKEN_WORD,
-    TOKEN_NAME,
-    TOKEN_NUMBER,
-    TOKEN_STRING,
-    TOKEN_BLOB,
-    TOKEN_PARAMETER,
-    TOKEN_SIGN
-};
-
-typedef struct token {
-    enum token_kind kind;
-    const char *text;
-    size_t len_bytes;
-} token;
-
 typedef struct parser {
-    const char *at, *end; /* after the token at hand */
-    const char *last_end; /* of the token before it */
-    token token;
+    ec_sql_lexer lexer;
     ea_arena *arena;
-    const char *why; /* refused; NULL: not yet */
     int rc;
     int depth;
 } parser;
@@ -74,160 +56,20 @@ const ec_expr *ec_expr_bare(const ec_expr *e) {
     return e;
 }
 
-/* ---- tokens ---- */
-
-static int is_letter(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (unsigned char)c >= 0x80;
-}
-
-static int is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
-
-static int is_word(char c) {
-    return is_letter(c) || is_digit(c) || c == '$';
-}
-
-static int is_hex(char c) {
-    return is_digit(c) || (upper(c) >= 'A' && upper(c) <= 'F');
-}
-
-static char peek(const parser *p, size_t offset) {
-    return (size_t)(p->end - p->at) > offset ? p->at[offset] : 0;
-}
-
 static int select_refuse(parser *p, const char *why) {
-    if (!p->why)
-        p->why = why;
-    p->token.kind = TOKEN_END;
-    p->at = p->end;
-    return 0;
-}
-
-static void skip_blanks(parser *p) {
-    for (;;) {
-        char c = peek(p, 0);
-        if (c && strchr(" \t\r\n\f", c)) {
-            p->at++;
-        } else if (c == '-' && peek(p, 1) == '-') {
-            while (p->at < p->end && *p->at != '\n')
-                p->at++;
-        } else if (c == '/' && peek(p, 1) == '*') {
-            for (p->at += 2; p->at < p->end && !(*p->at == '*' && peek(p, 1) == '/');)
-                p->at++;
-            p->at += p->at < p->end ? 2 : 0;
-        } else {
-            return;
-        }
-    }
-}
-
-/* After the quote that closes what *p->at opens; a doubled one is inside. */
-static int skip_quoted(parser *p) {
-    char close = *p->at == '[' ? ']' : *p->at;
-    for (p->at++; p->at < p->end; p->at++)
-        if (*p->at == close) {
-            if (close == ']' || peek(p, 1) != close) {
-                p->at++;
-                return 1;
-            }
-            p->at++;
-        }
-    return select_refuse(p, "a quote that does not close");
-}
-
-static void skip_number(parser *p) {
-    if (*p->at == '0' && upper(peek(p, 1)) == 'X' && is_hex(peek(p, 2))) {
-        for (p->at += 2; is_hex(peek(p, 0));)
-            p->at++;
-    } else {
-        while (is_digit(peek(p, 0)))
-            p->at++;
-        if (peek(p, 0) == '.')
-            for (p->at++; is_digit(peek(p, 0));)
-                p->at++;
-        size_t sign = peek(p, 1) == '+' || peek(p, 1) == '-';
-        if (upper(peek(p, 0)) == 'E' && is_digit(peek(p, 1 + sign)))
-            for (p->at += 1 + sign; is_digit(peek(p, 0));)
-                p->at++;
-    }
-    if (is_word(peek(p, 0)))
-        select_refuse(p, "a number");
-}
-
-static void skip_sign(parser *p) {
-    static const char *const LONG[] = {"->>", "->", "||", "<<", ">>", "<=", ">=", "<>", "!=", "=="};
-    for (size_t i = 0; i < sizeof LONG / sizeof *LONG; i++) {
-        size_t n = strlen(LONG[i]);
-        if ((size_t)(p->end - p->at) >= n && memcmp(p->at, LONG[i], n) == 0) {
-            p->at += n;
-            return;
-        }
-    }
-    if (!strchr("(),.;+-*/%=<>&|~", *p->at))
-        select_refuse(p, "a sign");
-    else
-        p->at++;
+    return ec_sql_lexer_refuse(&p->lexer, why);
 }
 
 static void next(parser *p) {
-    p->last_end = p->token.text ? p->token.text + p->token.len_bytes : p->at;
-    skip_blanks(p);
-    const char *begin = p->at;
-    char c = peek(p, 0);
-    if (p->why || p->at == p->end) {
-        p->token = (token){.kind = TOKEN_END, .text = p->end};
-        return;
-    }
-    enum token_kind kind = TOKEN_SIGN;
-    if (c == '\'') {
-        kind = TOKEN_STRING;
-        skip_quoted(p);
-    } else if (c == '"' || c == '`' || c == '[') {
-        kind = TOKEN_NAME;
-        skip_quoted(p);
-    } else if (upper(c) == 'X' && peek(p, 1) == '\'') {
-        kind = TOKEN_BLOB;
-        p->at++;
-        skip_quoted(p);
-    } else if (is_letter(c)) {
-        kind = TOKEN_WORD;
-        while (is_word(peek(p, 0)))
-            p->at++;
-    } else if (is_digit(c) || (c == '.' && is_digit(peek(p, 1)))) {
-        kind = TOKEN_NUMBER;
-        skip_number(p);
-    } else if (c == '?' || ((c == ':' || c == '@' || c == '$') && is_word(peek(p, 1)))) {
-        kind = TOKEN_PARAMETER;
-        for (p->at++; is_word(peek(p, 0));)
-            p->at++;
-        if (peek(p, 0) == ':' || (c == '$' && peek(p, 0) == '('))
-            select_refuse(p, "a parameter");
-    } else if (c == 0) {
-        select_refuse(p, "a NUL");
-    } else {
-        skip_sign(p);
-    }
-    if (p->why)
-        return;
-    p->token = (token){.kind = kind, .text = begin, .len_bytes = (size_t)(p->at - begin)};
-}
-
-static int token_is(const token *t, const char *text) {
-    if (strlen(text) != t->len_bytes)
-        return 0;
-    for (size_t i = 0; i < t->len_bytes; i++)
-        if (upper(t->text[i]) != upper(text[i]))
-            return 0;
-    return 1;
+    ec_sql_lexer_next(&p->lexer);
 }
 
 static int is_keyword(const parser *p, const char *word) {
-    return p->token.kind == TOKEN_WORD && token_is(&p->token, word);
+    return p->lexer.token.kind == EC_TOKEN_WORD && ec_sql_token_is(&p->lexer.token, word);
 }
 
 static int is_sign(const parser *p, const char *sign) {
-    return p->token.kind == TOKEN_SIGN && token_is(&p->token, sign);
+    return p->lexer.token.kind == EC_TOKEN_SIGN && ec_sql_token_is(&p->lexer.token, sign);
 }
 
 static int accept_keyword(parser *p, const char *word) {
@@ -248,38 +90,27 @@ static int expect_sign(parser *p, const char *sign) {
     return accept_sign(p, sign) || select_refuse(p, "something unexpected");
 }
 
-static int is_reserved(const token *t) {
-    for (size_t i = 0; t->kind == TOKEN_WORD && i < sizeof RESERVED / sizeof *RESERVED; i++)
-        if (token_is(t, RESERVED[i]))
+static int is_reserved(const ec_sql_token *t) {
+    for (size_t i = 0; t->kind == EC_TOKEN_WORD && i < sizeof RESERVED / sizeof *RESERVED; i++)
+        if (ec_sql_token_is(t, RESERVED[i]))
             return 1;
     return 0;
 }
 
 static int is_name(const parser *p) {
-    return p->token.kind == TOKEN_NAME || (p->token.kind == TOKEN_WORD && !is_reserved(&p->token));
+    return p->lexer.token.kind == EC_TOKEN_NAME || (p->lexer.token.kind == EC_TOKEN_WORD && !is_reserved(&p->lexer.token));
 }
 
 /* The token as a name or a text's value, without quotes; NULL: there is no memory. */
 static const char *value_of(parser *p) {
-    const token *t = &p->token;
+    const ec_sql_token *t = &p->lexer.token;
     char *out = ea_arena_alloc(p->arena, t->len_bytes + 1);
-    size_t n = 0;
     if (!out) {
         p->rc = EA_ENOMEM;
         select_refuse(p, "memory");
         return NULL;
     }
-    if (t->kind == TOKEN_WORD) {
-        memcpy(out, t->text, t->len_bytes);
-        out[t->len_bytes] = 0;
-        return out;
-    }
-    char close = *t->text == '[' ? ']' : *t->text;
-    for (size_t i = 1; i + 1 < t->len_bytes; i++) {
-        out[n++] = t->text[i];
-        i += t->text[i] == close && close != ']';
-    }
-    out[n] = 0;
+    ec_sql_token_value(t, out);
     return out;
 }
 
@@ -301,14 +132,14 @@ static ec_expr *node(parser *p, enum ec_expr_kind kind, const char *begin) {
 
 /* Ends a node at the end of the token before the one at hand. */
 static ec_expr *finish(parser *p, ec_expr *e) {
-    if (p->why || !e)
+    if (p->lexer.why || !e)
         return NULL;
-    e->len_bytes = (size_t)(p->last_end - e->text);
+    e->len_bytes = (size_t)(p->lexer.last_end - e->text);
     return e;
 }
 
 static void add_argument(parser *p, ec_expr *to, ec_expr *argument) {
-    if (p->why || !to || !argument)
+    if (p->lexer.why || !to || !argument)
         return;
     /* grows at each power of two */
     if ((to->argument_count & (to->argument_count - 1)) == 0) {
@@ -341,7 +172,7 @@ static ec_expr *parse_call(parser *p, const char *begin, const char *name) {
         e->is_distinct = accept_keyword(p, "DISTINCT");
         do
             add_argument(p, e, parse_expr(p));
-        while (!p->why && accept_sign(p, ","));
+        while (!p->lexer.why && accept_sign(p, ","));
     }
     expect_sign(p, ")");
     if (is_keyword(p, "FILTER")) {
@@ -359,7 +190,7 @@ static ec_expr *parse_call(parser *p, const char *begin, const char *name) {
 }
 
 static ec_expr *parse_case(parser *p) {
-    ec_expr *e = node(p, EC_EXPR_OPERATOR, p->token.text);
+    ec_expr *e = node(p, EC_EXPR_OPERATOR, p->lexer.token.text);
     next(p);
     if (!e)
         return NULL;
@@ -382,7 +213,7 @@ static ec_expr *parse_case(parser *p) {
 }
 
 static ec_expr *parse_cast(parser *p) {
-    ec_expr *e = node(p, EC_EXPR_OPERATOR, p->token.text);
+    ec_expr *e = node(p, EC_EXPR_OPERATOR, p->lexer.token.text);
     next(p);
     if (!e)
         return NULL;
@@ -398,7 +229,7 @@ static ec_expr *parse_cast(parser *p) {
 }
 
 static ec_expr *parse_simple(parser *p, enum ec_expr_kind kind) {
-    ec_expr *e = node(p, kind, p->token.text);
+    ec_expr *e = node(p, kind, p->lexer.token.text);
     if (e && kind == EC_EXPR_STRING)
         e->name = value_of(p);
     next(p);
@@ -406,7 +237,7 @@ static ec_expr *parse_simple(parser *p, enum ec_expr_kind kind) {
 }
 
 static ec_expr *parse_name(parser *p) {
-    const char *begin = p->token.text, *name = value_of(p), *table = NULL;
+    const char *begin = p->lexer.token.text, *name = value_of(p), *table = NULL;
     next(p);
     if (is_sign(p, "("))
         return parse_call(p, begin, name);
@@ -432,14 +263,14 @@ static ec_expr *parse_name(parser *p) {
 }
 
 static ec_expr *parse_primary(parser *p) {
-    switch (p->token.kind) {
-    case TOKEN_NUMBER:
+    switch (p->lexer.token.kind) {
+    case EC_TOKEN_NUMBER:
         return parse_simple(p, EC_EXPR_NUMBER);
-    case TOKEN_STRING:
+    case EC_TOKEN_STRING:
         return parse_simple(p, EC_EXPR_STRING);
-    case TOKEN_BLOB:
+    case EC_TOKEN_BLOB:
         return parse_simple(p, EC_EXPR_CONSTANT);
-    case TOKEN_PARAMETER:
+    case EC_TOKEN_PARAMETER:
         return parse_simple(p, EC_EXPR_PARAMETER);
     default:
         break;
@@ -455,7 +286,7 @@ static ec_expr *parse_primary(parser *p) {
         return NULL;
     }
     if (is_sign(p, "(")) {
-        ec_expr *e = node(p, EC_EXPR_PARENS, p->token.text);
+        ec_expr *e = node(p, EC_EXPR_PARENS, p->lexer.token.text);
         next(p);
         add_argument(p, e, parse_expr(p));
         if (is_sign(p, ","))
@@ -488,7 +319,7 @@ static ec_expr *parse_unary(parser *p) {
     static const char *const SIGNS[] = {"-", "+", "~"};
     for (size_t i = 0; i < sizeof SIGNS / sizeof *SIGNS; i++)
         if (is_sign(p, SIGNS[i])) {
-            ec_expr *e = node(p, EC_EXPR_OPERATOR, p->token.text);
+            ec_expr *e = node(p, EC_EXPR_OPERATOR, p->lexer.token.text);
             next(p);
             if (++p->depth > EC_SELECT_DEPTH_MAX)
                 select_refuse(p, "a deep expression");
@@ -521,7 +352,7 @@ static ec_expr *parse_list(parser *p, ec_expr *e) {
         select_refuse(p, "an empty list");
     do
         add_argument(p, e, parse_expr(p));
-    while (!p->why && accept_sign(p, ","));
+    while (!p->lexer.why && accept_sign(p, ","));
     expect_sign(p, ")");
     return finish(p, e);
 }
@@ -596,7 +427,7 @@ static const char *operator_of(const parser *p, int level) {
 static ec_expr *parse_not(parser *p) {
     if (!is_keyword(p, "NOT"))
         return parse_level(p, EQUAL_LEVEL);
-    ec_expr *e = node(p, EC_EXPR_OPERATOR, p->token.text);
+    ec_expr *e = node(p, EC_EXPR_OPERATOR, p->lexer.token.text);
     next(p);
     if (is_keyword(p, "EXISTS"))
         select_refuse(p, "a subquery");
@@ -617,7 +448,7 @@ static ec_expr *parse_level(parser *p, int level) {
     if (level > JOIN_LEVEL)
         return parse_unary(p);
     ec_expr *left = parse_level(p, level + 1);
-    while (!p->why && left) {
+    while (!p->lexer.why && left) {
         const char *name = operator_of(p, level);
         if (name) {
             ec_expr *e = with_left(p, left, name);
@@ -631,7 +462,7 @@ static ec_expr *parse_level(parser *p, int level) {
             break;
         left = word;
     }
-    return p->why ? NULL : left;
+    return p->lexer.why ? NULL : left;
 }
 
 static ec_expr *parse_expr(parser *p) {
@@ -650,7 +481,7 @@ static ec_expr *parse_expr(parser *p) {
 static void *grow(parser *p, void *items, size_t count, size_t element_bytes) {
     if (count == EC_SELECT_ITEMS_MAX)
         select_refuse(p, "a long list");
-    if ((count & (count - 1)) != 0 || p->why)
+    if ((count & (count - 1)) != 0 || p->lexer.why)
         return items;
     void *bigger = ea_arena_zalloc(p->arena, count ? 2 * count : 1, element_bytes);
     if (!bigger) {
@@ -669,14 +500,14 @@ static void parse_columns(parser *p, ec_select *s) {
         ec_select_column c = {.value = is_star ? NULL : parse_expr(p)};
         int has_as = !is_star && accept_keyword(p, "AS");
         s->has_star |= is_star;
-        if (!is_star && (is_name(p) || (has_as && p->token.kind == TOKEN_STRING))) {
+        if (!is_star && (is_name(p) || (has_as && p->lexer.token.kind == EC_TOKEN_STRING))) {
             c.alias = value_of(p);
             next(p);
         } else if (has_as) {
             select_refuse(p, "an alias");
         }
         s->columns = grow(p, s->columns, s->column_count, sizeof *s->columns);
-        if (p->why)
+        if (p->lexer.why)
             return;
         s->columns[s->column_count++] = c;
     } while (accept_sign(p, ","));
@@ -706,7 +537,7 @@ static void parse_group(parser *p, ec_select *s) {
     do {
         const ec_expr *e = parse_expr(p);
         s->group_by = grow(p, s->group_by, s->group_by_count, sizeof *s->group_by);
-        if (p->why)
+        if (p->lexer.why)
             return;
         s->group_by[s->group_by_count++] = e;
     } while (accept_sign(p, ","));
@@ -717,18 +548,18 @@ static void parse_order(parser *p, ec_select *s) {
         select_refuse(p, "something unexpected");
     do {
         ec_select_order o = {.value = parse_expr(p)};
-        const char *begin = p->token.text;
+        const char *begin = p->lexer.token.text;
         o.rest = begin;
         if (accept_keyword(p, "ASC") || accept_keyword(p, "DESC"))
-            o.rest_bytes = (size_t)(p->last_end - begin);
+            o.rest_bytes = (size_t)(p->lexer.last_end - begin);
         if (accept_keyword(p, "NULLS")) {
             if (!is_keyword(p, "FIRST") && !is_keyword(p, "LAST"))
                 select_refuse(p, "something unexpected");
             next(p);
-            o.rest_bytes = (size_t)(p->last_end - begin);
+            o.rest_bytes = (size_t)(p->lexer.last_end - begin);
         }
         s->order_by = grow(p, s->order_by, s->order_by_count, sizeof *s->order_by);
-        if (p->why)
+        if (p->lexer.why)
             return;
         s->order_by[s->order_by_count++] = o;
     } while (accept_sign(p, ","));
@@ -737,18 +568,18 @@ static void parse_order(parser *p, ec_select *s) {
 /* A number of rows that no column says. */
 static void parse_count(parser *p) {
     accept_sign(p, "-");
-    if (p->token.kind != TOKEN_NUMBER && p->token.kind != TOKEN_PARAMETER)
+    if (p->lexer.token.kind != EC_TOKEN_NUMBER && p->lexer.token.kind != EC_TOKEN_PARAMETER)
         select_refuse(p, "a limit that is computed");
     next(p);
 }
 
 static void parse_limit(parser *p, ec_select *s) {
-    s->limit = p->token.text;
+    s->limit = p->lexer.token.text;
     next(p);
     parse_count(p);
     if (accept_keyword(p, "OFFSET") || accept_sign(p, ","))
         parse_count(p);
-    s->limit_bytes = (size_t)(p->last_end - s->limit);
+    s->limit_bytes = (size_t)(p->lexer.last_end - s->limit);
 }
 
 static void parse_select(parser *p, ec_select *s) {
@@ -781,19 +612,19 @@ static void parse_select(parser *p, ec_select *s) {
         parse_limit(p, s);
     while (accept_sign(p, ";"))
         ;
-    if (p->token.kind != TOKEN_END)
+    if (p->lexer.token.kind != EC_TOKEN_END)
         select_refuse(p, "a join, a compound SELECT, or another clause");
 }
 
 int ec_select_parse(const char *sql, size_t len_bytes, ea_arena *arena, ec_select *ret, const char **ret_why) {
-    parser p = {.at = sql, .end = sql + len_bytes, .arena = arena};
+    parser p = {.lexer = {.at = sql, .end = sql + len_bytes}, .arena = arena};
     ec_select s = {0};
     next(&p);
     parse_select(&p, &s);
-    *ret_why = p.why;
+    *ret_why = p.lexer.why;
     if (p.rc)
         return p.rc;
-    if (p.why)
+    if (p.lexer.why)
         return 0;
     *ret = s;
     return 1;

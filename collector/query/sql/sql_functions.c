@@ -449,6 +449,7 @@ static void format_text(sqlite3_context *c, int count, sqlite3_value **v) {
 
 /* ---- instances ---- */
 
+/* A value that is not a number is no instance's, and no error: see registry_key_at. */
 static void instance_at(sqlite3_context *c, sqlite3_value **v, enum ec_instance_kind kind, const char *name) {
     ec_sql *s = sqlite3_user_data(c);
     ea_err err = {0};
@@ -456,10 +457,12 @@ static void instance_at(sqlite3_context *c, sqlite3_value **v, enum ec_instance_
     for (int i = 0; i < 4; i++)
         if (sqlite3_value_type(v[i]) == SQLITE_NULL)
             return;
-    if (sqlite3_value_type(v[2]) != SQLITE_INTEGER || sqlite3_value_type(v[3]) != SQLITE_INTEGER) {
+    if (sqlite3_value_type(v[3]) != SQLITE_INTEGER) {
         function_fail(c, name, "host, stream, a number, and a time in ns since 1970 (time_ns)");
         return;
     }
+    if (sqlite3_value_type(v[2]) != SQLITE_INTEGER)
+        return;
     int64_t number = sqlite3_value_int64(v[2]);
     int rc = s->instances ? 0 : ec_instances_create(&s->instances, s->archive, &err);
     if (!rc && number >= 0 && number <= UINT32_MAX)

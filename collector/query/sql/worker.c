@@ -140,8 +140,12 @@ static void send_row(worker *w, sqlite3_stmt *st) {
     w->rows++;
 }
 
-static void send_end(worker *w, enum ec_ending ending, const ea_err *err, ec_archive *archive) {
+static void send_end(worker *w, enum ec_ending ending, const ea_err *err, ec_sql *sql) {
+    ec_archive *archive = sql ? ec_sql_archive(sql) : NULL;
     const char *damage = "";
+    ea_err notice = {0};
+    if (sql && !err->code && ending == EC_ENDED_WHOLE)
+        EA_IGNORE(ec_sql_check_known(sql, w->sql, &notice));
     uint64_t damaged = archive ? ec_archive_damage(archive, &damage) : 0;
     begin_message(w, 'E');
     ec_message_u8(&w->out, (uint8_t)ending);
@@ -150,6 +154,7 @@ static void send_end(worker *w, enum ec_ending ending, const ea_err *err, ec_arc
     ec_message_u64(&w->out, damaged);
     ec_message_string(&w->out, err->message);
     ec_message_string(&w->out, damage);
+    ec_message_string(&w->out, notice.message);
     end_message(w);
     worker_flush(w);
 }
@@ -372,7 +377,7 @@ int ec_worker_main(void) {
             ending = EC_ENDED_MEMORY;
             err = (ea_err){0};
         }
-        send_end(&w, ending, &err, sql ? ec_sql_archive(sql) : NULL);
+        send_end(&w, ending, &err, sql);
     }
     ec_sql_close(sql);
     ec_symbol_worker_close(w.symbols);
