@@ -331,6 +331,9 @@ static void test_far_times(void **state) {
     ea_text_deinit(&compared);
     check("SELECT count(*), min(time), max(time) FROM events WHERE time > 9223372036854775804");
     check("SELECT time_bucket(time, '1h') AS t, count(*) FROM events GROUP BY t ORDER BY t");
+    check("SELECT time_bucket(time, '1h') AS t, host, min(time), max(time), count(DISTINCT batch), sum(batch)"
+          " FROM events GROUP BY t, host");
+    check("SELECT time_bucket(time, '10ms') AS t, time_bucket(time, '7ms') AS u, count(*) FROM events GROUP BY t, u");
     check("SELECT stream, min(time), max(time), count(*) FROM events GROUP BY stream");
     check("SELECT time / 1000, time % 1000, count(*), max(time - 5) FROM events GROUP BY 1, 2");
     for (int i = 1; i < 4; i++) {
@@ -664,6 +667,12 @@ static void test_analyze(void **state) {
         {"EXPLAIN ANALYZE SELECT pid FROM events WHERE batch = 2",
          "of the first rows|i6|n|\ntread, in scans: 1|i3|i240|"},
         {"EXPLAIN ANALYZE SELECT pid FROM events WHERE pid = 8 -- a comment", "tcounted|n|i0|\ntdecoded|n|i"},
+        {"EXPLAIN ANALYZE SELECT time_bucket(time, '1h') AS t, name, count(*), max(batch) FROM events WHERE host = "
+         "'beta' GROUP"
+         " BY 1, 2",
+         "tcounted|n|i240|\ntdecoded|n|i0|"},
+        {"EXPLAIN ANALYZE SELECT time_bucket(time, '10us') AS t, count(*) FROM events WHERE host = 'beta' GROUP BY 1",
+         "tcounted|n|i0|\ntdecoded|n|i240|"},
         {"EXPLAIN ANALYZE SELECT 1 UNION ALL SELECT 2", "trows of the answer: 2|n|n|"},
         {"EXPLAIN ANALYZE SELECT name, count(*) FROM events GROUP BY name", ") count(*) of events by "},
     };

@@ -107,6 +107,7 @@ struct ec_grouping {
     int has_constant_keys; /* all events of a block are of one group */
     int has_batch_keys;    /* all events of a batch are; with has_constant_keys alone */
     int has_times;         /* least or greatest of time is asked for */
+    int has_time_buckets;  /* a key is a bucket of time: a block may be of one, which is known when it is at hand */
     uint32_t *order;       /* the answer: groups in the order of their keys */
 };
 
@@ -138,16 +139,22 @@ static int is_time(const ec_grouping *g, size_t value) {
            g->interner.shape->columns[v->of.column].common == EC_TIME;
 }
 
+static int is_time_bucket(const ec_grouping *g, const ec_grouping_key *k) {
+    return k->width_ns > 0 && !k->step_count && g->interner.shape->columns[k->column].common == EC_TIME;
+}
+
 /* Whether the numbers of events in a block's directory, and its times, do: which blocks need no event. */
 static int can_count(ec_grouping *g) {
     const ec_table_schema *shape = g->interner.shape;
-    int can = 1;
+    int can = 1, can_keys = 1;
     g->has_constant_keys = g->has_batch_keys = g->can_code = 1;
     for (size_t i = 0; i < g->options.key_count; i++) {
         const ec_grouping_key *k = &g->options.keys[i];
         int common = shape->columns[k->column].common;
         int is_constant = !ec_grouping_is_computed(k) && ec_scan_is_constant(shape, k->column);
         g->has_constant_keys &= is_constant;
+        g->has_time_buckets |= is_time_bucket(g, k);
+        can_keys &= is_constant || is_time_bucket(g, k);
         g->can_code &= is_constant || (!ec_grouping_is_computed(k) &&
                                        (common == EC_PID || common == EC_TID || common == EC_CPU ||
                                         (common == EC_COMMON_COUNT && !shape->columns[k->column].is_name)));
@@ -158,7 +165,7 @@ static int can_count(ec_grouping *g) {
         g->has_times |= is_time(g, i);
         can &= is_time(g, i) || (!ec_grouping_is_computed(of) && ec_scan_is_constant(shape, of->column));
     }
-    return can && g->has_constant_keys;
+    return can && can_keys;
 }
 
 /* ---- finding groups ---- */
@@ -377,13 +384,30 @@ static int grouping_take_keys(ec_grouping *g, size_t which, const ec_block *b, e
     return grouping_take(g, &g->options.keys[which], &g->buckets[which], b, g->keys[which], err);
 }
 
-/* The group of all events of a block, whose keys are constant. */
+/* Whether all events of the batch at hand are of one bucket of each key that is a bucket of time. */
+static int has_one_bucket(const ec_grouping *g) {
+    int64_t begin, end;
+    if (!ec_scan_bounds(g->scan, &begin, &end))
+        return 0;
+    for (size_t k = 0; k < g->options.key_count; k++) {
+        int64_t width = g->options.keys[k].width_ns;
+        if (is_time_bucket(g, &g->options.keys[k]) && round_down(begin, width) != round_down(end, width))
+            return 0;
+    }
+    return 1;
+}
+
+/* The group of all events of a block, whose keys are constant, or buckets of time of which the block has one. */
 static int find_one_group(ec_grouping *g, const ec_block *b, uint32_t *ret, ea_err *err) {
     ec_key keys[EC_GROUPING_KEYS_MAX] = {0};
+    int64_t begin, end;
     int rc = 0;
     *ret = 0;
     for (size_t k = 0; !rc && k < g->options.key_count; k++)
-        rc = ec_keys_constant(&g->interner, g->options.keys[k].column, b, &keys[k], err);
+        if (is_time_bucket(g, &g->options.keys[k]) && ec_scan_bounds(g->scan, &begin, &end))
+            keys[k] = (ec_key){.bits = (uint64_t)round_down(begin, g->options.keys[k].width_ns), .type = EC_INT};
+        else
+            rc = ec_keys_constant(&g->interner, g->options.keys[k].column, b, &keys[k], err);
     if (!rc && g->options.key_count)
         rc = find_group(g, keys, ret, err);
     if (!rc)
@@ -824,6 +848,8 @@ static int add_whole(ec_grouping *g, const ec_block *b, ea_err *err) {
     uint32_t group;
     int64_t least = 0, greatest = 0;
     if (g->has_times && !ec_scan_times(g->scan, g->has_batch_keys, &least, &greatest))
+        return 0;
+    if (g->has_time_buckets && !has_one_bucket(g))
         return 0;
     int rc = find_one_group(g, b, &group, err);
     for (size_t i = 0; !rc && i < g->options.value_count; i++)

@@ -783,14 +783,23 @@ static int keep_field(ec_scan *s, const condition *c, ea_err *err) {
     return 0;
 }
 
-static int is_inside(const ec_scan *s) {
-    enum { TICK_NS = 1000000 };
+enum { TICK_NS = 1000000 }; /* so far beside its batch's times in the index an event may be */
 
+static int is_inside(const ec_scan *s) {
     const ec_batch_row *r = &s->found.row;
     return (s->from_utc_ns == INT64_MIN ||
             (r->begin_utc_ns > INT64_MIN + TICK_NS && r->begin_utc_ns - TICK_NS > s->from_utc_ns)) &&
            (s->to_utc_ns == INT64_MAX ||
             (r->end_utc_ns < INT64_MAX - TICK_NS && r->end_utc_ns + TICK_NS < s->to_utc_ns));
+}
+
+int ec_scan_bounds(const ec_scan *s, int64_t *ret_begin_utc_ns, int64_t *ret_end_utc_ns) {
+    const ec_batch_row *r = &s->found.row;
+    if (r->begin_utc_ns <= INT64_MIN + TICK_NS || r->end_utc_ns >= INT64_MAX - TICK_NS)
+        return 0;
+    *ret_begin_utc_ns = r->begin_utc_ns - TICK_NS;
+    *ret_end_utc_ns = r->end_utc_ns + TICK_NS;
+    return 1;
 }
 
 /* Selects what the conditions let through of the group at hand. */

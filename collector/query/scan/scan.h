@@ -97,6 +97,8 @@ void ec_scan_set_counting(ec_scan *s);
 /* The least and greatest time of a whole block's events: 1; 0 when they have to be decoded. is_of_batch: of those of
  * all groups of its batch that the conditions let through will do. */
 int ec_scan_times(ec_scan *s, int is_of_batch, int64_t *ret_least_utc_ns, int64_t *ret_greatest_utc_ns);
+/* No event of the batch at hand is earlier or later: 1; 0 when that is not known. */
+int ec_scan_bounds(const ec_scan *s, int64_t *ret_begin_utc_ns, int64_t *ret_end_utc_ns);
 /* Decodes the events of a whole block, which is not whole any more: 1; 0 when it is damaged, which is reported to the
  * archive: it is to be left out. */
 EA_MUST_CHECK int ec_scan_decode(ec_scan *s, ea_err *err);

@@ -7,7 +7,7 @@ import { Timeline } from './timeline';
 import { bytes, count, Facts, isPeriod, Link, lostEvents, lossText, Notice, ProcessLink, Search } from './parts';
 import { change, go, rangeOf, setRange, shortTime, toIso, toMs, type View } from './state';
 
-const SERIES = 6;
+const SERIES = 6, DRAG_PIXELS = 4;
 
 type Process = Item<'hosts/{host}/processes'> & { begin_ms: number; end_ms: number };
 type Used = Item<'hosts/{host}/cpu'> | Item<'hosts/{host}/disk'> | Item<'hosts/{host}/files'> | Item<'hosts/{host}/network'>;
@@ -60,7 +60,10 @@ function Chart({ title, state, from, to, dark, unit }: { title: string; state: S
     if (totals.size > SERIES) series.push(['others', rest]);
     const ink = dark ? '#c9d4e2' : '#31404f', grid = { stroke: dark ? '#2b3644' : '#dde3ea', width: 1 };
     const plot = new uPlot({
-      width: target.clientWidth, height: 170, legend: { live: true }, cursor: { drag: { x: true, y: false } },
+      width: target.clientWidth, height: 170, legend: { live: true }, cursor: { drag: { x: true, y: false, setScale: false } },
+      hooks: { setSelect: [(u: uPlot) => { // what one drags over becomes the range of the page, and of all others
+        if (u.select.width >= DRAG_PIXELS) setRange(u.posToVal(u.select.left, 'x') * 1000, u.posToVal(u.select.left + u.select.width, 'x') * 1000);
+      }] },
       scales: { x: { time: true, range: () => [from / 1000, to / 1000] } },
       axes: [{ stroke: ink, grid, ticks: grid, space: 150, values: (_: uPlot, v: number[]) => {
         const labels = v.map((s) => axisTime(s, v)); // times are UTC everywhere on the page
