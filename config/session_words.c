@@ -99,6 +99,10 @@ void ea_session_describe(const ea_session_config *s, ea_text *t) {
         ea_text_str(
             t, "    warning: with real time beside a file Windows writes partly filled buffers each second, and a full "
                "playback file ends the file, too\n");
+    if (s->recorder.size_bytes)
+        ea_text_printf(t, "    not shipped: a recorder keeps at most %.0f MiB of it, %s\n",
+                       (double)s->recorder.size_bytes / 1048576.0,
+                       s->recorder.age_ns ? "and no longer than its age" : "of any age");
     if (s->boot_file)
         ea_text_printf(t, "    from boot on, in %s until the service runs\n", s->boot_file);
     for (size_t i = 0; i < s->flags.count; i++) {

@@ -106,7 +106,8 @@ void ec_ledger_sides(enum ec_alert_kind which, const uint64_t *values, uint64_t 
         *ret_left = SUM(values, EA_COUNT_events_batched, EA_COUNT_events_synthesised);
         *ret_right = SUM(values, EA_COUNT_events_compressing, EA_COUNT_events_spooled, EA_COUNT_events_unanswered,
                          EA_COUNT_events_acknowledged, EA_COUNT_events_evicted_size, EA_COUNT_events_evicted_age,
-                         EA_COUNT_events_evicted_damage, EA_COUNT_events_evicted_refused);
+                         EA_COUNT_events_evicted_damage, EA_COUNT_events_evicted_refused, EA_COUNT_events_recorded,
+                         EA_COUNT_events_removed_size, EA_COUNT_events_removed_age, EA_COUNT_events_unrecorded);
     }
 }
 

@@ -36,6 +36,8 @@ extern const ea_command ea_cmd_record;
 extern const ea_command ea_cmd_relog;
 extern const ea_command ea_cmd_replay;
 extern const ea_command ea_cmd_run;
+extern const ea_command ea_cmd_recorder_list;
+extern const ea_command ea_cmd_recorder_export;
 extern const ea_command ea_cmd_spool_list;
 extern const ea_command ea_cmd_spool_verify;
 extern const ea_command ea_cmd_spool_drain;
