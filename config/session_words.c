@@ -214,6 +214,9 @@ static void write_value(const ea_option *o, const void *target, unsigned indent,
         break;
     }
     case EA_OPT_TABLE:
+        ea_text_char(t, '\n');
+        write_rows(o->table->rows, target, indent, 0, t);
+        break;
     case EA_OPT_LABELS:
         break; /* no session has one */
     }
@@ -238,7 +241,8 @@ static int is_given(const ea_option *o, const void *item, const void *defaults) 
     case EA_OPT_SIZE:
     case EA_OPT_DURATION:
         return memcmp(a, b, sizeof(uint64_t)) != 0;
-    case EA_OPT_TABLE:
+    case EA_OPT_TABLE: /* a session's have numbers alone */
+        return memcmp(a, b, o->table->size) != 0;
     case EA_OPT_LABELS:
         return 0;
     }
@@ -248,6 +252,7 @@ static int is_given(const ea_option *o, const void *item, const void *defaults) 
 static void write_rows(const ea_option *rows, const void *item, unsigned indent, int first_dash, ea_text *t) {
     union {
         ea_session_config session;
+        ea_recorder_config recorder;
         ea_provider_config provider;
         ea_pmc_sample_config pmc;
         ea_payload_config payload;

@@ -437,7 +437,9 @@ static int take_hole(ec_ledger *l, uint64_t made_before, int comparable, uint64_
     values_of(l, "", values);
     ec_ledger_sides(EC_ALERT_BATCHED, values, &made, &unused);
     uint64_t came = l->events_since + l->row->event_count;
-    if (l->any && comparable && made - made_before >= came && made >= made_before) {
+    if (values[EA_COUNT_stream_recorded]) /* its batches have numbers alone */
+        events = &held;
+    else if (l->any && comparable && made - made_before >= came && made >= made_before) {
         held = made - made_before - came;
         events = &held;
     }

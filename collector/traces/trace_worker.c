@@ -299,6 +299,7 @@ static void remove_spool(job *j) {
 
 typedef struct batch_files {
     job *job;
+    size_t uncommitted_bytes;
     ea_err *err;
 } batch_files;
 
@@ -316,6 +317,12 @@ static int store_from_file(const uint8_t *batch, size_t len_bytes, void *arg) {
     if (outcome == 1)
         j->report.events += head.kind == EA_BATCH_EVENTS ? head.event_count : 0;
     j->report.trace_bytes += len_bytes;
+    b->uncommitted_bytes += len_bytes;
+    if (outcome >= 0 && b->uncommitted_bytes >= GROUP_BYTES) {
+        b->uncommitted_bytes = 0;
+        rc = ec_store_commit(j->store, &err);
+        outcome = rc < 0 ? rc : outcome;
+    }
     if (outcome < 0 && b->err)
         *b->err = err;
     return outcome < 0 ? outcome : 0;
