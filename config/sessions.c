@@ -456,8 +456,9 @@ static const ea_option SESSION_ROWS[] = {
      .type = EA_OPT_TABLE,
      .offset = AT(recorder),
      .table = &RECORDER,
-     .help = "keeps the session's events on this machine, in the folder recorder/NAME of the spool's; only their numbers "
-             "are shipped. \"etwagent recorder export\" writes a time of it to a file"},
+     .help =
+         "keeps the session's events on this machine, in the folder recorder/NAME of the spool's; only their numbers "
+         "are shipped. \"etwagent recorder export\" writes a time of it to a file"},
     EA_FILTERS_OPTION(AT(filters)),
     EA_WATCHES_OPTION(AT(watches)),
     {.name = "providers",

@@ -113,8 +113,8 @@ static void fail_store(job *j, int rc, const ea_err *err) {
     ea_spool_cancel(j->spool, NULL);
 }
 
-/* Counts what became of batch number `number` when it was appended. 1: it is stored; 0: it is refused for good; else the
- * error. */
+/* Counts what became of batch number `number` when it was appended. 1: it is stored; 0: it is refused for good; else
+ * the error. */
 static int count_stored(job *j, int rc, uint64_t number, const ea_err *err) {
     switch (rc) {
     case EC_STORED:

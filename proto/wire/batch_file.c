@@ -12,7 +12,7 @@ enum { FIRST_BYTES = 8, FRAME_BYTES = 4, END_BYTES = 16 };
 
 static const char FIRST[] = "EABATCH1";
 
-static int put(ea_batch_file_writer *w, const void *data, size_t len_bytes, ea_err *err) {
+static int batch_file_put(ea_batch_file_writer *w, const void *data, size_t len_bytes, ea_err *err) {
     int rc = ea_file_write_at(w->file, w->at, data, len_bytes, err);
     w->at += len_bytes;
     return rc;
@@ -20,7 +20,7 @@ static int put(ea_batch_file_writer *w, const void *data, size_t len_bytes, ea_e
 
 int ea_batch_file_begin(ea_batch_file_writer *w, ea_file *file, ea_err *err) {
     *w = (ea_batch_file_writer){.file = file};
-    return put(w, FIRST, FIRST_BYTES, err);
+    return batch_file_put(w, FIRST, FIRST_BYTES, err);
 }
 
 int ea_batch_file_add(ea_batch_file_writer *w, const uint8_t *batch, size_t len_bytes, ea_err *err) {
@@ -28,9 +28,9 @@ int ea_batch_file_add(ea_batch_file_writer *w, const uint8_t *batch, size_t len_
     if (!len_bytes || len_bytes > EA_BATCH_MAX_BYTES)
         return ea_fail(err, EA_EINVAL, "write a batch of %zu bytes", len_bytes);
     ea_store32(frame, (uint32_t)len_bytes);
-    int rc = put(w, frame, sizeof frame, err);
+    int rc = batch_file_put(w, frame, sizeof frame, err);
     if (!rc)
-        rc = put(w, batch, len_bytes, err);
+        rc = batch_file_put(w, batch, len_bytes, err);
     w->count++;
     w->sum = ea_hash64(batch, len_bytes, w->sum);
     return rc;
@@ -40,7 +40,7 @@ int ea_batch_file_end(ea_batch_file_writer *w, ea_err *err) {
     uint8_t end[FRAME_BYTES + END_BYTES] = {0};
     ea_store64(end + FRAME_BYTES, w->count);
     ea_store64(end + FRAME_BYTES + 8, w->sum);
-    int rc = put(w, end, sizeof end, err);
+    int rc = batch_file_put(w, end, sizeof end, err);
     return rc ? rc : ea_file_sync(w->file, err);
 }
 
@@ -62,7 +62,7 @@ typedef struct reader {
     ea_err *err;
 } reader;
 
-static int get(reader *r, void *out, size_t len_bytes) {
+static int batch_file_get(reader *r, void *out, size_t len_bytes) {
     size_t got = 0;
     int rc = ea_file_read_at(r->file, r->at, out, len_bytes, &got, r->err);
     if (!rc && got != len_bytes)
@@ -74,7 +74,7 @@ static int get(reader *r, void *out, size_t len_bytes) {
 
 static int check_end(reader *r, uint64_t count, uint64_t sum) {
     uint8_t end[END_BYTES];
-    int rc = get(r, end, sizeof end);
+    int rc = batch_file_get(r, end, sizeof end);
     if (!rc && (ea_load64(end) != count || ea_load64(end + 8) != sum))
         rc = ea_fail(r->err, EA_ECORRUPT, "read %s: it was changed or damaged: its end does not fit its batches",
                      r->path);
@@ -84,7 +84,7 @@ static int check_end(reader *r, uint64_t count, uint64_t sum) {
 /* The next batch, or 0 bytes at the end. */
 static int next(reader *r, uint8_t **buffer, size_t *capacity, uint32_t *ret_bytes) {
     uint8_t frame[FRAME_BYTES];
-    int rc = get(r, frame, sizeof frame);
+    int rc = batch_file_get(r, frame, sizeof frame);
     if (rc)
         return rc;
     uint32_t n = ea_load32(frame);
@@ -103,7 +103,7 @@ static int next(reader *r, uint8_t **buffer, size_t *capacity, uint32_t *ret_byt
         *capacity = n;
     }
     if (!rc && n)
-        rc = get(r, *buffer, n);
+        rc = batch_file_get(r, *buffer, n);
     if (!rc)
         *ret_bytes = n;
     return rc;
@@ -119,7 +119,7 @@ int ea_batch_file_each(const char *path, int (*fn)(const uint8_t *batch, size_t 
     int rc = ea_file_open(&r.file, path, EA_OPEN_READ, err);
     if (rc)
         return rc;
-    rc = get(&r, first, sizeof first);
+    rc = batch_file_get(&r, first, sizeof first);
     if (rc == EA_ETRUNCATED || (!rc && memcmp(first, FIRST, FIRST_BYTES) != 0))
         rc = ea_fail(err, EA_EFORMAT, "read %s: it is no file of batches of this version", path);
     while (!rc && !(rc = next(&r, &buffer, &capacity, &n)) && n) {

@@ -99,7 +99,7 @@ static int by_stream_and_number(const void *a, const void *b) {
     return order ? order : x->number < y->number ? -1 : x->number > y->number;
 }
 
-static int look_into(const char *dir, const char *name, void *arg) {
+static int recorder_look_into(const char *dir, const char *name, void *arg) {
     looks *all = arg;
     if (all->name && strcmp(all->name, name) != 0)
         return 0;
@@ -109,12 +109,11 @@ static int look_into(const char *dir, const char *name, void *arg) {
     *l = (look){.err = all->err};
     snprintf(l->name, sizeof l->name, "%s", name);
     snprintf(l->dir, sizeof l->dir, "%s", dir);
-    int rc = ea_spool_visit(dir,
-                            &(ea_spool_visitor){.on_segment = recorder_on_segment,
-                                                .on_record = recorder_on_record,
-                                                .keys = &all->keys,
-                                                .arg = l},
-                            all->err);
+    int rc = ea_spool_visit(
+        dir,
+        &(ea_spool_visitor){
+            .on_segment = recorder_on_segment, .on_record = recorder_on_record, .keys = &all->keys, .arg = l},
+        all->err);
     if (l->count)
         qsort(l->items, l->count, sizeof *l->items, by_stream_and_number);
     return rc;
@@ -127,7 +126,7 @@ static int look_into_all(looks *all, const options *o, ea_err *err) {
     int rc = ea_shipping_spool_path(o->shipping.spool, root, err);
     if (!rc && o->shipping.spool_key)
         rc = ea_spool_keys_read(&all->keys, o->shipping.spool_key, 0, err);
-    return rc ? rc : ea_recorder_each(root, look_into, all, err);
+    return rc ? rc : ea_recorder_each(root, recorder_look_into, all, err);
 }
 
 static void looks_deinit(looks *all) {
@@ -159,7 +158,7 @@ static sums sum_up(const look *l) {
     return s;
 }
 
-static void put_time(ea_text *t, int json, int64_t utc_ns) {
+static void recorder_put_time(ea_text *t, int json, int64_t utc_ns) {
     if (utc_ns == INT64_MAX || utc_ns == INT64_MIN) {
         ea_text_str(t, json ? "null" : "unknown");
         return;
@@ -180,9 +179,9 @@ static size_t put_gaps(const look *l, int json, ea_text *t) {
         ea_text_hex(t, a->stream, sizeof a->stream);
         ea_text_printf(t, json ? "\", \"batches\": %" PRIu64 ", \"after\": " : ": %" PRIu64 " batches after ",
                        b->number - a->number - 1);
-        put_time(t, json, a->to_utc_ns);
+        recorder_put_time(t, json, a->to_utc_ns);
         ea_text_str(t, json ? ", \"before\": " : ", before ");
-        put_time(t, json, b->from_utc_ns);
+        recorder_put_time(t, json, b->from_utc_ns);
         ea_text_str(t, json ? "}" : "\n");
         n++;
     }
@@ -203,20 +202,19 @@ static void put_look(const look *l, int json, ea_text *t) {
                        ", \"unreadable_batches\": %" PRIu64 ", \"from\": ",
                        l->files, l->bytes, s.batches, s.events, s.keyframes, s.locked, l->bad_bytes, l->torn_bytes,
                        l->unreadable_files, l->unreadable_batches);
-        put_time(t, 1, s.from_utc_ns);
+        recorder_put_time(t, 1, s.from_utc_ns);
         ea_text_str(t, ", \"to\": ");
-        put_time(t, 1, s.to_utc_ns);
+        recorder_put_time(t, 1, s.to_utc_ns);
         ea_text_str(t, ", \"gaps\": [");
         (void)put_gaps(l, 1, t);
         ea_text_str(t, "]}");
         return;
     }
     ea_text_printf(t, "%s: from ", l->name);
-    put_time(t, 0, s.from_utc_ns);
+    recorder_put_time(t, 0, s.from_utc_ns);
     ea_text_str(t, " to ");
-    put_time(t, 0, s.to_utc_ns);
-    ea_text_printf(t,
-                   "\n  %" PRIu64 " events in %" PRIu64 " batches, %" PRIu64 " bytes in %" PRIu64 " files of %s\n",
+    recorder_put_time(t, 0, s.to_utc_ns);
+    ea_text_printf(t, "\n  %" PRIu64 " events in %" PRIu64 " batches, %" PRIu64 " bytes in %" PRIu64 " files of %s\n",
                    s.events, s.batches, l->bytes, l->files, l->dir);
     if (s.locked)
         ea_text_printf(t, "  %" PRIu64 " batches need another key: their times are unknown\n", s.locked);
@@ -271,7 +269,7 @@ static int run_recorder_list(const void *opts, int operand_count, char **operand
      .help = "folder of the spool, in which recorders are; default: spool in the folder for state (see above)"},       \
         EA_SPOOL_KEY_OPTION(offsetof(options, shipping.spool_key)), {                                                  \
         .name = "name", .argument = "NAME", .type = EA_OPT_STRING, .offset = offsetof(options, name),                  \
-        .help = "the recorder of this session; default: all"                                                          \
+        .help = "the recorder of this session; default: all"                                                           \
     }
 
 const ea_command ea_cmd_recorder_list = {
@@ -285,12 +283,11 @@ const ea_command ea_cmd_recorder_list = {
         "Events of keyframes, which the agent makes itself, are not counted.\n\n" EA_SPOOL_FOLDER_TEXT "\n\n"
         "JSON keys: [name, folder, files, bytes, batches, events, keyframe_batches, locked, bad_bytes, torn_bytes,\n"
         "unreadable_files, unreadable_batches, from, to, gaps: [stream, batches, after, before]].",
-    .options = (const ea_option[]){WHERE_OPTIONS,
-                                   {.name = "json",
-                                    .type = EA_OPT_FLAG,
-                                    .offset = offsetof(options, json),
-                                    .help = "print JSON"},
-                                   {.name = NULL}},
+    .options =
+        (const ea_option[]){
+            WHERE_OPTIONS,
+            {.name = "json", .type = EA_OPT_FLAG, .offset = offsetof(options, json), .help = "print JSON"},
+            {.name = NULL}},
     .options_size = sizeof(options),
     .run = run_recorder_list,
 };
@@ -307,8 +304,8 @@ typedef struct exporting {
 } exporting;
 
 /* The batches of one stream, items[0..count): those whose events' times touch [from, to), all between, and all from the
- * last keyframe before on, which says what was there. */
-static void choose(recorded *items, size_t count, int64_t from_utc_ns, int64_t to_utc_ns) {
+ * last keyframe before on, which has the state at its time. */
+static void recorder_choose(recorded *items, size_t count, int64_t from_utc_ns, int64_t to_utc_ns) {
     size_t first = count, end = 0;
     for (size_t i = 0; i < count; i++) {
         const recorded *r = &items[i];
@@ -347,6 +344,7 @@ static int find_part(const look *l, size_t first, size_t end, part *ret, ea_err 
     struct {
         uint8_t stream[EA_STREAM_ID_BYTES], first[8], last[8];
     } what;
+
     _Static_assert(sizeof what == EA_STREAM_ID_BYTES + 16, "nothing in between");
     _Static_assert((int)EA_CLASS_HASH_BYTES == (int)EA_STREAM_ID_BYTES, "a hash names a stream");
     *ret = (part){.before = 0};
@@ -430,8 +428,8 @@ static int export_gaps(exporting *x, size_t first, size_t end) {
     return rc ? rc : ea_batch_file_add(&x->file, (const uint8_t *)x->batch.data, x->batch.len_bytes, x->err);
 }
 
-static int parse_bound(const char *option, const char *given, const sums *data, int64_t otherwise, int64_t *ret,
-                       ea_err *err) {
+static int recorder_parse_bound(const char *option, const char *given, const sums *data, int64_t otherwise,
+                                int64_t *ret, ea_err *err) {
     ea_time_reference reference = {.now_utc_ns = ea_utc_ns(),
                                    .begin_utc_ns = data->from_utc_ns,
                                    .end_utc_ns = data->to_utc_ns,
@@ -448,8 +446,9 @@ static int choose_recorder(looks *all, const options *o, look **ret, ea_err *err
         return 0;
     }
     if (all->count)
-        return ea_fail(err, EA_EUSAGE, "there are %zu recorders; expected --name with one of them ('etwagent recorder "
-                                       "list')",
+        return ea_fail(err, EA_EUSAGE,
+                       "there are %zu recorders; expected --name with one of them ('etwagent recorder "
+                       "list')",
                        all->count);
     return o->name ? ea_fail(err, EA_ENOTFOUND, "there is no recorder %.64s", o->name)
                    : ea_fail(err, EA_ENOTFOUND, "there is no recorder");
@@ -498,16 +497,16 @@ static int print_export(const options *o, const exporting *x, ea_err *err) {
                        ", \"batches\": %" PRIu64 ", \"events\": %" PRIu64 ", \"keyframe_batches\": %" PRIu64
                        ", \"missing_batches\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"from\": ",
                        x->batches, x->events, x->keyframe_batches, x->missing, x->file.at);
-        put_time(&t, 1, x->from_utc_ns);
+        recorder_put_time(&t, 1, x->from_utc_ns);
         ea_text_str(&t, ", \"to\": ");
-        put_time(&t, 1, x->to_utc_ns);
+        recorder_put_time(&t, 1, x->to_utc_ns);
         ea_text_str(&t, "}\n");
     } else {
         ea_text_printf(&t, "%s: %" PRIu64 " events in %" PRIu64 " batches, %" PRIu64 " bytes, from ", o->output,
                        x->events, x->batches, x->file.at);
-        put_time(&t, 0, x->from_utc_ns);
+        recorder_put_time(&t, 0, x->from_utc_ns);
         ea_text_str(&t, " to ");
-        put_time(&t, 0, x->to_utc_ns);
+        recorder_put_time(&t, 0, x->to_utc_ns);
         ea_text_str(&t, "\n");
         if (x->missing)
             ea_text_printf(&t, "%" PRIu64 " batches in between are missing\n", x->missing);
@@ -532,15 +531,15 @@ static int run_recorder_export(const void *opts, int operand_count, char **opera
         rc = choose_recorder(&all, o, &x.look, &err);
     if (!rc) {
         sums data = sum_up(x.look);
-        rc = parse_bound("from", o->from, &data, INT64_MIN, &from, &err);
+        rc = recorder_parse_bound("from", o->from, &data, INT64_MIN, &from, &err);
         if (!rc)
-            rc = parse_bound("to", o->to, &data, INT64_MAX, &to, &err);
+            rc = recorder_parse_bound("to", o->to, &data, INT64_MAX, &to, &err);
     }
     if (!rc && from >= to)
         rc = ea_fail(&err, EA_EUSAGE, "--from: expected a time before --to");
     for (size_t first = 0, end; !rc && first < x.look->count; first = end) {
         end = end_of_stream(x.look, first);
-        choose(x.look->items + first, end - first, from, to);
+        recorder_choose(x.look->items + first, end - first, from, to);
     }
     if (!rc)
         rc = export_to(&x, &all.keys, o->output);
@@ -567,32 +566,31 @@ const ea_command ea_cmd_recorder_export = {
         "\n"
         "The same batches exported again are the same stream, which a store has once. Two exports that overlap in part "
         "are two\n"
-        "streams, and a store that has both has the events in both twice. The file is not encrypted.\n\n"
-        EA_SPOOL_FOLDER_TEXT "\n\n"
+        "streams, and a store that has both has the events in both twice. The file is not "
+        "encrypted.\n\n" EA_SPOOL_FOLDER_TEXT "\n\n"
         "JSON keys: output, batches, events, keyframe_batches, missing_batches, bytes, from, to.",
-    .options = (const ea_option[]){WHERE_OPTIONS,
-                                   {.name = "from",
-                                    .argument = "TIME",
-                                    .type = EA_OPT_STRING,
-                                    .offset = offsetof(options, from),
-                                    .help = "events from this time on: " EA_TIME_FORMS_OF_DATA},
-                                   {.name = "to",
-                                    .argument = "TIME",
-                                    .type = EA_OPT_STRING,
-                                    .offset = offsetof(options, to),
-                                    .help = "events before this time; default: all that is recorded"},
-                                   {.name = "output",
-                                    .letter = 'o',
-                                    .argument = "FILE",
-                                    .type = EA_OPT_STRING,
-                                    .offset = offsetof(options, output),
-                                    .required = 1,
-                                    .help = "the file, which is replaced as a whole"},
-                                   {.name = "json",
-                                    .type = EA_OPT_FLAG,
-                                    .offset = offsetof(options, json),
-                                    .help = "print JSON"},
-                                   {.name = NULL}},
+    .options =
+        (const ea_option[]){
+            WHERE_OPTIONS,
+            {.name = "from",
+             .argument = "TIME",
+             .type = EA_OPT_STRING,
+             .offset = offsetof(options, from),
+             .help = "events from this time on: " EA_TIME_FORMS_OF_DATA},
+            {.name = "to",
+             .argument = "TIME",
+             .type = EA_OPT_STRING,
+             .offset = offsetof(options, to),
+             .help = "events before this time; default: all that is recorded"},
+            {.name = "output",
+             .letter = 'o',
+             .argument = "FILE",
+             .type = EA_OPT_STRING,
+             .offset = offsetof(options, output),
+             .required = 1,
+             .help = "the file, which is replaced as a whole"},
+            {.name = "json", .type = EA_OPT_FLAG, .offset = offsetof(options, json), .help = "print JSON"},
+            {.name = NULL}},
     .options_size = sizeof(options),
     .run = run_recorder_export,
 };

@@ -273,12 +273,11 @@ static void replay_print_text(const replay *r, const summary *m) {
     printf("acknowledged: %" PRIu64 " events%s\n", replay_get(m, EA_COUNT_events_acknowledged),
            m->complete ? ", which is all" : "");
 
-    static const enum ea_counter ELSEWHERE[] = {EA_COUNT_events_recorded,         EA_COUNT_events_removed_size,
-                                                EA_COUNT_events_removed_age,      EA_COUNT_events_unrecorded,
-                                                EA_COUNT_events_spooled,          EA_COUNT_events_unanswered,
-                                                EA_COUNT_events_compressing,      EA_COUNT_events_pending,
-                                                EA_COUNT_events_evicted_refused,  EA_COUNT_events_evicted_damage,
-                                                EA_COUNT_events_dropped_oversize, EA_COUNT_source_bad_records};
+    static const enum ea_counter ELSEWHERE[] = {
+        EA_COUNT_events_recorded,       EA_COUNT_events_removed_size,     EA_COUNT_events_removed_age,
+        EA_COUNT_events_unrecorded,     EA_COUNT_events_spooled,          EA_COUNT_events_unanswered,
+        EA_COUNT_events_compressing,    EA_COUNT_events_pending,          EA_COUNT_events_evicted_refused,
+        EA_COUNT_events_evicted_damage, EA_COUNT_events_dropped_oversize, EA_COUNT_source_bad_records};
 
     for (size_t i = 0; i < sizeof ELSEWHERE / sizeof *ELSEWHERE; i++)
         if (replay_get(m, ELSEWHERE[i]))

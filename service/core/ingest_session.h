@@ -40,7 +40,7 @@ typedef struct ea_ingest_session {
     ea_pipeline *pipeline; /* once it is attached */
     ea_spool *spool;
     uint8_t recording[EA_STREAM_ID_BYTES]; /* the stream in the recorder */
-    uint8_t stream[EA_STREAM_ID_BYTES]; /* its name at the start; ea_pipeline_stream has the one now */
+    uint8_t stream[EA_STREAM_ID_BYTES];    /* its name at the start; ea_pipeline_stream has the one now */
     uint64_t trace_bytes;
     atomic_uint progress_permille; /* of the source; any thread */
     ea_ingest_session_options o;

@@ -47,11 +47,11 @@ typedef struct ea_pipeline_options {
     ea_event_filters *filters;   /* borrowed; NULL: all events go on */
     ea_watches *watches;         /* borrowed; NULL: no programs run on the events */
     ea_spool *spool;             /* borrowed */
-    /* Where batches with events go in place of the spool: a recorder; borrowed; NULL: into the spool. Live only. Then the
-     * spool has the stream's numbers alone, in batches without events, at most one in EA_PIPELINE_NEWS_NS. */
+    /* Where batches with events go in place of the spool: a recorder; borrowed; NULL: into the spool. Live only. Then
+     * the spool has the stream's numbers alone, in batches without events, at most one in EA_PIPELINE_NEWS_NS. */
     ea_spool *recorder;
     const uint8_t *recording; /* its stream, opened in the recorder; copied */
-    ea_ledger *ledger;           /* borrowed */
+    ea_ledger *ledger;        /* borrowed */
 } ea_pipeline_options;
 
 /* Starts the encoder threads. */

@@ -21,7 +21,7 @@ int ea_pipeline_make_encoder(ea_pipeline *p, ea_pipeline_worker *w, ea_err *err)
     return 0;
 }
 
-/* Nobody acknowledges definitions in a recorder: its batches are complete, and have no dictionary, which is not in each.
+/* In a recorder no definition is acknowledged: its batches are complete, and have no dictionary, which is not in each.
  */
 static int pipeline_make_recording(ea_pipeline *p, ea_pipeline_worker *w, ea_err *err) {
     ea_encoder_options e = {.zstd_level = p->o.zstd_level, .is_numbered = p->o.is_numbered};

@@ -82,10 +82,10 @@ static uint64_t settle(uint64_t *values, enum ea_counter place, uint64_t *kept) 
                                              EA_COUNT_events_limited,      EA_COUNT_events_repeated,
                                              EA_COUNT_events_aggregated};
 
-    static const enum ea_counter GONE[] = {EA_COUNT_events_acknowledged, EA_COUNT_events_evicted_size,
-                                           EA_COUNT_events_evicted_age, EA_COUNT_events_evicted_damage,
+    static const enum ea_counter GONE[] = {EA_COUNT_events_acknowledged,    EA_COUNT_events_evicted_size,
+                                           EA_COUNT_events_evicted_age,     EA_COUNT_events_evicted_damage,
                                            EA_COUNT_events_evicted_refused, EA_COUNT_events_removed_size,
-                                           EA_COUNT_events_removed_age, EA_COUNT_events_unrecorded};
+                                           EA_COUNT_events_removed_age,     EA_COUNT_events_unrecorded};
 
     uint64_t delivered = values[EA_COUNT_events_batched], gone = 0;
     uint64_t made = values[EA_COUNT_events_batched] + values[EA_COUNT_events_synthesised];

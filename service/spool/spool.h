@@ -107,7 +107,7 @@ typedef struct ea_spool_options {
      * process and this opening is measured in UTC and counts as one eighth of the limit at the most, because a step of
      * the wall clock cannot be distinguished from elapsed time. */
     int64_t limit_age_ns;
-    int live; /* live streams may be opened: replays leave half of both limits to them */
+    int live;        /* live streams may be opened: replays leave half of both limits to them */
     int is_recorder; /* nothing is taken from it, and what is evicted leaves no tombstone: see above */
     enum ea_spool_sync sync;
     int64_t sync_interval_ns; /* 0: one second */
@@ -268,8 +268,8 @@ typedef struct ea_spool_status {
     size_t locked;         /* batches whose key is missing; they are not sent */
     size_t damaged;        /* batches that were settled as EA_SPOOL_DAMAGED since the spool was opened */
     size_t streams;
-    uint64_t events;        /* of waiting and locked batches */
-    int64_t first_utc_ns;   /* of a recorder: the oldest event that it is known to have; INT64_MAX: none */
+    uint64_t events;      /* of waiting and locked batches */
+    int64_t first_utc_ns; /* of a recorder: the oldest event that it is known to have; INT64_MAX: none */
     uint64_t limit_bytes;
 } ea_spool_status;
 

@@ -55,7 +55,7 @@ typedef struct queue {
 struct ea_spool_segment {
     segment *next;
     uint64_t sequence, size_bytes;
-    int64_t begun_ns; /* monotonic; of an earlier process: see set_ages */
+    int64_t begun_ns;     /* monotonic; of an earlier process: see set_ages */
     int64_t first_utc_ns; /* in a recorder: of its first event; INT64_MAX: unknown */
     uint32_t priority;
     int is_resumable;   /* a resumable stream has records in its file: it is never evicted */
@@ -153,6 +153,7 @@ static inline enum ea_counter ea_spool_counter(const ea_spool *s, enum ea_counte
            : of_spool == EA_COUNT_events_evicted_age ? EA_COUNT_events_removed_age
                                                      : EA_COUNT_events_removed_size;
 }
+
 /* Brings the time of a recorder's segment up to date with the head of one of its batches, which is not sealed. */
 void ea_spool_note_time(const ea_spool *s, segment *g, const uint8_t *batch, size_t len_bytes);
 

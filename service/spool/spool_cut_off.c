@@ -59,8 +59,8 @@ static uint64_t waiting_events(const stream *k) {
     return n;
 }
 
-int ea_spool_each_cut_off(ea_spool *s, ea_spool_find_recorded *find,
-                          int (*fn)(const ea_spool_cut_off *c, void *arg), void *arg, ea_err *err) {
+int ea_spool_each_cut_off(ea_spool *s, ea_spool_find_recorded *find, int (*fn)(const ea_spool_cut_off *c, void *arg),
+                          void *arg, ea_err *err) {
     int rc = 0;
     ea_spool_cut_off *c = malloc(sizeof *c);
     if (!c)

@@ -4,11 +4,8 @@
 #include "service/spool/recorder.h"
 #include "tests/unit/spool_kit.h"
 
-static const ea_spool_options RING = {.limit_bytes = 64 << 10,
-                                      .segment_bytes = 16 << 10,
-                                      .sync = EA_SPOOL_SYNC_NEVER,
-                                      .live = 1,
-                                      .is_recorder = 1};
+static const ea_spool_options RING = {
+    .limit_bytes = 64 << 10, .segment_bytes = 16 << 10, .sync = EA_SPOOL_SYNC_NEVER, .live = 1, .is_recorder = 1};
 
 /* ---- the ring ---- */
 
@@ -86,18 +83,20 @@ static void what_never_fits_is_unrecorded(void **state) {
 
 /* ---- names ---- */
 
+enum { SEEN_BYTES = 64 };
+
 static int list_recorder(const char *dir, const char *name, void *arg) {
     char *seen = arg;
+    size_t n = strlen(seen);
     assert_non_null(strstr(dir, name));
-    strcat(seen, name); /* NOLINT: there is room */
-    strcat(seen, ",");  /* NOLINT */
+    snprintf(seen + n, SEEN_BYTES - n, "%s,", name);
     return 0;
 }
 
 static void recorders_are_listed_by_name(void **state) {
     (void)state;
     ea_err err;
-    char dir[256], seen[64] = "";
+    char dir[256], seen[SEEN_BYTES] = "";
     uint8_t once[EA_STREAM_ID_BYTES], twice[EA_STREAM_ID_BYTES];
     must(ea_recorder_each(scratch_path("none"), list_recorder, seen, &err), &err);
     assert_string_equal(seen, "");
@@ -223,14 +222,9 @@ static void a_broken_file_is_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TWICE(the_oldest_is_removed),
-        TWICE(a_later_run_continues_the_ring),
-        T(the_too_old_is_removed),
-        T(what_never_fits_is_unrecorded),
-        T(recorders_are_listed_by_name),
-        T(recorded_events_are_found),
-        T(a_file_of_batches_is_read_back),
-        T(a_broken_file_is_refused),
+        TWICE(the_oldest_is_removed),      TWICE(a_later_run_continues_the_ring), T(the_too_old_is_removed),
+        T(what_never_fits_is_unrecorded),  T(recorders_are_listed_by_name),       T(recorded_events_are_found),
+        T(a_file_of_batches_is_read_back), T(a_broken_file_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
