@@ -38,6 +38,7 @@ extern const ea_command ea_cmd_replay;
 extern const ea_command ea_cmd_run;
 extern const ea_command ea_cmd_recorder_list;
 extern const ea_command ea_cmd_recorder_export;
+extern const ea_command ea_cmd_recorder_keep;
 extern const ea_command ea_cmd_spool_list;
 extern const ea_command ea_cmd_spool_verify;
 extern const ea_command ea_cmd_spool_drain;

@@ -269,7 +269,7 @@ static int run_recorder_list(const void *opts, int operand_count, char **operand
      .help = "folder of the spool, in which recorders are; default: spool in the folder for state (see above)"},       \
         EA_SPOOL_KEY_OPTION(offsetof(options, shipping.spool_key)), {                                                  \
         .name = "name", .argument = "NAME", .type = EA_OPT_STRING, .offset = offsetof(options, name),                  \
-        .help = "the recorder of this session; default: all"                                                           \
+        .help = "the recorder of this session, or a copy that was kept; default: all"                                  \
     }
 
 const ea_command ea_cmd_recorder_list = {
@@ -440,16 +440,20 @@ static int recorder_parse_bound(const char *option, const char *given, const sum
     return ea_fail(err, EA_EUSAGE, "--%s %s: expected " EA_TIME_FORMS_OF_DATA, option, given);
 }
 
+/* The recorder of that name; without one the only recorder, beside which there may be kept copies. */
 static int choose_recorder(looks *all, const options *o, look **ret, ea_err *err) {
-    if (all->count == 1) {
-        *ret = all->items;
-        return 0;
+    size_t count = 0;
+    for (size_t i = 0; i < all->count; i++) {
+        if (!o->name && ea_recorder_is_kept(all->items[i].name))
+            continue;
+        *ret = &all->items[i];
+        count++;
     }
-    if (all->count)
+    if (count == 1)
+        return 0;
+    if (count)
         return ea_fail(err, EA_EUSAGE,
-                       "there are %zu recorders; expected --name with one of them ('etwagent recorder "
-                       "list')",
-                       all->count);
+                       "there are %zu recorders; expected --name with one of them ('etwagent recorder list')", count);
     return o->name ? ea_fail(err, EA_ENOTFOUND, "there is no recorder %.64s", o->name)
                    : ea_fail(err, EA_ENOTFOUND, "there is no recorder");
 }

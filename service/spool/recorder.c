@@ -23,6 +23,10 @@ int ea_recorder_folder(const char *root, const char *name, char *ret, size_t cap
     return recorder_path(root, name, ret, capacity, err);
 }
 
+int ea_recorder_is_kept(const char *name) {
+    return strchr(name, '@') != NULL;
+}
+
 typedef struct walk {
     const char *root;
     int (*fn)(const char *dir, const char *name, void *arg);
@@ -83,7 +87,8 @@ static int find_in_record(const ea_spool_seen *seen, void *arg) {
 
 static int find_in_recorder(const char *dir, const char *name, void *arg) {
     finding *f = arg;
-    (void)name;
+    if (ea_recorder_is_kept(name))
+        return 0;
     return ea_spool_visit(dir, &(ea_spool_visitor){.on_record = find_in_record, .keys = f->keys, .arg = f}, f->err);
 }
 

@@ -5,6 +5,7 @@ compared with the trace's, as `etwagent dump` prints them.
 
 - Whole: each record of the trace is in the export, once, and none travels; the collector's ledger counts each as recorded.
 - A full ring: what is exported are the trace's last records; those before are counted as removed.
+- Kept: a copy of the ring's newest part has the same records; copies are bounded in number and bytes.
 - Encrypted: no batch can be read without the key; with it all of them.
 - kill -9: what is exported is a beginning of the trace, and the next start's closing batch counts exactly that as recorded. The
   next run's events follow in the same ring.
@@ -17,6 +18,7 @@ compared with the trace's, as `etwagent dump` prints them.
 # Promises (tests/promises.py --write puts them into docs/verification/promises.md):
 # - Delivery 60: What a recorder exports is what its session read, less what it removed. | a ring of 128 KiB, a kill, a full disk and a damaged file: each event exported, or counted | 2026-11-28
 import collections
+import concurrent.futures
 import json
 import struct
 import subprocess
@@ -32,7 +34,7 @@ import uploads
 
 TRACE, SMALL = "shutdown-win10", "clr-32bit"
 FIRST, KEYFRAME = b"EABATCH1", 2
-WAIT_S = 60
+WAIT_S, AT_A_TIME = 60, 3
 
 
 def read_export(path):
@@ -190,6 +192,29 @@ def full_ring(env, checks, collector, truth):
     counts = at_the_collector(checks, collector, "ring")
     checks.equal((counts["events_recorded"], counts["events_removed_size"]), (ledger["events_recorded"], ledger["events_removed_size"]),
                  "ring: at the collector")
+    kept(env, checks, run, truth)
+
+
+def kept(env, checks, run, truth):
+    """Copies of the ring's newest part: bounded, and read as the ring is. The trace's times are long past."""
+    def keep(*extra):
+        return env.run([env.agent, "recorder", "keep", "--spool", run.spool, *extra], check=False)
+
+    before = len(read_export(export(env, run, name="before")[0]))
+    done = keep("--last", "1h")
+    checks.that(done.returncode == 1 and "no events of that time" in done.stderr, f"kept: nothing is so new: {done}")
+    done = keep("--last", "0", "--bytes", "1KiB")
+    checks.that(done.returncode == 1 and "--bytes allows 1024" in done.stderr, f"kept: too large: {done}")
+    names = []
+    for _ in range(3):
+        done = keep("--last", "0", "--copies", "2")
+        checks.equal(done.returncode, 0, f"kept: {done}")
+        names.append(done.stdout.splitlines()[-1].split(":")[0])
+    checks.that(f"removed {names[0]}" in done.stdout, f"kept: the oldest copy is removed: {done.stdout}")
+    checks.equal([row["name"] for row in listed(env, run)], ["replay", *names[1:]], "kept: the list")
+    path, said = export(env, run, "--name", names[2], name="kept")
+    checks.equal(len(read_export(path)), before, "kept: batches of a copy")
+    checks.equal(shown(env, path), truth[len(truth) - said["events"]:], "kept: records of a copy")
 
 
 def encrypted(env, checks, collector):
@@ -267,7 +292,7 @@ def damaged(env, checks, collector, truth):
 
 
 def refusals(env, checks, collector):
-    done = env.run(env.replay_command(traces.paths(SMALL, env.build), collector, agent="whole", spool=env.folder / "none",
+    done = env.run(env.replay_command(traces.paths(SMALL, env.build), collector, agent="refused", spool=env.folder / "none",
                                       extra=["--recorder", "1MiB"]), check=False)
     checks.that(done.returncode == 2 and "needs --live" in done.stderr, f"without --live: {done}")
     done = env.run([env.agent, "recorder", "list", "--spool", env.folder / "none"])
@@ -277,16 +302,13 @@ def refusals(env, checks, collector):
 
 
 def test(env, checks, arguments):
-    env.make_certificates(("whole", "ring", "sealed", "killed", "disk", "damaged"))
+    env.make_certificates(("whole", "ring", "sealed", "killed", "disk", "damaged", "refused"))
     collector = env.new_collector().start()
     truth = dumped(env, TRACE)
-    whole(env, checks, collector, truth)
-    full_ring(env, checks, collector, truth)
-    encrypted(env, checks, collector)
-    killed(env, checks, collector, truth)
-    full_disk(env, checks, collector)
-    damaged(env, checks, collector, truth)
-    refusals(env, checks, collector)
+    cases = [(whole, truth), (full_ring, truth), (encrypted,), (killed, truth), (full_disk,), (damaged, truth), (refusals,)]
+    with concurrent.futures.ThreadPoolExecutor(AT_A_TIME) as pool:
+        for done in [pool.submit(case, env, checks, collector, *more) for case, *more in cases]:
+            done.result()
     collector.stop()
 
 
