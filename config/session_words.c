@@ -99,6 +99,10 @@ void ea_session_describe(const ea_session_config *s, ea_text *t) {
         ea_text_str(
             t, "    warning: with real time beside a file Windows writes partly filled buffers each second, and a full "
                "playback file ends the file, too\n");
+    if (s->recorder.size_bytes)
+        ea_text_printf(t, "    not shipped: a recorder keeps at most %.0f MiB of it, %s\n",
+                       (double)s->recorder.size_bytes / 1048576.0,
+                       s->recorder.age_ns ? "and no longer than its age" : "of any age");
     if (s->boot_file)
         ea_text_printf(t, "    from boot on, in %s until the service runs\n", s->boot_file);
     for (size_t i = 0; i < s->flags.count; i++) {
@@ -210,6 +214,9 @@ static void write_value(const ea_option *o, const void *target, unsigned indent,
         break;
     }
     case EA_OPT_TABLE:
+        ea_text_char(t, '\n');
+        write_rows(o->table->rows, target, indent, 0, t);
+        break;
     case EA_OPT_LABELS:
         break; /* no session has one */
     }
@@ -234,7 +241,8 @@ static int is_given(const ea_option *o, const void *item, const void *defaults) 
     case EA_OPT_SIZE:
     case EA_OPT_DURATION:
         return memcmp(a, b, sizeof(uint64_t)) != 0;
-    case EA_OPT_TABLE:
+    case EA_OPT_TABLE: /* a session's have numbers alone */
+        return memcmp(a, b, o->table->size) != 0;
     case EA_OPT_LABELS:
         return 0;
     }
@@ -244,6 +252,7 @@ static int is_given(const ea_option *o, const void *item, const void *defaults) 
 static void write_rows(const ea_option *rows, const void *item, unsigned indent, int first_dash, ea_text *t) {
     union {
         ea_session_config session;
+        ea_recorder_config recorder;
         ea_provider_config provider;
         ea_pmc_sample_config pmc;
         ea_payload_config payload;

@@ -8,6 +8,10 @@
 #include <inttypes.h>
 #include <string.h>
 
+enum { RECORDER_MIN_BYTES = 1 << 20 };
+
+static const int64_t RECORDER_MIN_NS = 1000000000;
+
 static const char *const KINDS[] = {"user", "system", "kernel-logger", NULL};
 static const char *const OUTPUTS[] = {"realtime", "file", "both", NULL};
 static const char *const CLOCKS[] = {"qpc", "system", "cycle", NULL};
@@ -33,6 +37,43 @@ static const ea_option PMC_SAMPLE_ROWS[] = {
 };
 static const ea_table PMC_SAMPLE = {
     .summary = "A performance counter that is sampled.", .rows = PMC_SAMPLE_ROWS, .size = sizeof(ea_pmc_sample_config)};
+
+static const ea_option RECORDER_ROWS[] = {
+    {.name = "size",
+     .type = EA_OPT_SIZE,
+     .offset = offsetof(ea_recorder_config, size_bytes),
+     .fallback = "0",
+     .max = UINT64_C(1) << 42,
+     .help = "most bytes on this machine's disk, at least 1MiB: the oldest file, 8MiB or a quarter of this, is removed "
+             "when it is full; 0: no recorder"},
+    {.name = "age",
+     .type = EA_OPT_DURATION,
+     .offset = offsetof(ea_recorder_config, age_ns),
+     .fallback = "0",
+     .max = INT64_C(3153600000000000000),
+     .help = "events are removed after so long, at the earliest after seven eighths of it; 0: when there is no room"},
+    {.name = NULL},
+};
+
+static int check_recorder(const void *table, const char **ret_key, ea_err *err) {
+    const ea_recorder_config *r = table;
+    *ret_key = "size";
+    if (r->size_bytes && r->size_bytes < RECORDER_MIN_BYTES)
+        return ea_fail(err, EA_EINVAL, "expected 0, or at least 1MiB");
+    if (!r->size_bytes && r->age_ns)
+        return ea_fail(err, EA_EINVAL, "a recorder has a size; expected at least 1MiB");
+    *ret_key = "age";
+    if (r->age_ns && r->age_ns < RECORDER_MIN_NS)
+        return ea_fail(err, EA_EINVAL, "expected 0, or at least 1s");
+    *ret_key = NULL;
+    return 0;
+}
+
+static const ea_table RECORDER = {
+    .summary = "A ring of files on this machine's disk that keeps the session's events in place of shipping them.",
+    .rows = RECORDER_ROWS,
+    .size = sizeof(ea_recorder_config),
+    .check = check_recorder};
 
 static int is_kernel_class(const char *name) {
     size_t families;
@@ -206,6 +247,9 @@ static int check_session(const void *table, const char **ret_key, ea_err *err) {
         return ea_fail(err, EA_EINVAL, "output %s needs a file", OUTPUTS[s->output]);
     if (s->output == EA_OUTPUT_REALTIME && s->file)
         return ea_fail(err, EA_EINVAL, "nothing is written to it: output is realtime");
+    *ret_key = "recorder";
+    if (s->recorder.size_bytes && s->output != EA_OUTPUT_REALTIME)
+        return ea_fail(err, EA_EINVAL, "it keeps events that the agent reads; expected output realtime");
     *ret_key = "watch";
     if (s->watches.count && s->output == EA_OUTPUT_FILE)
         return ea_fail(err, EA_EINVAL, "programs run on events that the agent reads; expected output realtime or both");
@@ -408,6 +452,13 @@ static const ea_option SESSION_ROWS[] = {
      .fallback = "stop",
      .choices = STALE,
      .help = "what to do with an existing session of this name at the start"},
+    {.name = "recorder",
+     .type = EA_OPT_TABLE,
+     .offset = AT(recorder),
+     .table = &RECORDER,
+     .help =
+         "keeps the session's events on this machine, in the folder recorder/NAME of the spool's; only their numbers "
+         "are shipped. \"etwagent recorder export\" writes a time of it to a file"},
     EA_FILTERS_OPTION(AT(filters)),
     EA_WATCHES_OPTION(AT(watches)),
     {.name = "providers",

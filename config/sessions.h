@@ -75,6 +75,12 @@ enum {
  * are. The list was checked. */
 size_t ea_ids_expand(const ea_strings *given, uint16_t *ids, size_t max);
 
+/* Where a session's events are kept on this machine in place of being shipped. */
+typedef struct ea_recorder_config {
+    uint64_t size_bytes; /* 0: there is none */
+    int64_t age_ns;      /* 0: as long as there is room */
+} ea_recorder_config;
+
 typedef struct ea_session_config {
     const char *name;
     int kind, output, clock, stale, priority;
@@ -88,6 +94,7 @@ typedef struct ea_session_config {
     int images;
     uint64_t image_rate_bytes, image_hash_bytes;
     const char *file, *boot_file;
+    ea_recorder_config recorder;
     ea_tables filters;   /* ea_filter_config */
     ea_tables watches;   /* ea_watch_config */
     ea_tables providers; /* ea_provider_config */

@@ -194,7 +194,9 @@ static int add_equations(listing *l, const ec_state_fold *fold, int64_t number) 
                  "delivered = batched + dropped + filtered + sampled_out + limited + repeated + pending", left, right,
                  left == right ? EC_HOLDS : EC_FAILS);
     ec_ledger_sides(EC_ALERT_BATCHED, l->values, &left, &right);
-    add_equation(l, "batched", "batched + synthesised = compressing + spooled + unanswered + acknowledged + evicted",
+    add_equation(l, "batched",
+                 "batched + synthesised = compressing + spooled + unanswered + acknowledged + evicted + recorded + "
+                 "removed + unrecorded",
                  left, right, left == right ? EC_HOLDS : EC_FAILS);
     right = l->values[EA_COUNT_events_acknowledged];
     left = fold->event_count + (elsewhere == UINT64_MAX ? 0 : elsewhere);

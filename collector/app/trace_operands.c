@@ -5,6 +5,7 @@
 #include "proto/base/platform.h"
 #include "proto/base/stop_flag.h"
 #include "proto/base/text.h"
+#include "proto/wire/batch_file.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -33,7 +34,9 @@ static int is_reader(const char *name) {
 
 static int is_trace(const char *s) {
     size_t n = strlen(s);
-    return n > 4 && *s != '-' && strcasecmp(s + n - 4, ".etl") == 0;
+    const size_t batches = sizeof EA_BATCH_FILE_SUFFIX - 1;
+    return *s != '-' && ((n > 4 && strcasecmp(s + n - 4, ".etl") == 0) ||
+                         (n > batches && strcasecmp(s + n - batches, EA_BATCH_FILE_SUFFIX) == 0));
 }
 
 /* Divides the arguments into traces and the rest, to which --store DIR is added, and --host HOST where that has to be

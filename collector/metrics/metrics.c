@@ -245,7 +245,8 @@ static uint64_t waiting_events(const stream *s) {
     uint64_t made = v[EA_COUNT_events_batched] + v[EA_COUNT_events_synthesised] + v[EA_COUNT_events_pending],
              gone = v[EA_COUNT_events_evicted_size] + v[EA_COUNT_events_evicted_age] +
                     v[EA_COUNT_events_evicted_damage] + v[EA_COUNT_events_evicted_refused] +
-                    (come > acknowledged ? come : acknowledged);
+                    v[EA_COUNT_events_recorded] + v[EA_COUNT_events_removed_size] + v[EA_COUNT_events_removed_age] +
+                    v[EA_COUNT_events_unrecorded] + (come > acknowledged ? come : acknowledged);
     return made > gone ? made - gone : 0;
 }
 

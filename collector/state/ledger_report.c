@@ -106,7 +106,8 @@ void ec_ledger_sides(enum ec_alert_kind which, const uint64_t *values, uint64_t 
         *ret_left = SUM(values, EA_COUNT_events_batched, EA_COUNT_events_synthesised);
         *ret_right = SUM(values, EA_COUNT_events_compressing, EA_COUNT_events_spooled, EA_COUNT_events_unanswered,
                          EA_COUNT_events_acknowledged, EA_COUNT_events_evicted_size, EA_COUNT_events_evicted_age,
-                         EA_COUNT_events_evicted_damage, EA_COUNT_events_evicted_refused);
+                         EA_COUNT_events_evicted_damage, EA_COUNT_events_evicted_refused, EA_COUNT_events_recorded,
+                         EA_COUNT_events_removed_size, EA_COUNT_events_removed_age, EA_COUNT_events_unrecorded);
     }
 }
 
@@ -436,7 +437,9 @@ static int take_hole(ec_ledger *l, uint64_t made_before, int comparable, uint64_
     values_of(l, "", values);
     ec_ledger_sides(EC_ALERT_BATCHED, values, &made, &unused);
     uint64_t came = l->events_since + l->row->event_count;
-    if (l->any && comparable && made - made_before >= came && made >= made_before) {
+    if (values[EA_COUNT_stream_recorded]) /* its batches have numbers alone */
+        events = &held;
+    else if (l->any && comparable && made - made_before >= came && made >= made_before) {
         held = made - made_before - came;
         events = &held;
     }

@@ -7,6 +7,7 @@
 #include "collector/store/store.h"
 #include "collector/traces/trace_ingest.h"
 #include "proto/base/platform.h"
+#include "proto/wire/batch_file.h"
 #include "service/core/ingest_session.h"
 #include "service/core/schema_options.h"
 
@@ -112,6 +113,29 @@ static void fail_store(job *j, int rc, const ea_err *err) {
     ea_spool_cancel(j->spool, NULL);
 }
 
+/* Counts what became of batch number `number` when it was appended. 1: it is stored; 0: it is refused for good; else
+ * the error. */
+static int count_stored(job *j, int rc, uint64_t number, const ea_err *err) {
+    switch (rc) {
+    case EC_STORED:
+        j->report.stored++;
+        return 1;
+    case EC_DUPLICATE:
+        j->report.repeated++;
+        return 1;
+    case EA_ECORRUPT:
+    case EA_EFORMAT:
+    case EA_ELIMIT:
+    case EA_ETRUNCATED:
+    case EA_EUNSUPPORTED:
+        if (!j->report.refused++)
+            snprintf(j->report.refusal, sizeof j->report.refusal, "batch %" PRIu64 ": %.400s", number, err->message);
+        return 0;
+    default:
+        return rc;
+    }
+}
+
 /* Appends a batch, as ingest does of one that came over the network. */
 static uint8_t store_batch(job *j, const ea_spool_item *item) {
     ea_err err = {0};
@@ -121,21 +145,10 @@ static uint8_t store_batch(job *j, const ea_spool_item *item) {
         rc = ea_fail(&err, EA_ENOMEM, "read a trace");
     if (!rc)
         rc = ec_store_append(j->store, j->host, (const uint8_t *)j->body.data, j->body.len_bytes, &err);
-    switch (rc) {
-    case EC_STORED:
-        j->report.stored++;
+    switch (rc = count_stored(j, rc, item->number, &err)) {
+    case 1:
         return EA_SPOOL_DONE;
-    case EC_DUPLICATE:
-        j->report.repeated++;
-        return EA_SPOOL_DONE;
-    case EA_ECORRUPT:
-    case EA_EFORMAT:
-    case EA_ELIMIT:
-    case EA_ETRUNCATED:
-    case EA_EUNSUPPORTED:
-        if (!j->report.refused++)
-            snprintf(j->report.refusal, sizeof j->report.refusal, "batch %" PRIu64 ": %.400s", item->number,
-                     err.message);
+    case 0:
         return EA_SPOOL_REFUSED;
     case EA_ECONFLICT:
         rc = ea_fail(
@@ -282,8 +295,69 @@ static void remove_spool(job *j) {
     (void)rmdir(j->spool_dir);
 }
 
+/* ---- files of batches ---- */
+
+typedef struct batch_files {
+    job *job;
+    size_t uncommitted_bytes;
+    ea_err *err;
+} batch_files;
+
+static int store_from_file(const uint8_t *batch, size_t len_bytes, void *arg) {
+    batch_files *b = arg;
+    job *j = b->job;
+    ea_batch_head head;
+    ea_err err = {0};
+    int rc = ea_batch_read_head(batch, len_bytes, &head, &err);
+    if (!rc && !j->report.events)
+        memcpy(j->report.stream, head.stream, sizeof j->report.stream);
+    if (!rc)
+        rc = ec_store_append(j->store, j->host, batch, len_bytes, &err);
+    int outcome = count_stored(j, rc, j->report.stored + j->report.repeated + j->report.refused + 1, &err);
+    if (outcome == 1)
+        j->report.events += head.kind == EA_BATCH_EVENTS ? head.event_count : 0;
+    j->report.trace_bytes += len_bytes;
+    b->uncommitted_bytes += len_bytes;
+    if (outcome >= 0 && b->uncommitted_bytes >= GROUP_BYTES) {
+        b->uncommitted_bytes = 0;
+        rc = ec_store_commit(j->store, &err);
+        outcome = rc < 0 ? rc : outcome;
+    }
+    if (outcome < 0 && b->err)
+        *b->err = err;
+    return outcome < 0 ? outcome : 0;
+}
+
+/* What a recorder exported: its batches as they are. What came before a file's damage stays. */
+static int store_files(job *j, ea_err *err) {
+    batch_files b = {.job = j, .err = err};
+    ea_err why = {0};
+    int rc = ec_store_open(&j->store, j->store_dir, &(ec_store_options){.writable = 1, .counters = &j->counters}, err);
+    for (size_t i = 0; !rc && i < j->path_count; i++) {
+        rc = ea_batch_file_each(j->paths[i], store_from_file, &b, err);
+        if (rc != EA_ETRUNCATED && rc != EA_ECORRUPT)
+            continue;
+        why = *err;
+        rc = 0;
+        if (!j->report.damaged_places++)
+            snprintf(j->report.damage, sizeof j->report.damage, "%.500s", why.message);
+    }
+    if (!rc)
+        rc = ec_store_commit(j->store, err);
+    if (!rc && j->report.refused)
+        rc = ea_fail(err, EA_EREFUSED, "%" PRIu64 " batches are not stored: %s", j->report.refused, j->report.refusal);
+    return rc;
+}
+
 static int run(job *j, ea_err *err) {
     ea_err later;
+    size_t batch_file_count = 0;
+    for (size_t i = 0; i < j->path_count; i++)
+        batch_file_count += (size_t)ea_path_is_batch_file(j->paths[i]);
+    if (batch_file_count && batch_file_count < j->path_count)
+        return ea_fail(err, EA_EUSAGE, "expected traces, or files of batches, and found both");
+    if (batch_file_count)
+        return store_files(j, err);
     int rc = open_all(j, err);
     if (rc)
         return rc;

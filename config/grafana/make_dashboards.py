@@ -92,7 +92,7 @@ DASHBOARDS = {
         ("timeseries", "Dropped and evicted, by cause", "none", 12,
          [(f"sum(etwagent_events_{cause}_total{HOST})", cause.replace("_", " "))
           for cause in ("dropped_full", "dropped_oversize", "evicted_size", "evicted_age", "evicted_damage",
-                        "evicted_refused", "filtered", "sampled_out", "limited", "repeated", "aggregated")]),
+                        "evicted_refused", "unrecorded", "filtered", "sampled_out", "limited", "repeated", "aggregated")]),
         ("timeseries", "Families that do not balance", "none", 12,
          [("topk(10, sum by (host) (etwcollector_ledger_unbalanced_families" + HOST + "))", "{{host}}")]),
     ]),

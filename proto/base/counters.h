@@ -48,7 +48,8 @@ enum ea_counter_part {
     S(events_redacted, 193, EA_INFO, EA_OF_LEDGER, "events of which a filter replaced fields")                         \
     G(events_pending, 9, EA_INFO, EA_OF_LEDGER, "events parked or in the open batch")                                  \
     X(events_synthesised, 10, EA_INFO, EA_OF_LEDGER, "events made by the agent itself: keyframes")                     \
-    /* batched + synthesised = compressing + spooled + unanswered + acknowledged + evicted_* */                        \
+    /* batched + synthesised = compressing + spooled + unanswered + acknowledged + evicted_* + recorded + removed_*    \
+     * + unrecorded */                                                                                                 \
     G(events_compressing, 11, EA_INFO, EA_OF_LEDGER, "events in batches that are being compressed")                    \
     G(events_spooled, 12, EA_INFO, EA_OF_LEDGER, "events in batches that wait in the spool, not sent yet")             \
     G(events_unanswered, 13, EA_INFO, EA_OF_LEDGER, "events in batches sent and not answered yet")                     \
@@ -56,6 +57,15 @@ enum ea_counter_part {
     X(events_evicted_size, 15, EA_LOSS, EA_OF_LEDGER, "events in batches evicted because the spool was full")          \
     X(events_evicted_age, 16, EA_LOSS, EA_OF_LEDGER, "events in batches evicted because they were too old")            \
     X(events_evicted_damage, 17, EA_LOSS, EA_OF_LEDGER, "events in batches that the spool could not read back")        \
+    G(events_recorded, 230, EA_INFO, EA_OF_LEDGER, "events in batches that a recorder keeps on this machine")          \
+    X(events_removed_size, 231, EA_INFO, EA_OF_LEDGER, "events in batches that a full recorder removed")               \
+    X(events_removed_age, 232, EA_INFO, EA_OF_LEDGER, "events in batches that a recorder removed as too old")          \
+    X(events_unrecorded, 233, EA_LOSS, EA_OF_LEDGER,                                                                   \
+      "events in batches for which a recorder found no room on the disk")                                              \
+    X(recorder_files_removed, 234, EA_INFO, EA_OF_LEDGER,                                                              \
+      "files that a recorder removed: it was full, or they were too old")                                              \
+    X(recorder_earlier_removed, 235, EA_INFO, EA_OF_LEDGER,                                                            \
+      "events of earlier runs that a recorder removed: their own ledgers have ended")                                  \
     X(batches_closed, 18, EA_INFO, EA_OF_LEDGER, "batches closed")                                                     \
     X(batches_sent, 19, EA_INFO, EA_OF_LEDGER, "batches sent, repeats included")                                       \
     X(batches_refused, 20, EA_LOSS, EA_OF_LEDGER, "batches that a collector refused for good")                         \
@@ -76,6 +86,8 @@ enum ea_counter_part {
     G(stream_ended, 120, EA_INFO, EA_OF_STREAM, "1 in the last numbers of a stream that came to its end in order")     \
     G(stream_cut_off, 121, EA_NOTICE, EA_OF_STREAM,                                                                    \
       "1 in the last numbers of a stream whose agent ended without closing it: the next start of the agent did")       \
+    G(stream_recorded, 236, EA_INFO, EA_OF_STREAM,                                                                     \
+      "1 in a stream whose events a recorder keeps on their machine: they do not travel")                              \
     /* what the source admits to */                                                                                    \
     S(source_events_lost, 30, EA_LOSS, EA_OF_LEDGER, "events that Windows says it lost (EventsLost)")                  \
     S(source_buffers_lost, 31, EA_UNKNOWN, EA_OF_LEDGER,                                                               \

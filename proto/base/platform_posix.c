@@ -495,6 +495,12 @@ int ea_path_remove(const char *path, ea_err *err) {
     return ea_fail_os(err, errno == ENOENT ? EA_ENOTFOUND : EA_EIO, errno, "remove %s", path);
 }
 
+int ea_path_remove_folder(const char *path, ea_err *err) {
+    if (rmdir(path) == 0)
+        return 0;
+    return ea_fail_os(err, errno == ENOENT ? EA_ENOTFOUND : EA_EIO, errno, "remove %s", path);
+}
+
 int ea_path_exists(const char *path) {
     struct stat st;
     return stat(path, &st) == 0;

@@ -652,6 +652,15 @@ int ea_path_remove(const char *path, ea_err *err) {
     return rc;
 }
 
+int ea_path_remove_folder(const char *path, ea_err *err) {
+    WCHAR *w = ea_windows_path(path, 0);
+    if (!w)
+        return bad_path(err, "remove", path);
+    int rc = RemoveDirectoryW(w) ? 0 : platform_fail_last(err, "remove", path);
+    free(w);
+    return rc;
+}
+
 /* Removes a file if it is there. */
 static void discard(const char *path) {
     WCHAR *w = ea_windows_path(path, 0);

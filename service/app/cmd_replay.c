@@ -21,6 +21,8 @@ typedef struct options {
     ea_schema_options schemas;
     const char *speed;
     ea_batching_options batching;
+    uint64_t recorder_bytes;
+    int64_t recorder_age_ns;
     int json, live, follow;
 } options;
 
@@ -30,7 +32,7 @@ typedef struct replay {
     ea_counters counters;
     ea_ingest_session *feed;
     ea_schemas *schemas;
-    ea_spool *spool;
+    ea_spool *spool, *recorder; /* recorder NULL: none */
     ea_sender *sender;
     ea_sender_events events;
     int shows_progress;                 /* a progress line is on the terminal */
@@ -174,6 +176,11 @@ static int replay_open_all(replay *r, char **paths, int count, ea_err *err) {
     uint64_t target = 0;
     char name[EA_CERTIFICATE_NAME_BYTES];
     int rc = parse_speed(o->speed, &speed, err);
+    if (!rc && o->recorder_bytes && !o->live)
+        rc = ea_fail(err, EA_EUSAGE, "--recorder: needs --live: a replay that is not live ships each event");
+    if (!rc && o->recorder_bytes)
+        rc = ea_shipping_open_recorder(&r->recorder, &o->shipping, "replay", o->recorder_bytes, o->recorder_age_ns,
+                                       &r->counters, err);
     if (!rc)
         rc = ea_shipping_target(&o->shipping, &target, err);
     if (!rc)
@@ -187,6 +194,8 @@ static int replay_open_all(replay *r, char **paths, int count, ea_err *err) {
                                                                  .live = o->live,
                                                                  .priority = 1,
                                                                  .batching = &o->batching,
+                                                                 .recorder = r->recorder,
+                                                                 .recorder_age_ns = o->recorder_age_ns,
                                                                  .schemas = r->schemas,
                                                                  .counters = &r->counters,
                                                                  .on_damage = ea_damage_log_add,
@@ -264,10 +273,11 @@ static void replay_print_text(const replay *r, const summary *m) {
     printf("acknowledged: %" PRIu64 " events%s\n", replay_get(m, EA_COUNT_events_acknowledged),
            m->complete ? ", which is all" : "");
 
-    static const enum ea_counter ELSEWHERE[] = {EA_COUNT_events_spooled,          EA_COUNT_events_unanswered,
-                                                EA_COUNT_events_compressing,      EA_COUNT_events_pending,
-                                                EA_COUNT_events_evicted_refused,  EA_COUNT_events_evicted_damage,
-                                                EA_COUNT_events_dropped_oversize, EA_COUNT_source_bad_records};
+    static const enum ea_counter ELSEWHERE[] = {
+        EA_COUNT_events_recorded,       EA_COUNT_events_removed_size,     EA_COUNT_events_removed_age,
+        EA_COUNT_events_unrecorded,     EA_COUNT_events_spooled,          EA_COUNT_events_unanswered,
+        EA_COUNT_events_compressing,    EA_COUNT_events_pending,          EA_COUNT_events_evicted_refused,
+        EA_COUNT_events_evicted_damage, EA_COUNT_events_dropped_oversize, EA_COUNT_source_bad_records};
 
     for (size_t i = 0; i < sizeof ELSEWHERE / sizeof *ELSEWHERE; i++)
         if (replay_get(m, ELSEWHERE[i]))
@@ -283,9 +293,10 @@ static int summarise(replay *r, int rc, ea_err *err) {
     ea_pipeline_get_status(r->feed->pipeline, &m.p);
     ea_sender_get_status(r->sender, &m.s);
     m.balanced = ea_ledger_check(&m.c, &families, &unbalanced) == 0;
-    m.complete =
-        !rc && m.balanced &&
-        replay_get(&m, EA_COUNT_events_acknowledged) == m.p.events + replay_get(&m, EA_COUNT_events_synthesised);
+    uint64_t sound = replay_get(&m, EA_COUNT_events_acknowledged) + replay_get(&m, EA_COUNT_events_recorded) +
+                     replay_get(&m, EA_COUNT_events_removed_size) + replay_get(&m, EA_COUNT_events_removed_age);
+    uint64_t all = m.p.events + replay_get(&m, EA_COUNT_events_synthesised);
+    m.complete = !rc && m.balanced && sound == all;
     if (r->o->json)
         replay_print_json(r, &m);
     else
@@ -293,10 +304,7 @@ static int summarise(replay *r, int rc, ea_err *err) {
     if (!m.balanced)
         ea_err_print(stderr, "etwagent", &unbalanced);
     if (!rc && !m.complete)
-        rc = ea_fail(err, EA_EREFUSED, "%" PRIu64 " of %" PRIu64 " events are not acknowledged",
-                     m.p.events + replay_get(&m, EA_COUNT_events_synthesised) -
-                         replay_get(&m, EA_COUNT_events_acknowledged),
-                     m.p.events + replay_get(&m, EA_COUNT_events_synthesised));
+        rc = ea_fail(err, EA_EREFUSED, "%" PRIu64 " of %" PRIu64 " events are not acknowledged", all - sound, all);
     return rc;
 }
 
@@ -320,7 +328,12 @@ static int replay_run(const void *opts, int operand_count, char **operands) {
     ea_sender_destroy(r->sender);
     ea_ingest_session_close(r->feed);
     ea_schemas_destroy(r->schemas);
-    int closed = ea_spool_close(r->spool, &later);
+    int closed = ea_spool_close(r->recorder, &later);
+    if (!rc && closed) {
+        rc = closed;
+        err = later;
+    }
+    closed = ea_spool_close(r->spool, &later);
     if (!rc && closed) {
         rc = closed;
         err = later;
@@ -380,6 +393,19 @@ const ea_command ea_cmd_replay = {
              .offset = offsetof(options, live),
              .help = "behave like a real-time session: a new stream that cannot be continued, eviction of the oldest "
                      "batches from a full spool, keyframes when the collector asks"},
+            {.name = "recorder",
+             .argument = "SIZE",
+             .type = EA_OPT_SIZE,
+             .offset = offsetof(options, recorder_bytes),
+             .fallback = "0",
+             .help = "with --live: keep the events in the recorder \"replay\" of the spool's folder, of at most this "
+                     "size, and send their numbers alone; 0: send the events"},
+            {.name = "recorder-age",
+             .argument = "TIME",
+             .type = EA_OPT_DURATION,
+             .offset = offsetof(options, recorder_age_ns),
+             .fallback = "0",
+             .help = "remove events from the recorder after this time; 0: when there is no room"},
             {.name = "follow",
              .type = EA_OPT_FLAG,
              .offset = offsetof(options, follow),

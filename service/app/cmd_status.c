@@ -41,15 +41,22 @@ typedef struct session {
     int runs;
 } session;
 
+/* Of a session's recorder; limit_bytes 0: it has none. */
+typedef struct recorder {
+    uint64_t batches, events, disk_bytes, limit_bytes, first_utc_ns;
+    uint64_t recorded, removed_size, removed_age, files_removed, earlier_removed, torn_bytes, bad_bytes;
+} recorder;
+
 typedef struct source {
     const char *name, *state, *stream, *error;
     uint64_t progress_permille, batches;
     uint64_t delivered, synthesised, acknowledged, pending, compressing, spooled, unanswered;
     uint64_t evicted_size, evicted_age, evicted_damage, evicted_refused, dropped_oversize, filtered, sampled_out,
         limited, repeated, aggregated, redacted, watch_skipped, watch_others, watch_dropped, held_seconds,
-        paced_seconds;
+        paced_seconds, unrecorded;
     uint64_t channels, records_missing; /* of the event log; channels 0: it is of files */
     int balanced;
+    recorder recorder;
     session session;
 } source;
 
@@ -122,6 +129,20 @@ static const ea_option SESSION_ROWS[] = {TEXT(session, "name", name),
                                          NUMBER(session, "images_left_end", images_left_end),
                                          {.name = NULL}};
 static const ea_table SESSION = {.rows = SESSION_ROWS, .size = sizeof(session), .passes_unknown = 1};
+static const ea_option RECORDER_ROWS[] = {NUMBER(recorder, "batches", batches),
+                                          NUMBER(recorder, "events", events),
+                                          NUMBER(recorder, "disk_bytes", disk_bytes),
+                                          NUMBER(recorder, "limit_bytes", limit_bytes),
+                                          NUMBER(recorder, "first_utc_ns", first_utc_ns),
+                                          NUMBER(recorder, "events_recorded", recorded),
+                                          NUMBER(recorder, "events_removed_size", removed_size),
+                                          NUMBER(recorder, "events_removed_age", removed_age),
+                                          NUMBER(recorder, "recorder_files_removed", files_removed),
+                                          NUMBER(recorder, "recorder_earlier_removed", earlier_removed),
+                                          NUMBER(recorder, "spool_torn_bytes", torn_bytes),
+                                          NUMBER(recorder, "spool_bad_bytes", bad_bytes),
+                                          {.name = NULL}};
+static const ea_table RECORDER = {.rows = RECORDER_ROWS, .size = sizeof(recorder), .passes_unknown = 1};
 static const ea_option SOURCE_ROWS[] = {
     TEXT(source, "name", name),
     TEXT(source, "state", state),
@@ -150,6 +171,7 @@ static const ea_option SOURCE_ROWS[] = {
     NUMBER(source, "watch_dropped", watch_dropped),
     NUMBER(source, "source_held_seconds", held_seconds),
     NUMBER(source, "source_paced_seconds", paced_seconds),
+    NUMBER(source, "events_unrecorded", unrecorded),
     NUMBER(source, "channels", channels),
     NUMBER(source, "source_records_missing", records_missing),
     NUMBER(source, "source_parts_refused", session.refused_parts),
@@ -157,6 +179,7 @@ static const ea_option SOURCE_ROWS[] = {
     SWITCH(source, "ledger_balanced", balanced),
     TEXT(source, "error", error),
     TEXT(source, OLD_ERROR, error),
+    {.name = "recorder", .type = EA_OPT_TABLE, .offset = offsetof(source, recorder), .table = &RECORDER, .help = ""},
     {.name = "session", .type = EA_OPT_TABLE, .offset = offsetof(source, session), .table = &SESSION, .help = ""},
     {.name = NULL}};
 static const ea_table SOURCE = {.rows = SOURCE_ROWS, .size = sizeof(source), .passes_unknown = 1};
@@ -239,6 +262,19 @@ static void status_describe_session(const session *s, ea_text *t) {
                        failed, left);
 }
 
+static void describe_recorder(const recorder *r, ea_text *t) {
+    ea_text_printf(t, "  recorder: %" PRIu64 " events, %.1f of %.1f MiB, ", r->events,
+                   (double)r->disk_bytes / 1048576.0, (double)r->limit_bytes / 1048576.0);
+    if (r->first_utc_ns) {
+        ea_text_str(t, "from ");
+        ea_text_utc_ns(t, (int64_t)r->first_utc_ns);
+        ea_text_str(t, " to now");
+    } else {
+        ea_text_str(t, "empty");
+    }
+    ea_text_printf(t, "; removed: %" PRIu64 "\n", r->removed_size + r->removed_age + r->earlier_removed);
+}
+
 static void describe_source(const source *s, ea_text *t) {
     int is_session = s->session.name && *s->session.name;
     ea_text_str(t, is_session ? "session " : "source ");
@@ -253,8 +289,10 @@ static void describe_source(const source *s, ea_text *t) {
     else if (s->session.refused_parts)
         ea_text_printf(t, "  failures to read a channel: %" PRIu64 "; the log says which and why\n",
                        s->session.refused_parts);
+    if (s->recorder.limit_bytes)
+        describe_recorder(&s->recorder, t);
     uint64_t lost = s->evicted_size + s->evicted_age + s->evicted_damage + s->evicted_refused + s->dropped_oversize +
-                    s->records_missing;
+                    s->records_missing + s->unrecorded;
     if (lost)
         ea_text_printf(t, "  lost: %" PRIu64 " events\n", lost);
     if (s->error && *s->error) {
@@ -339,6 +377,22 @@ static int ask_service(char **ret_text, size_t *ret_len_bytes) {
 
 /* ---- metrics ---- */
 
+/* Since when each recorder has events; those that have none are left out. */
+static void put_reach(const status *s, int open_metrics, ea_text *t) {
+    static const char NAME[] = "etwagent_recorder_oldest_timestamp_seconds";
+    int any = 0;
+    for (size_t i = 0; i < s->sources.count; i++) {
+        const source *at = (const source *)s->sources.items + i;
+        if (!at->recorder.first_utc_ns)
+            continue;
+        if (!any++)
+            ea_exposition_head(t, open_metrics, NAME, EA_GAUGE, "the time of the oldest event that a recorder has");
+        ea_text_printf(t, "%s{source=\"", NAME);
+        ea_exposition_label(t, at->name ? at->name : "");
+        ea_text_printf(t, "\"} %.3f\n", (double)at->recorder.first_utc_ns / 1e9);
+    }
+}
+
 static void put_sources(const status *s, int open_metrics, ea_text *t) {
     static const struct {
         const char *name, *help;
@@ -404,6 +458,23 @@ static void put_sources(const status *s, int open_metrics, ea_text *t) {
          "records that a channel of the event log no longer had when it was read, by their numbers", EA_COUNTER,
          offsetof(source, records_missing)},
         {"etwagent_source_batches_total", "batches of the source", EA_COUNTER, offsetof(source, batches)},
+        {"etwagent_events_recorded", "events of this run in batches that a recorder keeps on this machine", EA_GAUGE,
+         offsetof(source, recorder.recorded)},
+        {"etwagent_events_removed_size_total", "events in batches that a full recorder removed", EA_COUNTER,
+         offsetof(source, recorder.removed_size)},
+        {"etwagent_events_removed_age_total", "events in batches that a recorder removed as too old", EA_COUNTER,
+         offsetof(source, recorder.removed_age)},
+        {"etwagent_events_unrecorded_total", "events in batches for which a recorder found no room on the disk",
+         EA_COUNTER, offsetof(source, unrecorded)},
+        {"etwagent_recorder_files_removed_total", "files that a recorder removed: it was full, or they were too old",
+         EA_COUNTER, offsetof(source, recorder.files_removed)},
+        {"etwagent_recorder_earlier_removed_total",
+         "events of earlier runs that a recorder removed: their own ledgers have ended", EA_COUNTER,
+         offsetof(source, recorder.earlier_removed)},
+        {"etwagent_recorder_events", "events that the recorder has, of earlier runs too", EA_GAUGE,
+         offsetof(source, recorder.events)},
+        {"etwagent_recorder_size_bytes", "bytes of the recorder on disk", EA_GAUGE,
+         offsetof(source, recorder.disk_bytes)},
     };
 
     for (size_t k = 0; k < sizeof NUMBERS / sizeof *NUMBERS && s->sources.count; k++) {
@@ -417,6 +488,7 @@ static void put_sources(const status *s, int open_metrics, ea_text *t) {
             ea_text_printf(t, "\"} %" PRIu64 "\n", value);
         }
     }
+    put_reach(s, open_metrics, t);
 }
 
 static void put_metrics(const status *s, int runs, int open_metrics, ea_text *t) {

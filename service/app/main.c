@@ -62,6 +62,9 @@ static int main_run(int argc, char **argv) {
         &ea_cmd_write_dump,
 #endif
         &ea_cmd_replay,
+        &ea_cmd_recorder_list,
+        &ea_cmd_recorder_export,
+        &ea_cmd_recorder_keep,
         &ea_cmd_spool_list,
         &ea_cmd_spool_verify,
         &ea_cmd_spool_drain,

@@ -3,12 +3,15 @@
 #include "proto/base/platform.h"
 #include "proto/event/event.h"
 #include "service/batch/builder.h"
+#include "service/spool/recorder.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct closing {
     ea_spool *spool;
+    const char *root;
+    const ea_spool_keys *keys;
     ea_counters ledger;
     ea_ledger_count families[EA_LEDGER_FAMILIES * EA_LEDGER_FAMILY_COUNTERS];
     ea_err *err;
@@ -65,13 +68,21 @@ static int close_one(const ea_spool_cut_off *of, void *arg) {
     return rc;
 }
 
-int ea_close_cut_off(ea_spool *spool, ea_err *err) {
+static int find_recorded(void *arg, const uint8_t *stream, ea_last_numbers *numbers, uint64_t *ret_events,
+                         ea_err *err) {
+    const closing *c = arg;
+    return ea_recorder_find(c->root, c->keys, stream, numbers, ret_events, err);
+}
+
+int ea_close_cut_off(ea_spool *spool, const char *root, const ea_spool_keys *keys, ea_err *err) {
     closing *c = calloc(1, sizeof *c);
     if (!c)
         return ea_fail(err, EA_ENOMEM, "close the streams of an earlier run");
     c->spool = spool;
+    c->root = root;
+    c->keys = keys;
     c->err = err;
-    int rc = ea_spool_each_cut_off(spool, close_one, c, err);
+    int rc = ea_spool_each_cut_off(spool, find_recorded, close_one, c, err);
     free(c);
     return rc;
 }

@@ -6,7 +6,8 @@
 #include "service/spool/spool.h"
 
 /* Appends a batch without events to each such stream. Its ledger has the stream's last known numbers, stream_ended and
- * stream_cut_off. */
-EA_MUST_CHECK int ea_close_cut_off(ea_spool *spool, ea_err *err);
+ * stream_cut_off. root: the spools' folder, whose recorders have a recorded stream's events; keys: to read these, may
+ * be NULL. */
+EA_MUST_CHECK int ea_close_cut_off(ea_spool *spool, const char *root, const ea_spool_keys *keys, ea_err *err);
 
 #endif

@@ -6,6 +6,7 @@
 #include "service/core/agent_log.h"
 #include "service/core/replay_stream.h"
 #include "service/core/schema_options.h"
+#include "service/spool/recorder.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,10 @@ enum {
     PROGRESS_EVENTS = 4096,
     FLUSH_EVENTS = 64,
     PACE_EVENTS = 256,
+    RECORDER_KEYFRAMES = 8,
 };
+
+static const int64_t RECORDER_KEYFRAME_NS = (int64_t)300 * 1000000000;
 
 /* Filters and programs shape batches. */
 static uint64_t shape_hash(const ea_ingest_session *f) {
@@ -70,6 +74,28 @@ int ea_ingest_session_open(ea_ingest_session **ret, const ea_ingest_session_opti
     return 0;
 }
 
+static int open_recording(ea_ingest_session *f, ea_err *err) {
+    ea_recorder_stream(f->stream, f->recording);
+    return ea_spool_stream(f->o.recorder, f->recording, 0, 0, f->ledger, err);
+}
+
+static void close_recording(ea_ingest_session *f) {
+    if (!f->o.recorder)
+        return;
+    ea_spool_stream_end(f->o.recorder, f->recording, 0);
+    ea_spool_detach(f->o.recorder, f->ledger);
+}
+
+/* A recorder keeps a keyframe before nearly all of what it has. */
+static int64_t keyframe_interval(const ea_ingest_session *f) {
+    int64_t given = f->batching.keyframe_ns ? f->batching.keyframe_ns : f->o.keyframe_ns, most = RECORDER_KEYFRAME_NS;
+    if (!f->o.recorder)
+        return given;
+    if (f->o.recorder_age_ns && f->o.recorder_age_ns / RECORDER_KEYFRAMES < most)
+        most = f->o.recorder_age_ns / RECORDER_KEYFRAMES;
+    return given && given < most ? given : most;
+}
+
 int ea_ingest_session_attach(ea_ingest_session *f, ea_spool *spool, uint64_t target, ea_err *err) {
     f->spool = spool;
     size_t count = ea_source_count(f->source);
@@ -80,8 +106,9 @@ int ea_ingest_session_attach(ea_ingest_session *f, ea_spool *spool, uint64_t tar
         rows[i] = *ea_source_row(f->source, i);
         rows[i].agent_version = EA_VERSION;
     }
-    int64_t keyframe_ns = f->batching.keyframe_ns ? f->batching.keyframe_ns : f->o.keyframe_ns;
     int rc = ea_spool_stream(spool, f->stream, !f->o.live, target, f->ledger, err);
+    if (!rc && f->o.recorder && (rc = open_recording(f, err)))
+        ea_spool_stream_end(spool, f->stream, 0);
     if (!rc) {
         rc = ea_pipeline_create(&f->pipeline,
                                 &(ea_pipeline_options){.stream = f->stream,
@@ -95,7 +122,7 @@ int ea_ingest_session_attach(ea_ingest_session *f, ea_spool *spool, uint64_t tar
                                                        .sources = rows,
                                                        .source_count = count,
                                                        .keyframe_events = f->batching.keyframe_events,
-                                                       .keyframe_ns = keyframe_ns,
+                                                       .keyframe_ns = keyframe_interval(f),
                                                        .keyframe_bytes = (size_t)f->batching.keyframe_bytes,
                                                        .live = f->o.live,
                                                        .is_numbered = f->o.source != NULL,
@@ -104,11 +131,14 @@ int ea_ingest_session_attach(ea_ingest_session *f, ea_spool *spool, uint64_t tar
                                                        .filters = f->filters,
                                                        .watches = f->watches,
                                                        .spool = spool,
+                                                       .recorder = f->o.recorder,
+                                                       .recording = f->recording,
                                                        .ledger = f->ledger},
                                 err);
         if (rc) {
             ea_spool_stream_end(spool, f->stream, 0);
             ea_spool_detach(spool, f->ledger);
+            close_recording(f);
         }
     }
     free(rows);
@@ -137,7 +167,9 @@ static int flush_if_due(ea_ingest_session *f, ea_err *err) {
         return 0;
     f->flushed_ns = now;
     take_dropped(f);
-    int rc = ea_pipeline_flush(f->pipeline, err);
+    int rc = f->o.recorder ? ea_spool_error(f->o.recorder, err) : 0;
+    if (!rc)
+        rc = ea_pipeline_flush(f->pipeline, err);
     return rc ? rc : follow_clock(f, err);
 }
 
@@ -224,6 +256,7 @@ void ea_ingest_session_close(ea_ingest_session *f) {
         ea_pipeline_destroy(f->pipeline);
         ea_spool_stream_end(f->spool, stream, f->is_over && !f->o.remember);
         ea_spool_detach(f->spool, f->ledger);
+        close_recording(f);
     }
     ea_event_filters_destroy(f->filters);
     ea_watches_destroy(f->watches);

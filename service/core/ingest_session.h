@@ -25,6 +25,8 @@ typedef struct ea_ingest_session_options {
     const ea_batching_options *batching; /* copied */
     const ea_tables *filters;            /* ea_filter_config; borrowed until it is attached; NULL: none */
     const ea_tables *watches;            /* ea_watch_config; borrowed; NULL: none */
+    ea_spool *recorder;                  /* where its events go in place of the spool, a recorder; borrowed; NULL */
+    int64_t recorder_age_ns;             /* how long that keeps them; 0: as its size allows */
     ea_schemas *schemas;                 /* borrowed; NULL: those that the records bring along only */
     const ea_schema_lookup *ask;         /* as ea_pipeline_options has it; borrowed until it is attached */
     ea_counters *counters;               /* borrowed: of this session */
@@ -37,7 +39,8 @@ typedef struct ea_ingest_session {
     ea_ledger *ledger;
     ea_pipeline *pipeline; /* once it is attached */
     ea_spool *spool;
-    uint8_t stream[EA_STREAM_ID_BYTES]; /* its name at the start; ea_pipeline_stream has the one now */
+    uint8_t recording[EA_STREAM_ID_BYTES]; /* the stream in the recorder */
+    uint8_t stream[EA_STREAM_ID_BYTES];    /* its name at the start; ea_pipeline_stream has the one now */
     uint64_t trace_bytes;
     atomic_uint progress_permille; /* of the source; any thread */
     ea_ingest_session_options o;

@@ -456,8 +456,10 @@ static void pipeline_wait_for_encoders(ea_pipeline *p) {
 static int pipeline_hand_on(ea_pipeline *p, ea_open_batch *batch, enum ea_batch_kind kind, uint32_t n,
                             const ea_family_count *families, size_t family_count, ea_err *err) {
     ea_mutex_assert_held(p->turn);
-    uint64_t number = ++p->number;
-    int rc = ea_spool_claim(p->o.spool, p->stream, number, n, families, family_count, err);
+    int is_recorded = batch && p->o.recorder;
+    uint64_t number = is_recorded ? ++p->recorded_number : ++p->number;
+    int rc = ea_spool_claim(is_recorded ? p->o.recorder : p->o.spool, is_recorded ? p->recording : p->stream, number, n,
+                            families, family_count, err);
     if (rc) {
         if (batch)
             ea_open_batch_release(batch);
@@ -473,21 +475,23 @@ static int pipeline_hand_on(ea_pipeline *p, ea_open_batch *batch, enum ea_batch_
         ea_pipeline_job *j = &p->ring[(p->first + p->count) % p->ring_size];
         j->batch = batch;
         j->number = number;
+        j->is_recorded = is_recorded;
         j->kind = kind;
         j->utc_ns = ea_utc_ns();
         if (family_count)
             memcpy(j->of, families, family_count * sizeof *families);
         j->of_count = family_count;
         ea_ledger_snapshot(p->o.ledger, &j->ledger, &j->families);
-        p->sent_counters = j->ledger;
+        if (!is_recorded)
+            p->sent_counters = j->ledger;
         ea_pipeline_take_base(p, j);
         ea_count(&j->ledger, EA_COUNT_stream_ended, (uint64_t)p->ended);
-        j->changed = ea_pipeline_note_changes(p, number, &j->families);
+        j->changed = is_recorded ? 0 : ea_pipeline_note_changes(p, number, &j->families);
         p->count++;
         ea_cond_broadcast(p->changed);
         ea_mutex_unlock(p->lock);
     }
-    atomic_store(&p->batches, number);
+    atomic_store(&p->batches, p->number + p->recorded_number);
     return rc < 0 ? rc : 0;
 }
 
@@ -537,12 +541,12 @@ static void worker_encode(ea_pipeline *p, ea_pipeline_worker *w, const ea_pipeli
                             .family_counts = w->counts,
                             .family_count_count = ea_pipeline_list_families(w, j),
                             .incarnation = p->incarnation};
-    int rc = ea_encoder_encode(w->encoder, j->batch, &stamp, &data, &len_bytes, &err);
+    int rc = ea_encoder_encode(j->is_recorded ? w->recording : w->encoder, j->batch, &stamp, &data, &len_bytes, &err);
     if (j->batch)
         ea_open_batch_release(j->batch);
     if (!rc)
-        rc = ea_spool_append(p->o.spool,
-                             &(ea_spool_batch){.stream = p->stream,
+        rc = ea_spool_append(j->is_recorded ? p->o.recorder : p->o.spool,
+                             &(ea_spool_batch){.stream = j->is_recorded ? p->recording : p->stream,
                                                .number = j->number,
                                                .priority = p->o.priority,
                                                .event_count = events,
@@ -580,7 +584,8 @@ static int pipeline_failure(ea_pipeline *p, ea_err *err) {
 
 /* ---- between two records, and after the last one ---- */
 
-static int pipeline_ship_news(ea_pipeline *p, ea_err *err);
+static int pipeline_may_ship_news(const ea_pipeline *p, int at_the_end) EA_REQUIRES(p->turn);
+static int pipeline_ship_news(ea_pipeline *p, int at_the_end, ea_err *err);
 static void pipeline_wait_for_all(ea_pipeline *p);
 
 int ea_pipeline_flush(ea_pipeline *p, ea_err *err) {
@@ -588,7 +593,7 @@ int ea_pipeline_flush(ea_pipeline *p, ea_err *err) {
     if (atomic_load(&p->failed))
         return pipeline_failure(p, err);
     int rc = pipeline_close_batch(p, EA_BATCH_EVENTS, err);
-    return rc ? rc : pipeline_ship_news(p, err);
+    return rc ? rc : pipeline_ship_news(p, 0, err);
 }
 
 int ea_pipeline_store(ea_pipeline *p, ea_err *err) {
@@ -599,10 +604,20 @@ int ea_pipeline_store(ea_pipeline *p, ea_err *err) {
     return pipeline_failure(p, err);
 }
 
+/* With turn. A recorded stream has such batches only, and each of its events is news. */
+static int pipeline_may_ship_news(const ea_pipeline *p, int at_the_end) {
+    ea_mutex_assert_held(p->turn);
+    return !p->o.recorder || at_the_end || !p->news_ns || ea_monotonic_ns() - p->news_ns >= EA_PIPELINE_NEWS_NS;
+}
+
 /* Sends the counts since the last batch in a batch without events. */
-static int pipeline_ship_news(ea_pipeline *p, ea_err *err) {
+static int pipeline_ship_news(ea_pipeline *p, int at_the_end, ea_err *err) {
+    int rc = 0;
     ea_mutex_lock(p->turn);
-    int rc = ea_pipeline_has_news(p) ? pipeline_hand_on(p, NULL, EA_BATCH_EVENTS, 0, NULL, 0, err) : 0;
+    if (pipeline_may_ship_news(p, at_the_end) && ea_pipeline_has_news(p)) {
+        p->news_ns = ea_monotonic_ns();
+        rc = pipeline_hand_on(p, NULL, EA_BATCH_EVENTS, 0, NULL, 0, err);
+    }
     ea_mutex_unlock(p->turn);
     return rc;
 }
@@ -640,7 +655,7 @@ int ea_pipeline_finish(ea_pipeline *p, ea_err *err) {
         rc = pipeline_close_batch(p, EA_BATCH_EVENTS, err);
     pipeline_post_stacks(p); /* when there was no batch to close */
     if (!rc && p->o.live)    /* a replay's closing batch has them; until it is made, the replay can be resumed */
-        rc = pipeline_ship_news(p, err);
+        rc = pipeline_ship_news(p, 1, err);
     ea_mutex_lock(p->turn);
     p->finished = 1;
     ea_mutex_unlock(p->turn);

@@ -20,6 +20,8 @@ typedef struct ea_pipeline ea_pipeline;
 
 enum { EA_PIPELINE_ENCODERS_MAX = 16 };
 
+#define EA_PIPELINE_NEWS_NS INT64_C(10000000000)
+
 typedef struct ea_pipeline_options {
     const uint8_t *stream;              /* EA_STREAM_ID_BYTES, opened in the spool; copied; see ea_pipeline_renew */
     uint32_t batch_events, batch_bytes; /* 0: the builder's */
@@ -45,7 +47,11 @@ typedef struct ea_pipeline_options {
     ea_event_filters *filters;   /* borrowed; NULL: all events go on */
     ea_watches *watches;         /* borrowed; NULL: no programs run on the events */
     ea_spool *spool;             /* borrowed */
-    ea_ledger *ledger;           /* borrowed */
+    /* Where batches with events go in place of the spool: a recorder; borrowed; NULL: into the spool. Live only. Then
+     * the spool has the stream's numbers alone, in batches without events, at most one in EA_PIPELINE_NEWS_NS. */
+    ea_spool *recorder;
+    const uint8_t *recording; /* its stream, opened in the recorder; copied */
+    ea_ledger *ledger;        /* borrowed */
 } ea_pipeline_options;
 
 /* Starts the encoder threads. */

@@ -55,7 +55,7 @@ int ea_pipeline_renew(ea_pipeline *p, ea_err *err) {
         ea_pipeline_rebase(p);
         ea_ledger_post(p->o.ledger, &(ea_posting){EA_COUNT_streams_renewed, 1}, 1, NULL, 0);
         atomic_store(&p->keyframe_wanted, 1);
-        atomic_store(&p->batches, count);
+        atomic_store(&p->batches, count + p->recorded_number);
         if (!p->ended)
             rc = ea_pipeline_save_ledger(p, err);
     }

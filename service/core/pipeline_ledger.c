@@ -48,16 +48,17 @@ int ea_pipeline_has_news(ea_pipeline *p) {
     return 0;
 }
 
-/* The base of a ledger that begins anew: what is in no batch yet, or in one that goes on, counts in the new stream;
- * what was acknowledged, evicted, filtered ... does not. All that goes on is in the spool now. made: the counter of
- * what goes on and was made by us, synthesised; else it was delivered and batched. */
+/* The base of a ledger that begins anew: what is in no batch yet, or in one that goes on (recorded ones, too), counts
+ * in the new stream; what was acknowledged, evicted, filtered ... does not. All that goes on is in the spool now. made:
+ * the counter of what goes on and was made by us, synthesised; else it was delivered and batched. */
 static void rebase(const uint64_t *now, uint64_t *base, uint64_t going_on_made) {
-    uint64_t going_on = now[EA_COUNT_events_spooled] - going_on_made;
+    uint64_t going_on = now[EA_COUNT_events_spooled] + now[EA_COUNT_events_recorded] - going_on_made;
     for (int c = 0; c < EA_COUNTER_COUNT; c++)
         base[c] = now[c];
 
-    static const enum ea_counter LEVELS[] = {EA_COUNT_events_pending, EA_COUNT_events_compressing,
-                                             EA_COUNT_events_spooled, EA_COUNT_events_unanswered};
+    static const enum ea_counter LEVELS[] = {EA_COUNT_events_pending,  EA_COUNT_events_compressing,
+                                             EA_COUNT_events_spooled,  EA_COUNT_events_unanswered,
+                                             EA_COUNT_events_recorded, EA_COUNT_stream_recorded};
 
     for (size_t i = 0; i < sizeof LEVELS / sizeof *LEVELS; i++)
         base[LEVELS[i]] = 0;
@@ -77,7 +78,7 @@ void ea_pipeline_rebase(ea_pipeline *p) {
         for (size_t k = 0; k < EA_LEDGER_FAMILY_COUNTERS; k++)
             values[ea_ledger_family_counter(k)] = families.values[f][k];
         int is_made = values[EA_COUNT_events_synthesised] != 0; /* keyframes' families have no others */
-        uint64_t going_on_made = is_made ? values[EA_COUNT_events_spooled] : 0;
+        uint64_t going_on_made = is_made ? values[EA_COUNT_events_spooled] + values[EA_COUNT_events_recorded] : 0;
         made += going_on_made;
         rebase(values, base, going_on_made);
         for (size_t k = 0; k < EA_LEDGER_FAMILY_COUNTERS; k++)

@@ -21,6 +21,16 @@ int ea_pipeline_make_encoder(ea_pipeline *p, ea_pipeline_worker *w, ea_err *err)
     return 0;
 }
 
+/* In a recorder no definition is acknowledged: its batches are complete, and have no dictionary, which is not in each.
+ */
+static int pipeline_make_recording(ea_pipeline *p, ea_pipeline_worker *w, ea_err *err) {
+    ea_encoder_options e = {.zstd_level = p->o.zstd_level, .is_numbered = p->o.is_numbered};
+    if (!p->o.recorder)
+        return 0;
+    memcpy(e.stream, p->recording, sizeof e.stream);
+    return ea_encoder_create(&w->recording, &e, err);
+}
+
 /* What keyframes are made from. A quarter of the memory is for names. */
 static int pipeline_make_tables(ea_pipeline *p, size_t limit_bytes, ea_err *err) {
     if (!limit_bytes)
@@ -36,6 +46,8 @@ int ea_pipeline_create(ea_pipeline **ret, const ea_pipeline_options *options, ea
         return ea_fail(err, EA_ENOMEM, "make a pipeline");
     p->o = *options;
     memcpy(p->stream, options->stream, sizeof p->stream);
+    if (options->recorder)
+        memcpy(p->recording, options->recording, sizeof p->recording);
     p->incarnation = (uint64_t)ea_utc_ns();
     ea_u64_map_init(&p->states, 0);
     while (strcmp(ea_event_family_name(p->lost_family), "lost_event") != 0)
@@ -78,6 +90,8 @@ int ea_pipeline_create(ea_pipeline **ret, const ea_pipeline_options *options, ea
         ea_pipeline_worker *w = &p->workers[i];
         w->pipeline = p;
         rc = ea_pipeline_make_encoder(p, w, err);
+        if (!rc && (rc = pipeline_make_recording(p, w, err)))
+            ea_encoder_destroy(w->encoder);
         if (!rc) {
             p->worker_count++;
             rc = ea_thread_start(&w->thread, "encoder", ea_pipeline_worker_main, w, err);
@@ -85,6 +99,8 @@ int ea_pipeline_create(ea_pipeline **ret, const ea_pipeline_options *options, ea
     }
     if (!rc && p->o.watches)
         rc = ea_pipeline_start_watches(p, err);
+    if (!rc && options->recorder)
+        ea_ledger_post(p->o.ledger, &(ea_posting){EA_COUNT_stream_recorded, 1}, 1, NULL, 0);
     if (!rc && options->live)
         rc = ea_spool_ledger_begin(p->o.spool, p->stream, p->incarnation, p->o.priority, NULL, err);
     if (rc) {
@@ -108,6 +124,7 @@ void ea_pipeline_destroy(ea_pipeline *p) {
     for (unsigned i = 0; i < p->worker_count; i++) {
         ea_thread_join(p->workers[i].thread);
         ea_encoder_destroy(p->workers[i].encoder);
+        ea_encoder_destroy(p->workers[i].recording);
     }
     ea_machine_destroy(p->machine);
     ea_open_object_names_destroy(p->names);

@@ -22,6 +22,7 @@
 typedef struct ea_pipeline_job {
     ea_open_batch *batch; /* NULL: none, only the ledger */
     uint64_t number;
+    int is_recorded; /* it goes to the recorder */
     enum ea_batch_kind kind;
     ea_counters ledger; /* when the batch was closed */
     ea_ledger_families families;
@@ -35,15 +36,17 @@ enum { EA_PIPELINE_DROPS = 5 };
 
 typedef struct ea_pipeline_worker {
     ea_pipeline *pipeline;
-    ea_encoder *encoder; /* encode: the worker's thread */
+    ea_encoder *encoder;   /* encode: the worker's thread */
+    ea_encoder *recording; /* likewise, of batches for the recorder; NULL: there is none */
     ea_ledger_count counts[EA_LEDGER_FAMILIES * EA_LEDGER_FAMILY_COUNTERS];
     ea_thread *thread;
 } ea_pipeline_worker;
 
 struct ea_pipeline {
     ea_pipeline_options o;
-    uint8_t stream[EA_STREAM_ID_BYTES]; /* lock */
-    uint64_t incarnation;               /* of the ledger: the stream's beginning in this run, UTC in ns; turn */
+    uint8_t stream[EA_STREAM_ID_BYTES];    /* lock */
+    uint8_t recording[EA_STREAM_ID_BYTES]; /* the recorder's */
+    uint64_t incarnation;                  /* of the ledger: the stream's beginning in this run, UTC in ns; turn */
     ea_pipeline_worker workers[EA_PIPELINE_ENCODERS_MAX];
     unsigned worker_count;
     _Atomic uint64_t keyframes, events, batches, encoded_events, encoded_batches, encoded_bytes, kept_batches;
@@ -53,9 +56,11 @@ struct ea_pipeline {
     ea_mutex *turn;   /* who gives out numbers: the source's thread that closes a batch, or a renewal */
     ea_counters base; /* turn: what the ledger of this stream does not count, since the stream before had it */
     ea_ledger_families family_base;
-    uint64_t number; /* turn */
-    int ended;       /* turn: the batch that is handed on now is the stream's closing one */
-    int finished;    /* turn: the source has come to its end; what was its thread's may be used by a renewal */
+    uint64_t number;          /* turn */
+    uint64_t recorded_number; /* turn; of the recording */
+    int64_t news_ns;          /* turn; when the numbers of a recorded stream went out last, monotonic */
+    int ended;                /* turn: the batch that is handed on now is the stream's closing one */
+    int finished;             /* turn: the source has come to its end; what was its thread's may be used by a renewal */
     ea_ledger_families sent_families; /* turn: the counts of each family that were sent last */
     ea_counters sent_counters;        /* turn: and of the session */
     uint64_t sent_number;             /* turn: the last batch with the counts of all families */

@@ -45,10 +45,31 @@ static void report_other_folder(const char *root, const char *path, const char *
         ea_log_warning("the spool %s is that of '%s'; batches of '%s' are kept in %s", root, owner, name, path);
 }
 
-int ea_shipping_open_spool(ea_spool **ret, const ea_shipping_options *o, const char *name, int live,
-                           ea_counters *counters, ea_err *err) {
+/* What the spool and recorders have in common. */
+static ea_spool_options spool_options(const ea_shipping_options *o, ea_counters *counters) {
     static const enum ea_spool_sync SYNC[] = {EA_SPOOL_SYNC_ALWAYS, EA_SPOOL_SYNC_INTERVAL, EA_SPOOL_SYNC_NEVER};
 
+    return (ea_spool_options){.sync = SYNC[o->spool_sync],
+                              .sync_interval_ns = o->spool_sync_interval_ns,
+                              .key_path = o->spool_key,
+                              .on_note = on_note,
+                              .counters = counters};
+}
+
+/* What fails here is tried again by the next start. */
+static void close_cut_off(ea_spool *spool, const ea_shipping_options *o, const char *root) {
+    ea_spool_keys keys = {0};
+    ea_err unclosed;
+    int rc = o->spool_key ? ea_spool_keys_read(&keys, o->spool_key, 0, &unclosed) : 0;
+    if (!rc)
+        rc = ea_close_cut_off(spool, root, &keys, &unclosed);
+    if (rc)
+        ea_log_warning("%s", unclosed.message);
+    ea_spool_keys_clear(&keys);
+}
+
+int ea_shipping_open_spool(ea_spool **ret, const ea_shipping_options *o, const char *name, int live,
+                           ea_counters *counters, ea_err *err) {
     char root[EA_SPOOL_PATH_BYTES], folder[EA_SPOOL_PATH_BYTES], *path = root;
     int rc = ea_shipping_spool_path(o->spool, root, err);
     if (!rc && name) {
@@ -59,23 +80,28 @@ int ea_shipping_open_spool(ea_spool **ret, const ea_shipping_options *o, const c
         return rc;
     if (name)
         report_other_folder(root, folder, name);
-    rc = ea_spool_open(ret, path,
-                       &(ea_spool_options){.limit_bytes = o->spool_bytes,
-                                           .limit_age_ns = o->spool_age_ns,
-                                           .live = live,
-                                           .sync = SYNC[o->spool_sync],
-                                           .sync_interval_ns = o->spool_sync_interval_ns,
-                                           .key_path = o->spool_key,
-                                           .owner = name,
-                                           .on_note = on_note,
-                                           .counters = counters},
-                       err);
-    if (rc)
-        return rc;
-    ea_err unclosed;
-    if (ea_close_cut_off(*ret, &unclosed)) /* the next start tries again */
-        ea_log_warning("%s", unclosed.message);
-    return 0;
+    ea_spool_options so = spool_options(o, counters);
+    so.limit_bytes = o->spool_bytes;
+    so.limit_age_ns = o->spool_age_ns;
+    so.live = live;
+    so.owner = name;
+    rc = ea_spool_open(ret, path, &so, err);
+    if (!rc)
+        close_cut_off(*ret, o, root);
+    return rc;
+}
+
+int ea_shipping_open_recorder(ea_spool **ret, const ea_shipping_options *o, const char *name, uint64_t size_bytes,
+                              int64_t age_ns, ea_counters *counters, ea_err *err) {
+    char root[EA_SPOOL_PATH_BYTES], path[EA_SPOOL_PATH_BYTES];
+    int rc = ea_shipping_spool_path(o->spool, root, err);
+    if (!rc)
+        rc = ea_recorder_folder(root, name, path, sizeof path, err);
+    ea_spool_options so = spool_options(o, counters);
+    so.limit_bytes = size_bytes;
+    so.limit_age_ns = age_ns;
+    so.live = so.is_recorder = 1;
+    return rc ? rc : ea_spool_open(ret, path, &so, err);
 }
 
 static int read_certificate(const ea_shipping_options *o, ea_certificate *ret, ea_err *err) {

@@ -7,6 +7,7 @@
 #include "proto/base/cli.h"
 #include "service/core/sender_events.h"
 #include "service/ship/enroll_client.h"
+#include "service/spool/recorder.h"
 
 typedef struct ea_shipping_options {
     ea_strings collectors;
@@ -180,6 +181,11 @@ EA_MUST_CHECK int ea_shipping_name(const ea_shipping_options *o, char ret[EA_CER
  * yet, and the spool may have no owner until ea_spool_own. live: live streams may be opened, see ea_spool_options. */
 EA_MUST_CHECK int ea_shipping_open_spool(ea_spool **ret, const ea_shipping_options *o, const char *name, int live,
                                          ea_counters *counters, ea_err *err);
+
+/* Opens the recorder of that name in the spool's folder, with the spool's key and syncs. The events of a recorder that
+ * finds an older one of its name there go on after those. */
+EA_MUST_CHECK int ea_shipping_open_recorder(ea_spool **ret, const ea_shipping_options *o, const char *name,
+                                            uint64_t size_bytes, int64_t age_ns, ea_counters *counters, ea_err *err);
 
 /* A hash of the data's destination and of the certificate's name: acknowledgements under another name do not count.
  * Reads the certificate. */

@@ -64,12 +64,38 @@ static void task_name_stream(ea_source_task *t, uint8_t *ret) {
     ea_store32(ret + sizeof tasks->run, atomic_fetch_add(&tasks->streams, 1) + 1);
 }
 
+/* After its feed. */
+static void task_close_recorder(ea_source_task *t) {
+    ea_err err;
+    ea_mutex_lock(t->tasks->lock);
+    ea_spool *recorder = t->recorder;
+    t->recorder = NULL;
+    ea_mutex_unlock(t->tasks->lock);
+    if (recorder && ea_spool_close(recorder, &err))
+        ea_log_warning("session %.128s: %s", t->name, err.message);
+}
+
+static int task_open_recorder(ea_source_task *t, ea_err *err) {
+    const ea_recorder_config *r = &t->session->recorder;
+    ea_spool *recorder = NULL;
+    int rc = r->size_bytes ? ea_shipping_open_recorder(&recorder, &t->snapshot->c.shipping, t->name, r->size_bytes,
+                                                       r->age_ns, t->counters, err)
+                           : 0;
+    ea_mutex_lock(t->tasks->lock);
+    t->recorder = recorder;
+    ea_mutex_unlock(t->tasks->lock);
+    return rc;
+}
+
 /* Starts the session and makes a feed of it, under a stream of this run. */
 static int task_open_session(ea_source_task *t, ea_ingest_session **ret, ea_err *err) {
     uint8_t stream[EA_STREAM_ID_BYTES];
     ea_source *source = NULL;
     ea_err no_tdh;
-    int rc = ea_live_open(
+    int rc = task_open_recorder(t, err);
+    if (rc)
+        return rc;
+    rc = ea_live_open(
         &source,
         &(ea_live_options){.session = t->session, .counters = t->counters, .on_note = log_session, .on_note_arg = t},
         err);
@@ -95,6 +121,8 @@ static int task_open_session(ea_source_task *t, ea_ingest_session **ret, ea_err 
                                                              .batching = &t->snapshot->c.batching,
                                                              .filters = &t->session->filters,
                                                              .watches = &t->session->watches,
+                                                             .recorder = t->recorder,
+                                                             .recorder_age_ns = t->session->recorder.age_ns,
                                                              .schemas = t->schemas,
                                                              .ask = t->tdh ? &t->ask : NULL,
                                                              .counters = t->counters},
@@ -193,8 +221,10 @@ static int task_attempt(ea_source_task *t, ea_err *err) {
                                                                  .on_damage = ea_damage_log_add,
                                                                  .on_damage_arg = &t->damage},
                                     err);
-    if (rc)
+    if (rc) {
+        task_close_recorder(t);
         return rc;
+    }
     rc = ea_ingest_session_attach(feed, tasks->spool, target, err);
     if (!rc) {
         ea_mutex_lock(tasks->lock);
@@ -216,8 +246,10 @@ static int task_attempt(ea_source_task *t, ea_err *err) {
     t->state = rc ? EA_SOURCE_WAITING : EA_SOURCE_READ;
     ea_mutex_unlock(tasks->lock);
     ea_wake_set(tasks->owner);
-    if (rc)
+    if (rc) {
         ea_ingest_session_close(feed);
+        task_close_recorder(t);
+    }
     return rc;
 }
 
@@ -323,6 +355,7 @@ void ea_source_task_stop(ea_source_task *t) {
     t->feed = NULL;
     ea_mutex_unlock(tasks->lock);
     ea_ingest_session_close(feed);
+    task_close_recorder(t);
     ea_tdh_close(t->tdh);
     ea_schemas_destroy(t->schemas);
     ea_damage_log_deinit(&t->damage);

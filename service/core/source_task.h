@@ -56,6 +56,7 @@ typedef struct ea_source_task {
     ea_sticky_error error;
     ea_counters *counters; /* of the feed */
     ea_source *live;       /* the feed's, of an ETW session */
+    ea_spool *recorder;    /* the feed's; NULL: it has none */
     ea_tdh *tdh; /* of a session; its feed's resolver, and the thread that closes that; NULL: Windows has none */
     ea_schema_lookup ask; /* of it */
 

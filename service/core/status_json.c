@@ -55,6 +55,26 @@ static void put_session(ea_text *t, const ea_source_task *task, const ea_counter
     ea_text_char(t, '}');
 }
 
+/* What a session's recorder has, its earlier runs' events, too. With the agent's lock. */
+static void put_recorder(ea_text *t, const ea_source_task *task, const ea_counters *c) {
+    ea_mutex_assert_held(task->tasks->lock);
+    ea_spool_status s;
+    if (!task->recorder)
+        return;
+    ea_spool_get_status(task->recorder, &s);
+    ea_text_printf(t,
+                   ",\n   \"recorder\": {\"batches\": %zu, \"events\": %" PRIu64 ", \"disk_bytes\": %" PRIu64
+                   ", \"limit_bytes\": %" PRIu64 ", \"first_utc_ns\": %" PRId64,
+                   s.waiting + s.locked, s.events, s.disk_bytes, s.limit_bytes,
+                   s.first_utc_ns == INT64_MAX ? 0 : s.first_utc_ns);
+    put_counters(t, c,
+                 (const enum ea_counter[]){EA_COUNT_events_recorded, EA_COUNT_events_removed_size,
+                                           EA_COUNT_events_removed_age, EA_COUNT_recorder_files_removed,
+                                           EA_COUNT_recorder_earlier_removed, EA_COUNT_spool_torn_bytes,
+                                           EA_COUNT_spool_bad_bytes, EA_COUNTER_COUNT});
+    ea_text_char(t, '}');
+}
+
 /* With the agent's lock. Adds to *lost. */
 static int put_source(ea_text *t, const ea_source_task *task, uint64_t *lost) {
     ea_mutex_assert_held(task->tasks->lock);
@@ -85,7 +105,8 @@ static int put_source(ea_text *t, const ea_source_task *task, uint64_t *lost) {
         EA_COUNT_events_delivered,      EA_COUNT_events_synthesised,     EA_COUNT_events_acknowledged,
         EA_COUNT_events_pending,        EA_COUNT_events_compressing,     EA_COUNT_events_spooled,
         EA_COUNT_events_unanswered,     EA_COUNT_events_evicted_size,    EA_COUNT_events_evicted_age,
-        EA_COUNT_events_evicted_damage, EA_COUNT_events_evicted_refused, EA_COUNT_events_dropped_oversize};
+        EA_COUNT_events_evicted_damage, EA_COUNT_events_evicted_refused, EA_COUNT_events_dropped_oversize,
+        EA_COUNT_events_unrecorded};
 
     enum { FIRST_LOST = 7 }; /* of SHOWN: from here on they are gone */
 
@@ -109,6 +130,7 @@ static int put_source(ea_text *t, const ea_source_task *task, uint64_t *lost) {
                                                EA_COUNT_source_parts_refused, EA_COUNTER_COUNT});
     }
     put_error(t, &task->error);
+    put_recorder(t, task, &c);
     if (task->session) {
         *lost += ea_counter_get(&c, EA_COUNT_events_dropped_full) + ea_counter_get(&c, EA_COUNT_source_events_lost);
         put_session(t, task, &c);

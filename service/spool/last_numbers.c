@@ -74,16 +74,18 @@ int ea_last_numbers_take_batch(ea_last_numbers *n, const uint8_t *batch, size_t 
 
 /* ---- the final places ---- */
 
-/* values: one a counter. *spooled becomes what is of these events at the most; returns how many are lost then. */
-static uint64_t settle(uint64_t *values, uint64_t *spooled) {
+/* values: one a counter. *kept becomes what is of these events at the most, in that place: the spool or a recorder.
+ * Returns how many are lost then. */
+static uint64_t settle(uint64_t *values, enum ea_counter place, uint64_t *kept) {
     static const enum ea_counter PLACES[] = {EA_COUNT_events_dropped_full, EA_COUNT_events_dropped_oversize,
                                              EA_COUNT_events_filtered,     EA_COUNT_events_sampled_out,
                                              EA_COUNT_events_limited,      EA_COUNT_events_repeated,
                                              EA_COUNT_events_aggregated};
 
-    static const enum ea_counter GONE[] = {EA_COUNT_events_acknowledged, EA_COUNT_events_evicted_size,
-                                           EA_COUNT_events_evicted_age, EA_COUNT_events_evicted_damage,
-                                           EA_COUNT_events_evicted_refused};
+    static const enum ea_counter GONE[] = {EA_COUNT_events_acknowledged,    EA_COUNT_events_evicted_size,
+                                           EA_COUNT_events_evicted_age,     EA_COUNT_events_evicted_damage,
+                                           EA_COUNT_events_evicted_refused, EA_COUNT_events_removed_size,
+                                           EA_COUNT_events_removed_age,     EA_COUNT_events_unrecorded};
 
     uint64_t delivered = values[EA_COUNT_events_batched], gone = 0;
     uint64_t made = values[EA_COUNT_events_batched] + values[EA_COUNT_events_synthesised];
@@ -92,26 +94,27 @@ static uint64_t settle(uint64_t *values, uint64_t *spooled) {
     for (size_t i = 0; i < sizeof GONE / sizeof *GONE; i++)
         gone += values[GONE[i]];
     uint64_t rest = made > gone ? made - gone : 0, lost;
-    if (*spooled > rest)
-        *spooled = rest;
-    lost = rest - *spooled;
+    if (*kept > rest)
+        *kept = rest;
+    lost = rest - *kept;
     values[EA_COUNT_events_delivered] = delivered; /* no event is pending: those of an open batch were in no ledger */
     values[EA_COUNT_events_pending] = values[EA_COUNT_events_compressing] = values[EA_COUNT_events_unanswered] = 0;
-    values[EA_COUNT_events_spooled] = *spooled;
+    values[EA_COUNT_events_spooled] = values[EA_COUNT_events_recorded] = 0;
+    values[place] = *kept;
     values[EA_COUNT_events_evicted_damage] += lost;
     return lost;
 }
 
-int ea_last_numbers_settle(ea_last_numbers *n, uint64_t spooled) {
-    uint64_t values[EA_COUNTER_COUNT], lost = settle(n->values, &spooled);
-    if (lost && spooled)
+int ea_last_numbers_settle(ea_last_numbers *n, enum ea_counter place, uint64_t kept) {
+    uint64_t values[EA_COUNTER_COUNT], lost = settle(n->values, place, &kept);
+    if ((lost && kept) || place != EA_COUNT_events_spooled)
         return 0;
     for (size_t f = 0; f < EA_LEDGER_FAMILIES; f++) {
         uint64_t all = lost ? 0 : UINT64_MAX;
         memset(values, 0, sizeof values);
         for (size_t k = 0; k < EA_LEDGER_FAMILY_COUNTERS; k++)
             values[ea_ledger_family_counter(k)] = n->families.values[f][k];
-        (void)settle(values, &all);
+        (void)settle(values, place, &all);
         for (size_t k = 0; k < EA_LEDGER_FAMILY_COUNTERS; k++)
             n->families.values[f][k] = values[ea_ledger_family_counter(k)];
     }

@@ -20,10 +20,11 @@ void ea_last_numbers_take(ea_last_numbers *n, ea_ledger *ledger, const ea_last_n
  * one's. The counts are those of a batch. Sets *ret_ended when it is the stream's closing batch. EA_ECORRUPT. */
 EA_MUST_CHECK int ea_last_numbers_take_batch(ea_last_numbers *n, const uint8_t *batch, size_t len_bytes, int *ret_ended,
                                              ea_err *err);
-/* Gives every event its final place. spooled: events in batches that are in the spool and are not counted as
- * acknowledged. All other events on their way were lost with the process: they count as events_evicted_damage. Returns
- * 1 when the families' numbers are settled, too; 0 when some events of a family may be in either place. */
-int ea_last_numbers_settle(ea_last_numbers *n, uint64_t spooled);
+/* Gives every event its final place. kept: events in batches that are in the spool and are not counted as acknowledged
+ * (place: events_spooled), or in a recorder (events_recorded). All other events on their way were lost with the
+ * process: they count as events_evicted_damage. Returns 1 when the families' numbers are settled, too; 0 when some
+ * events of a family may be in either place, and for a recorder, whose batches have no numbers of families. */
+int ea_last_numbers_settle(ea_last_numbers *n, enum ea_counter place, uint64_t kept);
 
 /* Writes a line of the state file, "ledger ..."; counters by their number on the wire, families by name. */
 void ea_last_numbers_put(ea_text *out, const ea_last_numbers *n);

@@ -103,7 +103,8 @@ static int check(const ea_counters *c, const char *whose, ea_err *err) {
     uint64_t made = SUM(c, EA_COUNT_events_batched, EA_COUNT_events_synthesised);
     uint64_t found = SUM(c, EA_COUNT_events_compressing, EA_COUNT_events_spooled, EA_COUNT_events_unanswered,
                          EA_COUNT_events_acknowledged, EA_COUNT_events_evicted_size, EA_COUNT_events_evicted_age,
-                         EA_COUNT_events_evicted_damage, EA_COUNT_events_evicted_refused);
+                         EA_COUNT_events_evicted_damage, EA_COUNT_events_evicted_refused, EA_COUNT_events_recorded,
+                         EA_COUNT_events_removed_size, EA_COUNT_events_removed_age, EA_COUNT_events_unrecorded);
     if (made != found)
         return ea_fail(err, EA_ECORRUPT,
                        "the ledger%s: %" PRIu64 " events went into batches, %" PRIu64 " are accounted for", whose, made,

@@ -2,7 +2,8 @@
  * whole and for each family of classes (ea_event_family_of).
  *
  *     delivered             = batched + dropped_* + filtered + sampled_out + limited + repeated + aggregated + pending
- *     batched + synthesised = compressing + spooled + unanswered + acknowledged + evicted_*
+ *     batched + synthesised = compressing + spooled + unanswered + acknowledged + evicted_* + recorded + removed_*
+ *                             + unrecorded
  *
  * A move subtracts from one counter and adds to another under a lock that is never held during input or output, so that
  * a snapshot is exact.
@@ -38,7 +39,11 @@ typedef struct ea_ledger ea_ledger;
     X(events_evicted_size)                                                                                             \
     X(events_evicted_age)                                                                                              \
     X(events_evicted_damage)                                                                                           \
-    X(events_evicted_refused)
+    X(events_evicted_refused)                                                                                          \
+    X(events_recorded)                                                                                                 \
+    X(events_removed_size)                                                                                             \
+    X(events_removed_age)                                                                                              \
+    X(events_unrecorded)
 
 enum {
     EA_LEDGER_FAMILIES = 64, /* numbers 0 to 63 */

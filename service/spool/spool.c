@@ -696,6 +696,13 @@ void ea_spool_get_status(ea_spool *s, ea_spool_status *ret) {
                              .locked = s->locked_count,
                              .taken = s->taken_count,
                              .damaged = s->damaged_count,
-                             .streams = s->stream_count};
+                             .streams = s->stream_count,
+                             .first_utc_ns = INT64_MAX,
+                             .limit_bytes = s->o.limit_bytes};
+    for (unsigned i = 0; i < EA_SPOOL_PRIORITIES; i++)
+        ret->events += s->waiting[i].events + s->locked[i].events;
+    for (const segment *g = s->segments; s->o.is_recorder && g; g = g->next)
+        if (g->first_utc_ns < ret->first_utc_ns)
+            ret->first_utc_ns = g->first_utc_ns;
     ea_mutex_unlock(s->lock);
 }

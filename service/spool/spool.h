@@ -72,6 +72,12 @@
  *     A WAITING tombstone can be evicted with its segment: the new tombstone then has its rows, too. DEFERRED
  *     tombstones are in memory and in the file "owed".
  *
+ * A recorder (option `is_recorder`) is a spool of live streams from which nothing is taken: a ring of segments. Its
+ * batches are complete by themselves and count as recorded, not as spooled. A full or too old segment is removed
+ * (removed_size, removed_age) without tombstones; a batch that finds no room on the disk is unrecorded. There is no
+ * file "classes". A later process that opens it continues the ring: what an earlier process recorded stays until the
+ * limits remove it (recorder_earlier_removed).
+ *
  * Called by: the encoder threads (append), the sender's thread (take, read, settle).
  * Thread: the comment of each function names it. No function holds a lock during input or output that another thread
  * needs for an event. */
@@ -101,7 +107,8 @@ typedef struct ea_spool_options {
      * process and this opening is measured in UTC and counts as one eighth of the limit at the most, because a step of
      * the wall clock cannot be distinguished from elapsed time. */
     int64_t limit_age_ns;
-    int live; /* live streams may be opened: replays leave half of both limits to them */
+    int live;        /* live streams may be opened: replays leave half of both limits to them */
+    int is_recorder; /* nothing is taken from it, and what is evicted leaves no tombstone: see above */
     enum ea_spool_sync sync;
     int64_t sync_interval_ns; /* 0: one second */
     /* Batches are encrypted with the newest key of this file, which is created when it is missing. NULL: no encryption.
@@ -113,7 +120,7 @@ typedef struct ea_spool_options {
     /* Called with a sentence when batches are locked or a file was renamed to NAME.bad. May be NULL. */
     void (*on_note)(void *arg, const char *text);
     void *arg;
-    ea_counters *counters; /* borrowed: spool_torn_bytes, spool_bad_bytes, batches_closed */
+    ea_counters *counters; /* borrowed: spool_torn_bytes, spool_bad_bytes, recorder_files_removed, ... */
 } ea_spool_options;
 
 /* Opens or creates the folder and recovers its content. EA_EBUSY when another process has the spool open; EA_ECONFLICT
@@ -167,11 +174,16 @@ typedef struct ea_spool_cut_off {
     int are_families_settled; /* the families' numbers are, too */
 } ea_spool_cut_off;
 
+/* The events that a recorder keeps of a cut-off stream with the counter stream_recorded; brings the numbers up to what
+ * its batches say. */
+typedef int ea_spool_find_recorded(void *arg, const uint8_t *stream, ea_last_numbers *numbers, uint64_t *ret_events,
+                                   ea_err *err);
+
 /* Calls fn for each live stream that is not open and has no closing batch. fn appends the batch and calls
- * ea_spool_ledger_end; when it fails, the stream stays for the next call. After ea_spool_open, before the sender
- * starts; no other thread may use the spool. */
-EA_MUST_CHECK int ea_spool_each_cut_off(ea_spool *s, int (*fn)(const ea_spool_cut_off *c, void *arg), void *arg,
-                                        ea_err *err);
+ * ea_spool_ledger_end; when it fails, the stream stays for the next call. find: NULL: there is no recorder. After
+ * ea_spool_open, before the sender starts; no other thread may use the spool. */
+EA_MUST_CHECK int ea_spool_each_cut_off(ea_spool *s, ea_spool_find_recorded *find,
+                                        int (*fn)(const ea_spool_cut_off *c, void *arg), void *arg, ea_err *err);
 
 enum ea_spool_claim {
     EA_SPOOL_NEW = 0,          /* encode and append it */
@@ -256,6 +268,9 @@ typedef struct ea_spool_status {
     size_t locked;         /* batches whose key is missing; they are not sent */
     size_t damaged;        /* batches that were settled as EA_SPOOL_DAMAGED since the spool was opened */
     size_t streams;
+    uint64_t events;      /* of waiting and locked batches */
+    int64_t first_utc_ns; /* of a recorder: the oldest event that it is known to have; INT64_MAX: none */
+    uint64_t limit_bytes;
 } ea_spool_status;
 
 void ea_spool_get_status(ea_spool *s, ea_spool_status *ret); /* any thread */

@@ -49,6 +49,7 @@ void ea_spool_enqueue(ea_spool *s, entry *e, int at_the_front) {
     *(e->prev ? &e->prev->next : &q->first) = e;
     *(e->next ? &e->next->prev : &q->last) = e;
     q->count++;
+    q->events += e->event_count;
     if (e->locked) {
         s->locked_count++;
         return;
@@ -64,6 +65,7 @@ void ea_spool_dequeue(ea_spool *s, entry *e) {
     *(e->prev ? &e->prev->next : &q->first) = e->next;
     *(e->next ? &e->next->prev : &q->last) = e->prev;
     q->count--;
+    q->events -= e->event_count;
     if (e->locked) {
         s->locked_count--;
         return;
@@ -177,6 +179,13 @@ entry *ea_spool_find_entry(const stream *k, uint64_t number) {
 void ea_spool_take_numbers(stream *k) {
     if (k->ledger && k->state.numbers)
         ea_last_numbers_take(k->state.numbers, k->ledger, k->base);
+}
+
+void ea_spool_note_time(const ea_spool *s, segment *g, const uint8_t *batch, size_t len_bytes) {
+    ea_batch_head head;
+    if (s->o.is_recorder && ea_batch_read_head(batch, len_bytes, &head, NULL) == 0 && head.event_count &&
+        head.utc_min_ns < g->first_utc_ns)
+        g->first_utc_ns = head.utc_min_ns;
 }
 
 void ea_spool_move(const entry *e, enum ea_counter from, enum ea_counter to) {

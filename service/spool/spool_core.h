@@ -49,12 +49,14 @@ struct ea_spool_entry {
 typedef struct queue {
     entry *first, *last;
     size_t count;
+    uint64_t events;
 } queue;
 
 struct ea_spool_segment {
     segment *next;
     uint64_t sequence, size_bytes;
-    int64_t begun_ns; /* monotonic; of an earlier process: see set_ages */
+    int64_t begun_ns;     /* monotonic; of an earlier process: see set_ages */
+    int64_t first_utc_ns; /* in a recorder: of its first event; INT64_MAX: unknown */
     uint32_t priority;
     int is_resumable;   /* a resumable stream has records in its file: it is never evicted */
     size_t live, taken; /* entries; those of them that are taken */
@@ -142,6 +144,18 @@ static inline void ea_spool_assert_held(const ea_spool *s, ea_mutex *lock) EA_NO
 /* The clock for the ages of segments: UTC at the opening of the spool (limited as in set_ages) plus the monotonic time
  * since then. A step of the wall clock does not change it. Any thread. */
 int64_t ea_spool_age_clock(const ea_spool *s);
+
+/* The counter of a batch's events in a spool or, in its place, in a recorder. */
+static inline enum ea_counter ea_spool_counter(const ea_spool *s, enum ea_counter of_spool) {
+    if (!s->o.is_recorder)
+        return of_spool;
+    return of_spool == EA_COUNT_events_spooled       ? EA_COUNT_events_recorded
+           : of_spool == EA_COUNT_events_evicted_age ? EA_COUNT_events_removed_age
+                                                     : EA_COUNT_events_removed_size;
+}
+
+/* Brings the time of a recorder's segment up to date with the head of one of its batches, which is not sealed. */
+void ea_spool_note_time(const ea_spool *s, segment *g, const uint8_t *batch, size_t len_bytes);
 
 /* Paths are allocated; NULL without memory. */
 char *ea_spool_join(const char *dir, const char *name);

@@ -59,7 +59,8 @@ static uint64_t waiting_events(const stream *k) {
     return n;
 }
 
-int ea_spool_each_cut_off(ea_spool *s, int (*fn)(const ea_spool_cut_off *c, void *arg), void *arg, ea_err *err) {
+int ea_spool_each_cut_off(ea_spool *s, ea_spool_find_recorded *find, int (*fn)(const ea_spool_cut_off *c, void *arg),
+                          void *arg, ea_err *err) {
     int rc = 0;
     ea_spool_cut_off *c = malloc(sizeof *c);
     if (!c)
@@ -77,8 +78,16 @@ int ea_spool_each_cut_off(ea_spool *s, int (*fn)(const ea_spool_cut_off *c, void
         /* batches that were acknowledged after the state was saved are in the spool and are sent again */
         uint64_t here = waiting_events(k),
                  twice = c->numbers.values[EA_COUNT_events_acknowledged] - k->saved_acknowledged;
-        c->are_families_settled = ea_last_numbers_settle(&c->numbers, here > twice ? here - twice : 0);
-        rc = fn(c, arg);
+        enum ea_counter place = EA_COUNT_events_spooled;
+        uint64_t kept = here > twice ? here - twice : 0;
+        if (find && c->numbers.values[EA_COUNT_stream_recorded]) {
+            place = EA_COUNT_events_recorded;
+            rc = find(arg, c->stream, &c->numbers, &kept, err);
+        }
+        if (!rc) {
+            c->are_families_settled = ea_last_numbers_settle(&c->numbers, place, kept);
+            rc = fn(c, arg);
+        }
     }
     free(c);
     return rc;

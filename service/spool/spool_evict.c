@@ -72,6 +72,7 @@ static int collect(eviction *v, segment *g) EA_REQUIRES(v->s->lock) {
     v->streams = calloc(g->live, sizeof *v->streams);
     if (!v->list || !v->streams)
         return ea_fail(v->err, EA_ENOMEM, "evict from the spool %s", s->dir);
+    uint64_t earlier = 0;
     const queue *queues[] = {&s->waiting[g->priority], &s->locked[g->priority]};
     for (size_t i = 0; i < 2; i++) {
         entry *next;
@@ -81,7 +82,8 @@ static int collect(eviction *v, segment *g) EA_REQUIRES(v->s->lock) {
                 continue;
             v->list[v->count++] = (gone){
                 .stream = e->stream, .number = e->number, .event_count = e->event_count, .tombstone = e->tombstone};
-            ea_spool_move(e, EA_COUNT_events_spooled, v->cause);
+            ea_spool_move(e, ea_spool_counter(s, EA_COUNT_events_spooled), ea_spool_counter(s, v->cause));
+            earlier += e->counted ? 0 : e->event_count;
             ea_spool_dequeue(v->s, e);
             ea_u64_map_remove(&e->stream->entries, e->number);
             g->live--; /* stream->live is not decremented: it keeps the stream in memory */
@@ -92,6 +94,10 @@ static int collect(eviction *v, segment *g) EA_REQUIRES(v->s->lock) {
     for (size_t i = 0; i < v->count; i++)
         if (!i || v->list[i].stream != v->list[i - 1].stream)
             v->streams[v->stream_count++] = v->list[i].stream;
+    if (s->o.is_recorder && s->o.counters) {
+        ea_count(s->o.counters, EA_COUNT_recorder_files_removed, 1);
+        ea_count(s->o.counters, EA_COUNT_recorder_earlier_removed, earlier);
+    }
     s->dirty = 1;
     return 0;
 }
@@ -256,8 +262,8 @@ int ea_spool_evict(ea_spool *s, uint32_t max_priority, int64_t before_ns, enum e
     v.segment = g; /* read_segment has finished with it before another thread may free it */
     ea_mutex_unlock(v.s->lock);
     ea_file_close(file);
-    rc = read_segment(&v);
-    for (size_t done = 0, n; !rc && done < v.count; done += n) {
+    rc = s->o.is_recorder ? 0 : read_segment(&v);
+    for (size_t done = 0, n; !rc && !s->o.is_recorder && done < v.count; done += n) {
         n = 1;
         while (done + n < v.count && v.list[done + n].stream == v.list[done].stream)
             n++;
@@ -293,6 +299,8 @@ int ea_spool_evict(ea_spool *s, uint32_t max_priority, int64_t before_ns, enum e
 int ea_spool_mark_one(ea_spool *s, stream *k, const ea_tombstone *t, ea_err *err) {
     ea_spool_assert_held(s, s->write_lock);
     int rc = EA_EFULL;
+    if (s->o.is_recorder)
+        return 0;
     if (ea_spool_has_place(s))
         rc = ea_spool_write_tombstones(s, k->state.stream, t->first, t, 1, err);
     if (rc != EA_EFULL)
@@ -305,6 +313,8 @@ int ea_spool_mark_one(ea_spool *s, stream *k, const ea_tombstone *t, ea_err *err
 int ea_spool_evict_record(ea_spool *s, const ea_spool_record *r, const ea_family_count *families, size_t family_count,
                           enum ea_counter cause, ea_err *err) {
     ea_batch_head head;
+    if (s->o.is_recorder)
+        cause = EA_COUNT_events_unrecorded;
     ea_tombstone t = {
         .first = r->number, .last = r->number, .cause = ea_counter_row(cause)->number, .event_count = r->event_count};
     if (ea_batch_read_head(r->batch, r->len_bytes, &head, NULL) == 0 && head.event_count) {

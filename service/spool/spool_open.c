@@ -59,6 +59,23 @@ static int recover_numbers(const recovery *r, stream *k, const ea_spool_record *
     return rc == EA_ENOMEM ? rc : 0;
 }
 
+/* When a recorder's segment begins, as its first readable batch says. */
+static int recover_time(const recovery *r, const ea_spool_record *record) {
+    ea_spool_record opened = *record;
+    uint8_t *plain = NULL;
+    int is_sealed = record->flags & EA_SPOOL_SEALED, rc = 0;
+    if (is_sealed && r->segment->is_locked)
+        return 0;
+    if (is_sealed && !(plain = malloc(ea_spool_batch_bytes(record) + 1)))
+        return EA_ENOMEM;
+    if (is_sealed)
+        rc = ea_spool_unseal(&r->segment->key, &opened, plain, NULL);
+    if (!rc)
+        ea_spool_note_time(r->s, r->segment, opened.batch, opened.len_bytes);
+    free(plain);
+    return 0;
+}
+
 static int cover(const ea_tombstone *t, void *arg) {
     stream *k = arg;
     return ea_range_set_add(&k->covered, t->first, t->last);
@@ -103,6 +120,8 @@ static int recover_record(const ea_spool_record *record, void *arg) EA_SPOOL_ALO
         rc = ea_spool_attach(r->segment, k);
     if (!rc && number == record->number)
         rc = recover_numbers(r, k, record);
+    if (!rc && r->s->o.is_recorder && r->segment->first_utc_ns == INT64_MAX)
+        rc = recover_time(r, record);
     int is_locked = r->segment->is_locked && record->flags & EA_SPOOL_SEALED;
     if (!rc && record->flags & EA_SPOOL_TOMBSTONE && number == record->number) {
         rc = ea_batch_each_tombstone(record->batch, record->len_bytes, cover, k, NULL);
@@ -208,6 +227,7 @@ static int recover_segment(recovery *r, uint64_t sequence) EA_SPOOL_ALONE {
     }
     if (!rc) {
         g->sequence = sequence;
+        g->first_utc_ns = INT64_MAX;
         g->next = s->segments;
         s->segments = g;
         if (ea_spool_is_torn_head((const uint8_t *)data, len_bytes, sequence)) {
@@ -492,11 +512,11 @@ int ea_spool_open(ea_spool **ret, const char *dir, const ea_spool_options *optio
         rc = recover(s, err);
     if (!rc && s->o.owner)
         rc = ea_spool_own(s, s->o.owner, err);
-    if (!rc)
+    if (!rc && !s->o.is_recorder)
         rc =
             ea_descriptions_open(&s->descriptions, classes_path, s->waiting_count + s->locked_count == 0, s->keys, err);
     int mended = 0;
-    for (stream *k = s->streams; !rc && k; k = k->next)
+    for (stream *k = s->streams; !rc && !s->o.is_recorder && k; k = k->next)
         if (k->recorded && k->state.resumable == EA_SPOOL_LIVE)
             rc = mend_holes(s, k, &mended, err);
     if (!rc && (s->deferring_streams || s->deferred_rows)) {

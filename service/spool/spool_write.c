@@ -84,6 +84,7 @@ static int create_segment(ea_spool *s, unsigned class, segment **ret, ea_err *er
         return rc;
     }
     g->begun_ns = ea_monotonic_ns();
+    g->first_utc_ns = INT64_MAX;
     *ret = g;
     return 0;
 }
@@ -112,7 +113,7 @@ static int segment_for(ea_spool *s, unsigned class, uint64_t need, segment **ret
 
 int ea_spool_sync_open(ea_spool *s, ea_err *err) {
     ea_spool_assert_held(s, s->write_lock);
-    int rc = ea_descriptions_sync(s->descriptions, err);
+    int rc = s->descriptions ? ea_descriptions_sync(s->descriptions, err) : 0;
     for (unsigned i = 0; !rc && i < SEGMENT_CLASSES; i++) {
         ea_mutex_lock(s->lock);
         ea_file *f = s->active[i] ? s->active[i]->file : NULL; /* only a holder of `write_lock` closes it */
@@ -154,7 +155,7 @@ int ea_spool_write_record(ea_spool *s, const ea_spool_record *given, const ea_fa
     uint64_t need = 0;
     size_t added = 0;
     /* definitions first: each batch on disk refers only to definitions on disk */
-    int rc = ea_descriptions_add_batch(s->descriptions, r->batch, r->len_bytes, &added, err);
+    int rc = s->descriptions ? ea_descriptions_add_batch(s->descriptions, r->batch, r->len_bytes, &added, err) : 0;
     if (!rc)
         rc = segment_for(s, class, EA_SPOOL_RECORD_BYTES + (uint64_t)r->len_bytes, &g, err);
     if (!rc)
@@ -193,13 +194,14 @@ int ea_spool_write_record(ea_spool *s, const ea_spool_record *given, const ea_fa
         if (rc) {
             ea_fail(err, rc, "append to the spool %s", s->dir);
         } else {
+            ea_spool_note_time(s, g, given->batch, given->len_bytes);
             g->size_bytes += need;
             s->disk_bytes += need;
             s->dirty = 1;
             if (k->ledger)
                 ea_ledger_post(k->ledger,
                                (ea_posting[]){{EA_COUNT_events_compressing, -(int64_t)r->event_count},
-                                              {EA_COUNT_events_spooled, r->event_count}},
+                                              {ea_spool_counter(s, EA_COUNT_events_spooled), r->event_count}},
                                2, families, family_count);
             ea_cond_signal(s->work);
             if (!s->has_unsynced) {

@@ -21,7 +21,7 @@ import test_rules_test
 import test_single_records as single
 
 GUIDES = harness.ROOT / "docs" / "guides"
-PAGES = ("metrics-of-many.md", "disk-full.md", "dotnet.md", "hunting.md", "waits.md")  # the longest first
+PAGES = ("metrics-of-many.md", "disk-full.md", "dotnet.md", "hunting.md", "waits.md", "flight-recorder.md")  # the longest first
 PORTS = ("8443", "8444", "8453")
 FREE_PORTS = iter(random.sample(range(20000, 32768), 1000))  # below those that connections get: a page's fleet has 300
 MOST_SECONDS = 150  # of one command; some wait for 60 s at the most

@@ -102,7 +102,8 @@ def sides(values):
     yield "delivered", get["events_delivered"], sum(get[name] for name in (
         "events_batched", "events_pending", "events_filtered", "events_sampled_out", "events_limited", "events_repeated", "events_aggregated", *(name for name in values if name.startswith("events_dropped_"))))
     yield "batched", get["events_batched"] + get["events_synthesised"], sum(get[name] for name in (
-        "events_compressing", "events_spooled", "events_unanswered", "events_acknowledged", *(name for name in values if name.startswith("events_evicted_"))))
+        "events_compressing", "events_spooled", "events_unanswered", "events_acknowledged", "events_recorded", "events_unrecorded",
+        *(name for name in values if name.startswith(("events_evicted_", "events_removed_")))))
 
 
 def by_stream(stored):

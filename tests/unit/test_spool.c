@@ -506,7 +506,7 @@ static int keep_cut_off(const ea_spool_cut_off *c, void *arg) {
 static void cut_off_streams(ea_spool *s, ea_spool_cut_off *ret) {
     ea_err err;
     memset(ret, 0, sizeof *ret);
-    must(ea_spool_each_cut_off(s, keep_cut_off, ret, &err), &err);
+    must(ea_spool_each_cut_off(s, NULL, keep_cut_off, ret, &err), &err);
 }
 
 /* One batch is acknowledged, two are in the spool, and one was in an encoder when the process ended. */
