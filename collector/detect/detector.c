@@ -25,13 +25,15 @@
 enum {
     IDLE_MS = 500,
     STREAMS_A_ROUND = 1024,
-    QUICK_PART = 4,       /* of a turn */
-    FADE_S = 10,          /* until what a host has taken counts half */
-    HOSTS_MAX = 16384,    /* whose use is remembered; beyond it all of them begin anew */
-    OPEN_MS = 1000,       /* of processor time, until what was read of streams is released */
-    REFUSED_ATTEMPTS = 3, /* rounds in which SQLite refuses a batch, until its rows are tried one by one */
-    ESCAPED_MAX = 6,      /* bytes of JSON for one of a text */
-    NAME_MAX_BYTES = 128, /* of a field, with its punctuation */
+    QUICK_PART = 4,           /* of a turn */
+    FADE_S = 10,              /* until what a host has taken counts half */
+    HOSTS_MAX = 16384,        /* whose use is remembered; beyond it all of them begin anew */
+    OPEN_MS = 1000,           /* of processor time, until what was read of streams is released */
+    DEADLINE_ROWS = 64,       /* between looks at the time, which is a system call; or */
+    DEADLINE_BYTES = 1 << 16, /* of their values */
+    REFUSED_ATTEMPTS = 3,     /* rounds in which SQLite refuses a batch, until its rows are tried one by one */
+    ESCAPED_MAX = 6,          /* bytes of JSON for one of a text */
+    NAME_MAX_BYTES = 128,     /* of a field, with its punctuation */
     PROCESS_MAX_BYTES = 1024,
     GROUPED_MAX_BYTES = 1024, /* of a field that a correlation compares */
     CHAIN_NAME_MAX_BYTES = 256,
@@ -105,6 +107,7 @@ struct ec_detector {
     int64_t deadline_ns;           /* of the thread's processor time */
     ea_text unprepared;            /* lines: classes that were reported as not judged, or not all of their events */
     ea_u64_map refused;            /* hash of a stream -> rounds in which SQLite refused its batch at hand */
+    uint64_t row_bytes;            /* of values that were judged since the last look at the time */
     int is_by_rows;                /* this batch's rows are tried before they are judged */
     /* of the range of batches at hand */
     const ec_archive_stream *archived;
@@ -474,6 +477,7 @@ static int judge_row(ec_detector *d, sqlite3_stmt *st, const detector_class *c, 
             return ea_fail(err, EA_ENOMEM, "run the rules");
         if (i >= EC_RULES_HEAD_COLUMNS && d->looks[i] != EC_LOOK_EMPTY)
             values[value_count++] = (ea_rules_value){c->statement.fields[field], cell_at(d, i), d->cells[i].len_bytes};
+        d->row_bytes += d->cells[i].len_bytes;
     }
     d->event_count++;
     int rc = ea_rules_run_event(d->run, c->group, values, value_count, &found, &found_count);
@@ -504,10 +508,13 @@ static void bind_range(sqlite3_stmt *st, const ec_detections_stream *s, uint64_t
 static int judge_rows(ec_detector *d, sqlite3_stmt *st, const detector_class *c, const char *host, int judges,
                       ea_err *err) {
     int code, rc = 0;
+    uint64_t rows = 0;
     while ((code = sqlite3_step(st)) == SQLITE_ROW && !rc) {
         rc = judges ? judge_row(d, st, c, host, err) : 0;
-        if (!rc && ea_thread_cpu_ns() > d->deadline_ns)
-            rc = EA_ECANCELED;
+        if (!rc && (++rows % DEADLINE_ROWS == 0 || d->row_bytes > DEADLINE_BYTES)) {
+            d->row_bytes = 0;
+            rc = ea_thread_cpu_ns() > d->deadline_ns ? EA_ECANCELED : 0;
+        }
     }
     if (!rc && (code & 0xff) == SQLITE_INTERRUPT)
         rc = EA_ECANCELED;

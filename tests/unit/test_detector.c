@@ -39,7 +39,8 @@ static atomic_int judged_count;
 static void (*after_judged)(int count); /* in the rules' thread; NULL: nothing */
 static int reads_long;                  /* to see that nothing of host a-busy can be judged takes longer than a round */
 static int has_large_batch;             /* of host a-busy, batch 3 needs more memory than SQLite gets */
-static int has_refused_row;             /* of host a-busy, SQLite refuses batch 3, position 1 */
+static atomic_int module_reads, module_searches; /* of the table, for a process; that an index finds */
+static int has_refused_row;                      /* of host a-busy, SQLite refuses batch 3, position 1 */
 
 int64_t __real_ea_thread_cpu_ns(void);
 int64_t __wrap_ea_thread_cpu_ns(void);
@@ -64,6 +65,19 @@ int __wrap_ec_detections_judged(ec_detections *d, const ec_detections_stream *s,
     return rc;
 }
 
+/* Whether SQLite finds the modules of a statement by the numbers of their processes. */
+static int is_searched_by_pid(sqlite3_stmt *st) {
+    char *sql = sqlite3_mprintf("EXPLAIN QUERY PLAN %s", sqlite3_sql(st));
+    sqlite3_stmt *plan = NULL;
+    int is_searched = 0;
+    assert_int_equal(sqlite3_prepare_v2(sqlite3_db_handle(st), sql, -1, &plan, NULL), SQLITE_OK);
+    while (__real_sqlite3_step(plan) == SQLITE_ROW)
+        is_searched |= strstr((const char *)sqlite3_column_text(plan, 3), "modules_pid (stream=? AND pid=?)") != NULL;
+    sqlite3_finalize(plan);
+    sqlite3_free(sql);
+    return is_searched;
+}
+
 int __wrap_sqlite3_step(sqlite3_stmt *st) {
     const char *sql = sqlite3_sql(st);
     if (has_large_batch && sql && strstr(sql, "\"Process/Start\" AS e")) {
@@ -85,6 +99,10 @@ int __wrap_sqlite3_step(sqlite3_stmt *st) {
         sqlite3_free(bound);
         if (is_refused)
             return SQLITE_ERROR;
+    }
+    if (sql && strncmp(sql, "SELECT", 6) == 0 && strstr(sql, "JOIN modules t") && strstr(sql, "t.pid = ")) {
+        atomic_fetch_add(&module_reads, 1);
+        atomic_fetch_add(&module_searches, is_searched_by_pid(st));
     }
     if (reads_long && sql && strstr(sql, "s.received_last_utc_ns")) {
         char *bound = sqlite3_expanded_sql(st);
@@ -569,6 +587,19 @@ static void rules_of_one_title_are_two(void **state) {
                      2);
 }
 
+/* Without an index each process would cost all modules of its stream. */
+static void modules_of_a_process_are_found(void **state) {
+    (void)state;
+    ec_store *store = open_seen();
+    add_batches(store, "pc", 1, FEW, "shell.exe /n");
+    arrive(store, OLD_MS, MANY, ea_utc_ns());
+    add_rule("rules/image.yml", "title: image\nid: image\nlogsource: {product: windows, category: process_creation}\n"
+                                "detection: {s: {Image|endswith: shell.exe}, condition: s}\n");
+    judge(store, 2 * FEW);
+    assert_true(atomic_load(&module_reads) >= FEW);
+    assert_int_equal(atomic_load(&module_searches), atomic_load(&module_reads));
+}
+
 /* A rule of a service is read, and would silently never match. */
 static void rules_that_are_not_run_are_counted(void **state) {
     (void)state;
@@ -615,6 +646,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_class_hides_no_other, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(a_class_changes_no_columns, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(rules_of_one_title_are_two, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(modules_of_a_process_are_found, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(twins_are_bounded, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(a_row_that_sql_refuses_is_skipped, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(a_large_batch_costs_itself, scratch_make, scratch_clear),

@@ -775,6 +775,9 @@ static void write_select(ea_text *sql, const table *t, const char *plan, int arg
         const char *found = op == EC_OP_EQ ? found_by(s, column) : NULL;
         if (found)
             write_found(sql, found, count + 1);
+        else if (op == EC_OP_EQ && strcmp(s->columns[column].value, "t.pid") == 0)
+            /* else SQLite takes the primary key of a stream, and reads all of its rows, before the index of numbers */
+            ea_text_printf(sql, " AND unlikely(t.pid = ?%d)", count + 1);
         else
             ea_text_printf(sql, " AND %s %s ?%d", s->columns[column].value, OPS[op], count + 1);
         to[count++] = (given){i, kind};
