@@ -66,7 +66,8 @@ static ec_session_facts facts_of(const source *from, size_t count) {
 
 #define FACTS(...) facts_of((const source[]){__VA_ARGS__}, sizeof((const source[]){__VA_ARGS__}) / sizeof(source))
 
-/* The first of the clocks' beginnings. A time of 0 is none, and a clock of system time does not begin with its session. */
+/* The first of the clocks' beginnings. A time of 0 is none, and a clock of system time does not begin with its session.
+ */
 static void test_begin(void **state) {
     (void)state;
     assert_int_equal(FACTS({EA_CLOCK_QPC, 500, 0}).begin_utc_ns, 500);
@@ -76,7 +77,8 @@ static void test_begin(void **state) {
     assert_int_equal(FACTS({EA_CLOCK_SYSTEM_TIME, 500, 0}).begin_utc_ns, INT64_MIN);
     assert_int_equal(FACTS({EA_CLOCK_QPC, 700, 0}, {EA_CLOCK_QPC, 500, 0}, {EA_CLOCK_QPC, 600, 0}).begin_utc_ns, 500);
     assert_int_equal(FACTS({EA_CLOCK_QPC, 500, 0}, {EA_CLOCK_QPC, 700, 0}).begin_utc_ns, 500);
-    assert_int_equal(FACTS({EA_CLOCK_QPC, 0, 0}, {EA_CLOCK_QPC, 700, 0}, {EA_CLOCK_SYSTEM_TIME, 1, 0}).begin_utc_ns, 700);
+    assert_int_equal(FACTS({EA_CLOCK_QPC, 0, 0}, {EA_CLOCK_QPC, 700, 0}, {EA_CLOCK_SYSTEM_TIME, 1, 0}).begin_utc_ns,
+                     700);
 }
 
 /* A session runs when it delivers its events, and writes them to no file. */
