@@ -58,7 +58,7 @@ OF_FILE = {
     "collector/query/analysis/block_keys.c": QUERY, "collector/query/analysis/methods.c": ["test_methods"], "collector/query/analysis/dotnet_activity.c": ["test_dotnet"],
 }
 # Unit tests of the files below a path, quick ones; SLOW ones come after the judges.
-UNITS_OF = {"collector/state": ["ledger", "watch"], "collector/app/cmd_ledger.c": [], "collector/query": ["sql", "aggregate", "trackers"],
+UNITS_OF = {"collector/state": ["ledger", "gaps", "watch"], "collector/app/cmd_ledger.c": [], "collector/query": ["sql", "aggregate", "trackers"],
             "collector/query/sql/": ["select", "sql", "sql_push"], "collector/query/analysis/group_events.c": ["sql_push"], "collector/query/analysis/first_events.c": ["sql_push"], "collector/query/analysis/block_keys.c": ["sql_push", "aggregate"],
             "collector/web": []}
 SLOW_UNITS = {"collector/state": ["state_worker"], "collector/query": ["object_names_db"]}
@@ -269,7 +269,7 @@ def caught(mutant, made, log, quick, judges, alone):
         for unit in units:
             log.write(f"---- {unit}\n")
             program = made.link(f"tests/unit/test_{unit}", log)
-            if program and fails([program], SOURCE, log, 60):
+            if program and fails([program], made.folder, log, 60):  # what an ended one leaves is there
                 return f"unit.{unit}"
         return None
 

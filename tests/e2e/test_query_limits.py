@@ -3,7 +3,7 @@ that ingests meanwhile loses nothing. Only the events of damaged batches are mis
 """
 # Promises (tests/promises.py --write puts them into docs/verification/promises.md):
 # - Answers and pages 3: An answer that ended at a limit reports that, and calls nothing damaged. | 24,361,137 events, against the generator's
-#   counts: right with 24 MiB to 2 GiB; ended at 12 and 16 MiB, and at 64 MiB of files | 2026-11-27
+#   counts: right with 24 MiB to 2 GiB; ended at 12 and 16 MiB, and at 64 MiB of files | 2026-11-28
 import collections
 import fcntl
 import json

@@ -19,6 +19,7 @@ import sys
 import time
 import uuid
 
+import dotnet_records
 import harness
 import kernel_records
 import test_dotnet_events
@@ -27,6 +28,7 @@ import test_single_records as single
 import test_truth
 import traces
 import uploads
+from dotnet_records import RESTARTED, RESTARTING, SUSPENDED
 
 sys.path[:0] = [str(harness.ROOT / "tests" / "judges")]
 import judge_store  # noqa: E402
@@ -48,7 +50,6 @@ duration_ms: 3000
 machine: {boots: yes}
 session: {events: [process]}
 """
-RUNTIME = "e13c0d23-ccbc-4e12-931b-d9cc2eee27e4"
 PID = 4  # of test_dotnet_events.record
 AGGRESSIVE = 17  # a collection's reason of newer runtimes: GC.Collect with GCCollectionMode.Aggressive
 EVIL = "<img src=x onerror=alert(1)>\x1b[2J&\"'"
@@ -219,49 +220,13 @@ def check_boot(env, checks, known):
 
 # ---- a written trace ----
 
-def event(number, version, payload, clock):
-    return test_dotnet_events.record((RUNTIME, number, version), 8, payload, clock)
-
-
-def suspend(clock, reason=1):
-    return event(9, 1, struct.pack("<IIH", reason, 0, 7), clock)
-
-
-def start(clock, number, generation, kind, reason=0):
-    return event(1, 2, struct.pack("<IIIIHQ", number, generation, reason, kind, 7, 0), clock)
-
-
-def stop(clock, number, generation):
-    return event(2, 1, struct.pack("<IIH", number, generation, 7), clock)
-
-
-def simple(number, clock):
-    return event(number, 1, struct.pack("<H", 7), clock)
-
-
-def heaps(clock, *sizes):
-    return event(4, 2, b"".join(struct.pack("<QQ", size, 0) for size in sizes[:4]) + struct.pack("<QQIIIHQQ", 0, 0, 0, 0, 0, 7, sizes[4], 0), clock)
-
-
-def history(clock, *before):
-    return event(204, 3, struct.pack("<H6QIIIIIIQI", 7, *[0] * 6, 0, 0, 0, 0, 0, 0, 0, len(before)) + b"".join(struct.pack("<10Q", size, *[0] * 9) for size in before), clock)
-
-
-def text(s):
-    return s.encode("utf-16-le") + bytes(2)
-
-
-def jitting(clock, method, name, il_bytes):
-    return event(145, 1, struct.pack("<QQII", method, 0, 0, il_bytes) + text("Shop") + text(name) + text("void ()") + struct.pack("<H", 7), clock)
-
-
-def compiled(clock, method, native_bytes, flags):
-    return event(143, 2, struct.pack("<QQQIII", method, 0, 0x7FF900000000, native_bytes, 0, flags) + text("Shop") + text("x") + text("void ()") + struct.pack("<HQ", 7, 0), clock)
+DOTNET = dotnet_records.Runtime(PID)
+suspend, start, stop, simple = DOTNET.suspend, DOTNET.start, DOTNET.stop, DOTNET.simple
+heaps, history, jitting, compiled = DOTNET.heaps, DOTNET.history, DOTNET.jitting, DOTNET.compiled
 
 
 def written(folder):
     """Two pauses of a background collection, one of a collection inside it; a debugger's pause; a collection that does not end."""
-    SUSPENDED, RESTARTING, RESTARTED = 8, 7, 3
     events = [suspend(1000), simple(SUSPENDED, 1010), start(1020, 1, 2, 1), history(1025, 100, 20, 3), start(1030, 2, 0, 0), history(1035, 90, 0), stop(1050, 2, 0),
               heaps(1055, 1, 2, 3, 4, 5), simple(RESTARTING, 1060), simple(RESTARTED, 1070),
               suspend(1100), simple(SUSPENDED, 1105), start(1110, 3, 1, 2), stop(1120, 3, 1), simple(RESTARTED, 1130),
@@ -370,7 +335,6 @@ def check_limited(env, checks, known):
 def check_sessions(env, checks):
     """A run of an agent with sessions: processes are in one and in a later one, collections in another, samples in a fourth. Two processes have one number
     in turn; the session that began last by an event's time has the event's process."""
-    RESTARTED = 3
     parts = {
         "kernel": [kernel_records.process(PID, "first.exe", 500), kernel_records.image(PID, 0x10000000, 0x4000, "first.dll", 600),
                    kernel_records.image(0, kernel_records.DRIVER, 0x4000, "driver.sys", 700), kernel_records.process(PID, "first.exe", 1200, ends=True)],

@@ -103,6 +103,22 @@ def judge_aggregates(world):
                 got = world.sql(f"SELECT cpu, count, value_count, sum, min, max FROM \"{klass}_by\"('cpu', NULL, '{field}') WHERE host = '{name}'")
                 world.same('table "CLASS_by"', name, [tuple(row.values()) for row in got],
                            [(cpu, len(v) * runs, len(v) * runs, sum(v) * runs, min(v), max(v)) for cpu, v in sums.items()])
+        real_sums(world, name, host)
+
+
+def real_sums(world, name, host):
+    """A class's own aggregate of a column of real numbers; NaN counts as no value. The sums of these numbers are exact."""
+    found = collections.defaultdict(list)
+    for record in host.records:
+        if record["name"] == "ThreadPoolWorkerThreadAdjustment/Sample":
+            found[record["tid"]].append(record["fields"]["Throughput"])
+    if found:
+        numbers = {tid: [value for value in values if value != "NaN"] for tid, values in found.items()}
+        runs = len(host.streams)
+        want = [(tid, len(values) * runs, len(some) * runs, *((float(sum(some) * runs), float(min(some)), float(max(some))) if some else (None,) * 3))
+                for (tid, values), some in zip(found.items(), numbers.values())]
+        got = world.sql(f"SELECT tid, count, value_count, sum, min, max FROM \"ThreadPoolWorkerThreadAdjustment/Sample_by\"('tid', NULL, 'Throughput') WHERE host = '{name}'")
+        world.same('table "CLASS_by"', name, [tuple(value if at < 3 or value is None else float(value) for at, value in enumerate(row.values())) for row in got], want)
 
 
 def judge_counts_over_time(world):

@@ -90,6 +90,11 @@ def field(name):
     return f'"{name}"', of
 
 
+def real(name):
+    """A real number; NaN is NULL."""
+    return f'"{name}"', lambda event: None if event["fields"][name] == "NaN" else event["fields"][name]
+
+
 def address(name):
     """An address as a number: the columns of groups show it so when it is one."""
     return f'"{name}"', lambda event: f"0x{number(event['fields'][name]):x}"
@@ -163,8 +168,8 @@ def filtered(sql, holds):
 
 NAME, PID, TID, CPU, BATCH, STREAM, HOST, LEVEL, OPCODE = map(column, ("name", "pid", "tid", "cpu", "batch", "stream", "host", "level", "opcode"))
 SIZE, OFFSET, THREAD, PATH, BASE = field("TransferSize"), field("ByteOffset"), field("IssuingThreadId"), field("FileName"), address("ImageBase")
-PROGRAM = field("ImageFileName")
-DISK, IMAGE = '"DiskIo/Read"', '"Image/Load"'
+PROGRAM, THROUGHPUT = field("ImageFileName"), real("Throughput")
+DISK, IMAGE, SAMPLE = '"DiskIo/Read"', '"Image/Load"', '"ThreadPoolWorkerThreadAdjustment/Sample"'
 
 
 def of_table(table, events):
@@ -279,6 +284,28 @@ def fields(events):
         yield Statement(IMAGE, [PATH, PID], [COUNT], where=[when("\"ImageBase\" < u64('0x8000000000000000')", lambda event: number(event["fields"]["ImageBase"]) < TOP)])
 
 
+def reals(events):
+    """Columns of real numbers, which SQLite groups, and whole ones that are compared with real numbers."""
+    if of_table(SAMPLE, events):
+        measures = [COUNT, counted(THROUGHPUT), total(THROUGHPUT), average(THROUGHPUT), real_total(THROUGHPUT), least(THROUGHPUT), greatest(THROUGHPUT), distinct(THROUGHPUT)]
+        yield Statement(SAMPLE, [], measures)
+        yield Statement(SAMPLE, [PID], measures, order=[(0, True)])
+        yield Statement(SAMPLE, [THROUGHPUT], [COUNT, least(TID), greatest(TID)], order=[(0, False)])
+        yield Statement(SAMPLE, [THROUGHPUT], [], distinct=True, order=[(0, True)])
+        for sql, holds in (("> 0.5", lambda x: x > 0.5), (">= 0.5", lambda x: x >= 0.5), ("= 0.5", lambda x: x == 0.5), ("<> 0.5", lambda x: x != 0.5), ("< -2", lambda x: x < -2),
+                           ("<= 3", lambda x: x <= 3), ("= 0", lambda x: x == 0), ("IN (3, -7, 0.25)", lambda x: x in (3, -7)), ("BETWEEN -2.25 AND 0", lambda x: -2.25 <= x <= 0),
+                           ("IS NOT NULL", lambda x: True)):
+            where = [when(f'"Throughput" {sql}', lambda event, holds=holds: THROUGHPUT[1](event) is not None and holds(THROUGHPUT[1](event)))]
+            yield Statement(SAMPLE, [PID], [COUNT, total(THROUGHPUT)], where=where)
+        yield Statement(SAMPLE, [], [COUNT], where=[when('"Throughput" IS NULL', lambda event: THROUGHPUT[1](event) is None)])
+    tids = sorted(event["tid"] for event in events)
+    middle = tids[len(tids) // 2]
+    signs = {"<": lambda a, b: a < b, "<=": lambda a, b: a <= b, ">": lambda a, b: a > b, ">=": lambda a, b: a >= b, "=": lambda a, b: a == b, "<>": lambda a, b: a != b}
+    for bound, of in ((middle, signs), (middle + 0.5, signs), (1e300, "<>"), (-1e300, "<>")):
+        for sign in of:
+            yield Statement("events", [], [COUNT], where=[when(f"tid {sign} {float(bound)}", lambda event, holds=signs[sign], bound=bound: holds(event["tid"], bound))])
+
+
 # ---- the answers ----
 
 def answer(statement):
@@ -315,7 +342,7 @@ def whole(row):
 def confined(world, host):
     """A function that asks the API with a token of one machine, of a collector over a copy of the store."""
     copy = harness.Collector(world.env, f"{world.collector.name}-confined", ["--web", "127.0.0.1:0", "--web-tokens"])
-    shutil.copytree(world.collector.store, copy.store)
+    world.copy(copy.store)
     try:
         copy.start()
         token = test_access.new_token(world.env, copy.store, "one", "--hosts", host)
@@ -388,7 +415,7 @@ def judge_groups(world):
     """Statements over one machine, over all of them, and with a restriction to one."""
     every = judged_machines(world)
     for name, events in ((name, events) for name, events in every.items() if name in MACHINES + OTHERS):
-        for statement in (*common(events), *edges(events), *fields(events), *computed(events), *left_to_sqlite(events)):
+        for statement in (*common(events), *edges(events), *fields(events), *computed(events), *left_to_sqlite(events), *reals(events)):
             if of_table(statement.table, events):
                 compare(world, statement, name, values(world.sql(statement.sql(name))), events)
         other_names(world, name, events)

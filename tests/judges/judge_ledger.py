@@ -300,7 +300,7 @@ def has_open_gaps(world):
 def gaps_of_yesterday(world):
     """What doctor calls the gaps of a copy of the store whose streams ended two days earlier: no present trouble."""
     copy = world.env.folder / f"{world.collector.store.name}-earlier"
-    shutil.copytree(world.collector.store, copy)
+    world.copy(copy)
     try:
         with contextlib.closing(sqlite3.connect(copy / "state.db")) as db, db:
             db.execute("UPDATE ledger_batches SET utc_ns = utc_ns - 2 * 86400 * 1000000000")

@@ -8,6 +8,7 @@ import time
 import format_reader
 import naive_store
 from naive_state import format_time
+from world import TAKEN
 
 
 def utc(ns):
@@ -16,6 +17,7 @@ def utc(ns):
 
 
 RUN_DIGITS = 24  # streams whose ids begin with the same 12 bytes are of one run: FORMAT.md
+RESERVED = [name for name in TAKEN if name.startswith(("pragma_", "(grouped "))]  # tables of SQLite, and of groups: no class has their names
 STREAM_ENDED, = (number for number, (name, *_) in naive_store.COUNTERS.items() if name == "stream_ended")
 
 
@@ -219,3 +221,6 @@ def judge_classes(world):
         want |= {(f"Keyframe/{what}", "etwagent", "c2a7f6b1-5d0e-4f38-9b64-710ed38a52cf", int(what in ("Process", "Module")), 8) for what in ("Begin", "Process", "Thread", "Module", "End")}
     got = {(row["name"], row["provider_name"] or "", row["provider"], row["version"], row["pointer_size"]) for row in rows}
     world.same("table classes", "all", got, want)
+    for name in RESERVED:
+        done = world.env.run([world.env.collector, "query", "--store", world.collector.store, f'SELECT count(*) FROM "{name}"'], check=False)
+        world.same('table "CLASS"', f"events of the name {name}", [(done.returncode, "no such table" in done.stderr)], [(2, True)])

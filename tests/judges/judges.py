@@ -4,6 +4,7 @@ import judge_events
 import judge_filters
 import judge_groups
 import judge_ledger
+import judge_order
 import judge_pages
 import judge_profile
 import judge_state
@@ -13,4 +14,4 @@ ALL = [judge_store.judge_machines, judge_store.judge_classes, judge_state.judge_
        judge_events.judge_headers, judge_events.judge_functions, judge_events.judge_aggregates, judge_events.judge_search, judge_events.judge_counts_over_time, judge_events.judge_doings,
        judge_events.judge_connections, judge_events.judge_autostart, judge_events.judge_counters, judge_activity.judge_threads,
        judge_activity.judge_latencies, judge_activity.judge_hardware, judge_activity.judge_usage, judge_activity.judge_dotnet, judge_ledger.judge_counts, judge_ledger.judge_troubles, judge_ledger.judge_metrics,
-       judge_ledger.judge_printed, judge_ledger.judge_doctor, judge_ledger.judge_gaps, judge_ledger.judge_incidents, judge_filters.judge_filters, judge_groups.judge_groups, judge_groups.judge_confined, judge_profile.judge_profiles, judge_profile.judge_waits, judge_profile.judge_requests, judge_profile.judge_missed, judge_profile.judge_counted, judge_pages.judge_pages]
+       judge_ledger.judge_printed, judge_ledger.judge_doctor, judge_ledger.judge_gaps, judge_ledger.judge_incidents, judge_filters.judge_filters, judge_groups.judge_groups, judge_groups.judge_confined, judge_order.judge_first, judge_profile.judge_profiles, judge_profile.judge_waits, judge_profile.judge_requests, judge_profile.judge_missed, judge_profile.judge_counted, judge_pages.judge_pages]

@@ -319,7 +319,7 @@ def gc_pauses(records, whose, ns, low, high):
             fields, end, mine = e["fields"], ends.get(i), pauses.get(i, [])
             before = [n["fields"]["Values"] for at, n in enumerate(events) if n["name"] == "GC/PerHeapHistory" and i < at < (len(events) if end is None else end)
                       and [b for b, _ in begun if b < at and ends.get(b, len(events)) > at][-1] == i]
-            next_end = min([at for at in ends.values() if end is not None and at > end], default=len(events))
+            next_end = min([at for at, n in enumerate(events) if n["name"] == "GC/Stop" and end is not None and at > end], default=len(events))
             after = [n for at, n in enumerate(events) if n["name"] == "GC/HeapStats" and end is not None and end < at < next_end]
             suspensions = [b - a for a, b, _ in mine if b is not None]
             rows.append((*key, fields["Count"], fields.get("Depth"), named(fields["Reason"]), named(fields.get("Type")), ns(e["clock"]),

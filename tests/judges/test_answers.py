@@ -32,7 +32,8 @@ A judge with a dot is a function of an end-to-end test in `tests/e2e`, which com
 The machines are real traces of `tests/traces.tsv` (`real-...`), generated traces of `tests/judges/machines` (`made-...`: process and thread ids that
 are used again immediately, losses in the middle, IPv6, DiskIo without FileIo, a clock that counts cycles, a wall clock that is set back), a store in
 which two names have the same trace in two runs each (`twin-...`), a machine of which batches are missing in the middle and at the end, evicted by its agent, and
-counted as lost by the file (`holed`), and two with keyframes and SHA-256 of modules (`hashed-...`).
+counted as lost by the file (`holed`), and two with keyframes, SHA-256 of modules, .NET runtimes of 32
+and 64 bits, real numbers, and classes that have names of tables (`hashed-...`).
 
 ## Judged answers
 

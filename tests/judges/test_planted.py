@@ -2,7 +2,7 @@
 file, and the judges must name the answers that are wrong then. The unchanged collector's answers must be right.
 """
 # Promises (tests/promises.py --write puts them into docs/verification/promises.md):
-# - Answers and pages 2: Each of five mistakes that are planted in joins is found by the judges. | 5 of 5 | 2026-11-27
+# - Answers and pages 2: Each of five mistakes that are planted in joins is found by the judges. | 5 of 5 | 2026-11-28
 import pathlib
 import sys
 

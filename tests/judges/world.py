@@ -11,6 +11,7 @@ import json
 import struct
 import subprocess
 
+import dotnet_records
 import harness
 import kernel_records as kernel
 import naive_state
@@ -58,6 +59,35 @@ def program(n):
     return "5" if n % 5 == 4 else f"p{n % 5}.exe"
 
 
+TAKEN = ["hosts", "Processes", "events", "sqlite_schema", "pragma_no_table", "(grouped 1) count(*) of events by name"]  # names of tables that events have, too
+REALS = [0.5, -2.25, 0.0, -0.0, 3.0, 1024.125, 0.5, float("nan"), -7.0]
+DOTNET_EVERY, NARROW = 4, 5  # rounds of hashed_trace with .NET; the number, of 12, of a 32-bit process
+
+
+def dotnet(n, pid, tid, at):
+    """A round of a .NET runtime: a background collection that ends in the process's next round, one inside it, one whose runtime logs two versions of its
+    begin, pauses of collections and of a debugger, heaps before and after, such that belong to no collection, compilations inside others, real numbers."""
+    r, background = dotnet_records.Runtime(pid, tid, 7 + n % 8 // 4, n % 12 == NARROW), 1000 + n // 12
+    ends = [r.stop(at + 5, background - 1, 2), r.heaps(at + 6, 10 + n, 20, 30, 40, 50)] if n % 24 < 12 else []
+    made = [r.history(at, 5, n), r.heaps(at + 1, n, 2, 3, 4, 5), *ends, r.history(at + 8),
+            r.suspend(at + 10), r.simple(dotnet_records.SUSPENDED, at + 12), r.start(at + 14, background, 2, 1), r.history(at + 15, 100 + n, 20, 3), r.history(at + 16),
+            r.start(at + 18, n, n % 3, 0, 2), r.history(at + 19, 90, n), r.stop(at + 24, n, n % 3), r.heaps(at + 25, n, 2, 3, 4, 5),
+            r.simple(dotnet_records.RESTARTING, at + 28), r.simple(dotnet_records.RESTARTED, at + 30),
+            r.suspend(at + 40, 6), r.simple(dotnet_records.SUSPENDED, at + 43), r.simple(dotnet_records.RESTARTED, at + 49),
+            r.suspend(at + 50, 5), r.simple(dotnet_records.SUSPENDED, at + 51), r.simple(dotnet_records.RESTARTED, at + 58),
+            r.suspend(at + 60, 1), r.start(at + 62, 500 + n, 1, 2, 4, 1), r.start(at + 62, 500 + n, 1, 2, 4), r.simple(dotnet_records.RESTARTED, at + 66),
+            r.stop(at + 67, 500 + n, 1), r.stop(at + 68, 77777, 0), r.heaps(at + 69, 1, 1, 1, 1, 1),
+            r.jitting(at + 70, 0x100 + n, "Outer", 10 + n), r.jitting(at + 71, 0x200 + n, "Inner", 20), r.jitting(at + 72, 0x300 + n, "Lost", 30),
+            r.compiled(at + 75, 0x200 + n, 200, n % 8 << 7), r.compiled(at + 79, 0x100 + n, 100, 4 << 7), r.compiled(at + 80, 0x400 + n, 400, 0)]
+    return made + [r.throughput(at + 81 + k, REALS[(n // DOTNET_EVERY + k) % len(REALS)]) for k in range(3)]
+
+
+def named(name, clock):
+    """A TraceLogging event of that name, without fields."""
+    name = name.encode() + b"\0"
+    return single.tracelogging_record(struct.pack("<HB", 3 + len(name), 0) + name, b"", clock)
+
+
 def hashed_trace(first):
     """Programs that load files of which the agent has read the SHA-256: files of one content under several names, of several contents under one name, and some
     that could not be read. first: of the numbers by which two machines differ."""
@@ -82,6 +112,10 @@ def hashed_trace(first):
             records += [kernel.sample(pid, 5000 + n, [0x10000010], at + 30)[0],
                         single.system_record(24, 38, 2, struct.pack("<qIIQ", at + 30, pid, 5000 + n, 0x7000 + n), at + 31)]
             records += [single.system_record(24, 36, 2, struct.pack("<QQQ", 0x7000 + n, 0x10000010, 0x10100020), at + 32)] * (n % 8 == 0)
+        if n % 40 == 0:
+            records += [named(name, at + 40 + k) for k, name in enumerate(TAKEN)]
+        if n % DOTNET_EVERY == 1:
+            records += dotnet(n, pid, 5000 + n, at + 400)
         if n % 3 == 0:
             records += [kernel.thread(pid, 5000 + n, at + 500, ends=True), kernel.process(pid, program(n), at + 501, ends=True)]
     return single.trace(records)
@@ -220,6 +254,10 @@ class World:
         self.sql("SELECT 1 FROM processes LIMIT 1")  # waits until all that is stored is in the history; the list of machines does not
         self.stored = naive_store.by_stream(naive_store.batches(self.collector.store))
         return self
+
+    def copy(self, to):
+        """A copy of the store, whose collector runs and writes."""
+        subprocess.run([str(self.env.collector), "backup", "--store", str(self.collector.store), "--to", str(to)], check=True, stdout=subprocess.DEVNULL)
 
     def sql(self, statement, *options):
         """The rows of a statement as objects."""

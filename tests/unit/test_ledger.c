@@ -395,6 +395,9 @@ static void times_of_missing_batches(void **state) {
         period(&f, 9, EC_GAP_MISSING, 1500, -1);
         turn(&f, 12, 1, 1700, 1800, &session, NULL, 0);
         period(&f, 9, EC_GAP_MISSING, 1500, 1700);
+        period(&f, 1, EC_GAP_MISSING, 500, 1000); /* those that had an end keep it */
+        period(&f, 5, EC_GAP_MISSING, 1100, 1300);
+        period(&f, 7, EC_GAP_MISSING, 1350, 1400);
         finish(&f);
         /* all are missing but an empty one: neither end is known, until an event comes */
         start(&f, (uint8_t)(32 + reopen));
@@ -464,6 +467,38 @@ static void times_of_losses(void **state) {
         assert_int_equal(ask(&f, "SELECT counted FROM gap_periods WHERE stream = ?1 AND first = 4 AND cause = 30"), 4);
         finish(&f);
     }
+}
+
+/* Which counted losses are of all of a file's time: those of which its header or index says all at once. The others are
+ * of the batch that counts them, as all are of a session that runs. */
+static void losses_of_a_file(void **state) {
+    static const enum ea_counter AT_ONCE[] = {C(source_events_lost), C(source_buffers_lost), C(source_bad_buffers),
+                                              C(source_bad_bytes)};
+
+    const ec_session_facts file = {.begin_utc_ns = 500}, live = {.begin_utc_ns = 500, .is_live = 1};
+    unsigned at_once_count = 0, counted_count = 0;
+    (void)state;
+    for (int is_live = 0; is_live < 2; is_live++)
+        for (enum ea_counter c = 0; c < EA_COUNTER_COUNT; c++) {
+            if (!ec_gap_is_counted(c))
+                continue;
+            fixture f;
+            const pair none[] = {{"", C(keyframes_written), 1}}, lost[] = {{"", c, 7}};
+            const ec_session_facts *facts = is_live ? &live : &file;
+            int is_at_once = 0;
+            for (size_t i = 0; i < sizeof AT_ONCE / sizeof *AT_ONCE; i++)
+                is_at_once |= !is_live && AT_ONCE[i] == c;
+            start(&f, (uint8_t)(100 + 2 * c + is_live));
+            turn(&f, 1, 10, 1000, 1100, facts, none, 1);
+            turn(&f, 2, 10, 1100, 1200, facts, lost, 1);
+            turn(&f, 3, 10, 1200, 1300, facts, lost, 1);
+            period(&f, 2, number_of(c), is_at_once ? 1000 : 1100, is_at_once ? 1300 : 1200);
+            finish(&f);
+            at_once_count += (unsigned)is_at_once;
+            counted_count++;
+        }
+    assert_int_equal(at_once_count, sizeof AT_ONCE / sizeof *AT_ONCE);
+    assert_true(counted_count > 2 * at_once_count);
 }
 
 /* A record of a loss may have been in a batch that is missing: the counted loss may be of that time, too. */
@@ -1184,6 +1219,7 @@ int main(void) {
         T(holes_and_tombstones),
         T(times_of_missing_batches),
         T(times_of_losses),
+        T(losses_of_a_file),
         T(losses_in_missing_batches),
         T(losses_before_the_first_batch),
         T(losses_after_the_last_batch),

@@ -590,6 +590,32 @@ static void test_index(void **state) {
     }
 }
 
+/* Sums that are certain whatever the order of the events are computed in one reading; SQLite computes the others from
+ * rows that are read again. */
+static void test_certain(void **state) {
+    static const struct {
+        const char *sql;
+        unsigned readings;
+    } LIST[] = {
+        {"SELECT sum(tid), avg(pid), total(cpu), min(tid), max(pid), count(level) FROM events", 1},
+        {"SELECT tid, sum(pid), avg(level), sum(batch) FROM events WHERE level < 3 GROUP BY tid", 1},
+        {"SELECT cpu, sum(tid - pid), total(pid % 8), avg(tid * 1000) FROM events GROUP BY cpu", 1},
+        {"SELECT sum(TransferSize), avg(TransferSize), total(IssuingThreadId) FROM \"DiskIo/Read\"", 1},
+        {"SELECT pid, total(HighResResponseTime) FROM \"DiskIo/Read\" WHERE pid <> 4 GROUP BY pid", 1},
+        {"SELECT total(ByteOffset) FROM \"DiskIo/Read\"", 2},
+        {"SELECT total(time) FROM events WHERE host = 'beta'", 2},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof LIST / sizeof *LIST; i++) {
+        check(LIST[i].sql);
+        uint64_t once = strstr(LIST[i].sql, "'beta'") ? BATCHES : BATCHES * STREAMS, n = reads_of(LIST[i].sql).batches;
+        if (n != LIST[i].readings * once)
+            fail_msg("%s: %d batches were read, not %d times %d", LIST[i].sql, (int)n, (int)LIST[i].readings,
+                     (int)once);
+    }
+}
+
 /* Events that are counted are not decoded, where what decides about them is the same for all of their block. */
 static void test_counting(void **state) {
     static const char *const COUNTED[] = {
@@ -1060,7 +1086,7 @@ int main(void) {
         cmocka_unit_test(test_canceled),   cmocka_unit_test(test_nested),      cmocka_unit_test(test_filters),
         cmocka_unit_test(test_rows),       cmocka_unit_test(test_random_rows), cmocka_unit_test(test_random),
         cmocka_unit_test(test_counting),   cmocka_unit_test(test_analyze),     cmocka_unit_test(test_filtered_rows),
-        cmocka_unit_test(test_far_times),  cmocka_unit_test(test_index),
+        cmocka_unit_test(test_far_times),  cmocka_unit_test(test_index),       cmocka_unit_test(test_certain),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

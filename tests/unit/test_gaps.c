@@ -1,0 +1,100 @@
+/* What a batch's sources say of their session: when it began, and whether it runs or is a file. */
+#include "collector/state/gaps.h"
+#include "service/batch/builder.h"
+#include "tests/unit/machine_records.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+enum { SEQUENTIAL = 0x1, CIRCULAR = 0x2, NEW_FILE = 0x8, REAL_TIME = 0x100, SOURCES_MAX = 4, FREQUENCY = 10000000 };
+
+typedef struct source {
+    int clock;
+    int64_t base_utc_ns;
+    uint32_t log_file_mode;
+} source;
+
+static void must(int rc, const ea_err *err) {
+    if (rc)
+        fail_msg("%s: %s", ea_code_name(rc), err->message);
+}
+
+/* The facts of a batch of one event that has these sources. */
+static ec_session_facts facts_of(const source *from, size_t count) {
+    ea_wire_source sources[SOURCES_MAX];
+    ea_err err = {0};
+    ea_registry *registry = NULL;
+    ea_builder *builder = NULL;
+    ea_encoder *encoder = NULL;
+    ea_batch_view *view = NULL;
+    ec_session_facts facts;
+    made_record r;
+    const uint8_t *data;
+    size_t n;
+    assert_true(count <= SOURCES_MAX);
+    for (size_t i = 0; i < count; i++)
+        sources[i] = (ea_wire_source){
+            .name = "",
+            .host = "MACHINE",
+            .clock = {.type = from[i].clock, .frequency = FREQUENCY, .base_utc_ns = from[i].base_utc_ns},
+            .pointer_size = 8,
+            .cpu_count = 4,
+            .log_file_mode = from[i].log_file_mode};
+    ea_builder_options bo = {.sources = sources, .source_count = (uint32_t)count};
+    ea_encoder_options eo = {.all_descriptions = 1, .stream = {1}};
+    must(ea_registry_create(&registry, 0, &err), &err);
+    must(ea_builder_create(&builder, &bo, &err), &err);
+    must(ea_encoder_create(&encoder, &eo, &err), &err);
+    const ea_record *record = process_record(&r, OP_START, 1000, 4, 0, 1, "a.exe", "");
+    assert_true(ea_builder_add(builder, record, ea_registry_find(registry, record)) >= 0);
+    ea_open_batch *open = ea_builder_take(builder);
+    assert_non_null(open);
+    must(ea_encoder_encode(encoder, open, &(ea_batch_stamp){.number = 1}, &data, &n, &err), &err);
+    must(ea_batch_open(&view, data, n, registry, &err), &err);
+    assert_int_equal(ea_batch_source_count(view), count);
+    ec_session_facts_of(view, &facts);
+    ea_batch_close(view);
+    ea_open_batch_release(open);
+    ea_encoder_destroy(encoder);
+    ea_builder_destroy(builder);
+    ea_registry_destroy(registry);
+    return facts;
+}
+
+#define FACTS(...) facts_of((const source[]){__VA_ARGS__}, sizeof((const source[]){__VA_ARGS__}) / sizeof(source))
+
+/* The first of the clocks' beginnings. A time of 0 is none, and a clock of system time does not begin with its session.
+ */
+static void test_begin(void **state) {
+    (void)state;
+    assert_int_equal(FACTS({EA_CLOCK_QPC, 500, 0}).begin_utc_ns, 500);
+    assert_int_equal(FACTS({EA_CLOCK_CPU_CYCLES, 1, 0}).begin_utc_ns, 1);
+    assert_int_equal(FACTS({EA_CLOCK_QPC, 0, 0}).begin_utc_ns, INT64_MIN);
+    assert_int_equal(FACTS({EA_CLOCK_QPC, -500, 0}).begin_utc_ns, INT64_MIN);
+    assert_int_equal(FACTS({EA_CLOCK_SYSTEM_TIME, 500, 0}).begin_utc_ns, INT64_MIN);
+    assert_int_equal(FACTS({EA_CLOCK_QPC, 700, 0}, {EA_CLOCK_QPC, 500, 0}, {EA_CLOCK_QPC, 600, 0}).begin_utc_ns, 500);
+    assert_int_equal(FACTS({EA_CLOCK_QPC, 500, 0}, {EA_CLOCK_QPC, 700, 0}).begin_utc_ns, 500);
+    assert_int_equal(FACTS({EA_CLOCK_QPC, 0, 0}, {EA_CLOCK_QPC, 700, 0}, {EA_CLOCK_SYSTEM_TIME, 1, 0}).begin_utc_ns,
+                     700);
+}
+
+/* A session runs when it delivers its events, and writes them to no file. */
+static void test_live(void **state) {
+    (void)state;
+    assert_int_equal(FACTS({EA_CLOCK_QPC, 500, REAL_TIME}).is_live, 1);
+    assert_int_equal(FACTS({EA_CLOCK_QPC, 500, 0}).is_live, 0);
+    assert_int_equal(FACTS({EA_CLOCK_QPC, 500, REAL_TIME | SEQUENTIAL}).is_live, 0);
+    assert_int_equal(FACTS({EA_CLOCK_QPC, 500, REAL_TIME | CIRCULAR}).is_live, 0);
+    assert_int_equal(FACTS({EA_CLOCK_QPC, 500, REAL_TIME | NEW_FILE}).is_live, 0);
+    assert_int_equal(FACTS({EA_CLOCK_QPC, 500, SEQUENTIAL}).is_live, 0);
+    assert_int_equal(FACTS({EA_CLOCK_QPC, 500, SEQUENTIAL}, {EA_CLOCK_QPC, 500, REAL_TIME}).is_live, 1);
+    assert_int_equal(FACTS({EA_CLOCK_SYSTEM_TIME, 500, REAL_TIME}, {EA_CLOCK_QPC, 500, 0}).is_live, 1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_begin), cmocka_unit_test(test_live)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
