@@ -6,8 +6,8 @@
 #include "proto/base/pattern.h"
 #include "proto/base/platform.h"
 
-/* Seconds, ms and days since 1970 are below this; as ns it is April 1970. */
-static const double NS_MIN = 1e16;
+/* Years, days, seconds and ms since 1970 are in this range today; as ns they are before May 1970. */
+static const double YEAR_MIN = 1000, NS_MIN = 1e16;
 
 typedef struct times {
     ea_time_reference reference;
@@ -53,7 +53,7 @@ int ec_data_time(const char *what, const char *text, const char *dir, const char
 }
 
 int ec_data_check_ns(double ns, ea_err *err) {
-    return ns <= 0 || ns >= NS_MIN
+    return ns < YEAR_MIN || ns >= NS_MIN
                ? 0
                : ea_fail(
                      err, EA_EUSAGE,
