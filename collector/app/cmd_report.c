@@ -515,6 +515,8 @@ static int run(const void *arg, int operand_count, char **operands) {
         rc = take_time(o, "--from", o->from, &r.range[0], &err);
     if (!rc)
         rc = take_time(o, "--to", o->to, &r.range[1], &err);
+    if (!rc && o->from && o->to && r.range[0].i >= r.range[1].i)
+        rc = ea_fail(&err, EA_EUSAGE, "--from '%s' is not before --to '%s'", o->from, o->to);
     if (!rc)
         rc = ask(&r, MACHINES, 0, &r.machines, &err);
     for (; !rc && r.what->sections[r.count].name; r.count++)

@@ -31,7 +31,8 @@ typedef struct ec_question_options {
          .type = EA_OPT_STRING,                                                                                        \
          .offset = offsetof(options, member.at),                                                                       \
          .fallback = "end",                                                                                            \
-         .help = "start, end, +1500ms (after the start), now, -1h, a date, or such as 2024-05-17T14:03:07.25Z"},       \
+         .help =                                                                                                       \
+             "start, end, +1500ms (after the start), end-10s, now, -1h, a date, or such as 2024-05-17T14:03:07.25Z"},  \
         {EC_WAIT_OF(options, member.wait_ns), .help = "how long to wait until all stored batches are in the history"}, \
     {                                                                                                                  \
         .name = "json", .type = EA_OPT_FLAG, .offset = offsetof(options, member.json), .help = "print JSON"            \

@@ -4,6 +4,7 @@
 #include "collector/query/scan/data_times.h"
 #include "proto/base/clock.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,11 +21,12 @@ enum param_kind {
     PARAM_HOST, /* an agent's name: only what it sent is looked at; "" or not given: all */
     PARAM_TIME, /* RFC 3339, or ns since 1970 */
     PARAM_NUMBER,
-    PARAM_WIDTH, /* a duration: "1s" */
-    PARAM_FLAG,  /* 0 or 1 */
-    PARAM_GROUP, /* what groups machines: health, agent_version or labels.NAME */
-    PARAM_STATE, /* of a detection; "": any */
-    PARAM_AMONG, /* an agent's name: what it sent is compared with that of all others */
+    PARAM_WIDTH,   /* a duration: "1s" */
+    PARAM_FLAG,    /* 0 or 1 */
+    PARAM_GROUP,   /* what groups machines: health, agent_version or labels.NAME */
+    PARAM_ADDRESS, /* an IP address, or a network as 10.0.0.0/8; "": any */
+    PARAM_STATE,   /* of a detection; "": any */
+    PARAM_AMONG,   /* an agent's name: what it sent is compared with that of all others */
 };
 
 typedef struct param_spec {
@@ -40,6 +42,7 @@ enum fixed_kind {
                   */
     FIXED_PROCESS,
     FIXED_DETECTION,
+    FIXED_COLUMNS,    /* a list; 404 when there is no such class or table */
     FIXED_OF_PROCESS, /* a list; 404 when there is no such process */
 };
 
@@ -150,6 +153,7 @@ static const char PROCESS_SQL[] =
     "nothing is stored of host %.200s: expected a name that 'etwcollector hosts' or /api/v1/hosts lists"
 static const char HOST_SQL[] = "SELECT host FROM hosts WHERE host = ?1 AND ?2 IS ?2";
 static const char NO_DETECTION[] = "there is no such detection: /api/v1/detections lists them";
+static const char NO_TABLE[] = "there is no table and no stored class of this name: /api/v1/classes lists the classes";
 static const char NO_PROCESS[] = "there is no such process: /api/v1/hosts/{host}/processes lists those of a host";
 
 #define GAP_COLUMNS "stream, first, last, kind, cause, batches, events, at_least, counted, records, begin, \"end\""
@@ -222,8 +226,8 @@ static const fixed LISTS[] = {
      FIXED_LIST},
     {"/api/v1/hosts/{host}/processes",
      "Processes that lived at some time in a range",
-     "SELECT " PROCESS_COLUMNS " FROM processes WHERE host = ?1 AND " OVERLAPS " AND (image_name LIKE ?4 ESCAPE '\\' OR"
-     " command_line LIKE ?4 ESCAPE '\\' OR pid = ?5)",
+     "SELECT " PROCESS_COLUMNS " FROM processes WHERE host = ?1 AND " OVERLAPS " AND (((?4 <> '%%' OR ?5 < 0) AND"
+     " (image_name LIKE ?4 ESCAPE '\\' OR command_line LIKE ?4 ESCAPE '\\')) OR pid = ?5)",
      "begin, stream, instance",
      {HOST, RANGE, {"q", PARAM_LIKE, ""}, {"pid", PARAM_NUMBER, "-1"}},
      FIXED_LIST},
@@ -331,10 +335,11 @@ static const fixed LISTS[] = {
      " (?1 = '' OR host = ?1) AND time BETWEEN ?2 AND ?3 AND name IN ('TcpIp/ConnectIPV4', 'TcpIp/ConnectIPV6',"
      " 'TcpIp/AcceptIPV4', 'TcpIp/AcceptIPV6')) SELECT c.host, c.time, c.name, coalesce(p.stream, c.stream) AS stream,"
      " p.instance, c.pid, p.image_name, c.local, c.local_port, c.remote, c.remote_port, c.connection FROM c LEFT JOIN"
-     " processes p ON p.process_key = process_at(c.host, c.stream, c.pid, c.time) WHERE (?4 = '' OR c.remote = ?4) AND"
+     " processes p ON p.process_key = process_at(c.host, c.stream, c.pid, c.time) WHERE CASE WHEN ?4 = '' THEN 1 WHEN"
+     " instr(?4, '/') THEN ip_in(c.remote, ?4) ELSE c.remote = ip(?4) END AND"
      " (?5 < 0 OR c.pid = ?5)",
      "time DESC",
-     {ANY_HOST, RANGE, {"remote", PARAM_TEXT, ""}, {"pid", PARAM_NUMBER, "-1"}},
+     {ANY_HOST, RANGE, {"remote", PARAM_ADDRESS, ""}, {"pid", PARAM_NUMBER, "-1"}},
      FIXED_LIST},
     {"/api/v1/classes",
      "Classes of events that are stored",
@@ -363,7 +368,7 @@ static const fixed LISTS[] = {
      "SELECT name, type, hidden FROM pragma_table_xinfo(?1)",
      NULL,
      {{"class", PARAM_TEXT, "events"}},
-     FIXED_LIST},
+     FIXED_COLUMNS},
     {"/api/v1/alerts",
      "Ledgers that do not add up, gaps, clocks that jump",
      "SELECT host, stream, time, kind, family, \"left\", \"right\", text FROM alerts WHERE (?1 = '' OR host = ?1) AND "
@@ -456,9 +461,9 @@ static const fixed QUERIES[] = {
      " SELECT c.host, coalesce(p.stream, c.stream) AS stream, p.instance, c.pid, p.image_name, c.remote, c.port,"
      " count(*) AS connections, time_text(min(c.time)) AS first FROM c LEFT JOIN processes p ON p.process_key ="
      " process_at(c.host, c.stream, c.pid, c.time) WHERE CASE WHEN instr(?4, '/') THEN ip_in(c.remote, ?4) ELSE"
-     " c.remote = ?4 END GROUP BY 1, 2, 3, 4, 6, 7",
+     " c.remote = ip(?4) END GROUP BY 1, 2, 3, 4, 6, 7",
      "connections DESC",
-     {ANY_HOST, RANGE, {"address", PARAM_TEXT, NULL}},
+     {ANY_HOST, RANGE, {"address", PARAM_ADDRESS, NULL}},
      FIXED_LIST},
     {"widespread-modules",
      "Modules on more than so many machines",
@@ -537,7 +542,7 @@ static int parse_time(const ec_call *c, const char *name, const char *text, int6
     long long ns = strtoll(text, &rest, 10);
     if (*text && !*rest && *text != ' ' && *text != '+') {
         *ret = ns;
-        return 0;
+        return ec_data_check_ns((double)ns, err);
     }
     const char *shown = c->token && *c->token->hosts ? c->token->hosts : NULL;
     return ec_data_time(name, text, c->options->store, given(c, "host"), shown, ret, err);
@@ -607,6 +612,22 @@ static void questions_add_like(ea_text *t, const char *text) {
     ea_text_char(t, '%');
 }
 
+/* 1 for an IP address, or a network. */
+static int is_network(const char *text) {
+    uint8_t bytes[16];
+    char address[INET6_ADDRSTRLEN] = {0};
+    size_t n = strcspn(text, "/");
+    const char *prefix = text[n] ? text + n + 1 : NULL, *end = prefix;
+    uint64_t bits = 0;
+    if (n >= sizeof address)
+        return 0;
+    memcpy(address, text, n);
+    int is_v4 = inet_pton(AF_INET, address, bytes) == 1;
+    if (!is_v4 && inet_pton(AF_INET6, address, bytes) != 1)
+        return 0;
+    return !prefix || (ea_digits_parse(&end, 10, &bits) && !*end && bits <= (is_v4 ? 32 : 128));
+}
+
 static int read_param(const ec_call *c, const param_spec *spec, ea_text *like, ec_result *q, ec_value *ret,
                       ea_err *err) {
     const char *text = given(c, spec->name), *name = spec->name;
@@ -663,6 +684,12 @@ static int read_param(const ec_call *c, const param_spec *spec, ea_text *like, e
         if (*text && strcmp(text, "health") != 0 && strcmp(text, "agent_version") != 0 &&
             (strncmp(text, "labels.", 7) != 0 || !text[7]))
             return ea_fail(err, EA_EUSAGE, "%s: health, agent_version or labels.NAME is expected", spec->name);
+        break;
+    case PARAM_ADDRESS:
+        if (*text && !is_network(text))
+            return ea_fail(err, EA_EUSAGE,
+                           "%s '%.60s': an IP address is expected, or a network as 10.0.0.0/8 or fe80::/10", spec->name,
+                           text);
         break;
     case PARAM_STATE:
         if (*text && strcmp(text, "open") != 0 && strcmp(text, "acknowledged") != 0 && strcmp(text, "closed") != 0)
@@ -754,8 +781,11 @@ static int answer_fixed(ec_call *c, const fixed *f, ea_err *err) {
     ec_value params[PARAMS_MAX];
     ea_text likes[PARAMS_MAX], sql;
     ec_result q = {.params = params,
-                   .subject = f->kind == FIXED_OF_PROCESS ? PROCESS_SQL : NULL,
+                   .subject = f->kind == FIXED_OF_PROCESS ? PROCESS_SQL
+                              : f->kind == FIXED_COLUMNS  ? "SELECT 1 FROM pragma_table_xinfo(?1) LIMIT 1"
+                                                          : NULL,
                    .missing = f->kind == FIXED_PROCESS || f->kind == FIXED_OF_PROCESS ? NO_PROCESS
+                              : f->kind == FIXED_COLUMNS                              ? NO_TABLE
                               : f->kind == FIXED_DETECTION                            ? NO_DETECTION
                                                                                       : NULL,
                    .is_empty_without_table = 1,

@@ -283,6 +283,10 @@ static void print(ea_printer *p, const ea_record *r, const ea_class *c, const ea
 static int is_wanted(ea_printer *p, const ea_record *record, const ea_class *c, const ea_clock *clock) {
     if (p->options->from || p->options->to) {
         int64_t utc_ns = ea_clock_to_utc_ns(clock, record->time_raw);
+        if (utc_ns < p->times.begin_utc_ns)
+            p->times.begin_utc_ns = utc_ns;
+        if (utc_ns > p->times.end_utc_ns)
+            p->times.end_utc_ns = utc_ns;
         if (utc_ns < p->from_utc_ns || utc_ns >= p->to_utc_ns)
             return 0;
     }

@@ -11,6 +11,8 @@
 #include "service/app/programs.h"
 #include "service/app/trace_classes.h"
 
+#include <string.h>
+
 typedef struct options {
     ea_print_options print;
     ea_schema_options schemas;
@@ -47,15 +49,43 @@ static int print_all(ea_printer *printer, ea_input *in, ea_trace_classes *classe
     return rc ? rc : printed;
 }
 
-/* When the files' events are, by their headers: a file that is still being written has no end yet. */
-static int set_data(ea_printer *printer, const ea_input *in, ea_err *err) {
+static int is_of_end(const char *text) {
+    return text && strncmp(text, "end", 3) == 0;
+}
+
+/* Just after the last event of the files, which are read once: events may follow the end that a header names, and a cut
+ * file ends before it. */
+static int read_end(char **paths, int path_count, int64_t *ret_ns, ea_err *err) {
+    ea_etl_set *set = NULL;
+    const ea_record *r;
+    int rc = ea_etl_open(&set, (const char *const *)paths, (size_t)path_count, &(ea_etl_options){0}, err);
+    while (!rc && (rc = ea_etl_next(set, &r, err)) > 0) {
+        int64_t utc_ns = ea_clock_to_utc_ns(&ea_etl_file_info(set, r->source)->clock, r->time_raw);
+        rc = 0;
+        if (utc_ns >= *ret_ns && utc_ns < INT64_MAX)
+            *ret_ns = utc_ns + 1;
+    }
+    ea_etl_close(set);
+    return rc;
+}
+
+/* When the files' events are, by their headers, and by their events where the options ask for the end: a file that is
+ * still being written has no end yet. */
+static int set_data(ea_printer *printer, const options *o, const ea_input *in, char **paths, int path_count,
+                    ea_err *err) {
     int64_t begin_ns = INT64_MAX, end_ns = INT64_MIN;
+    if (!o->follow && (is_of_end(o->print.from) || is_of_end(o->print.to))) {
+        int rc = read_end(paths, path_count, &end_ns, err);
+        if (rc)
+            return rc;
+    }
+    int is_read = end_ns > INT64_MIN;
     for (size_t i = 0; i < ea_etl_file_count(in->set); i++) {
         const ea_etl_info *info = ea_etl_file_info(in->set, i);
         int64_t from_ns = ea_filetime_to_utc_ns(info->start_filetime),
                 to_ns = info->end_filetime ? ea_filetime_to_utc_ns(info->end_filetime) : ea_utc_ns();
         begin_ns = from_ns < begin_ns ? from_ns : begin_ns;
-        end_ns = to_ns > end_ns ? to_ns : end_ns;
+        end_ns = !is_read && to_ns > end_ns ? to_ns : end_ns;
     }
     return ea_printer_set_data(printer, begin_ns, end_ns, err);
 }
@@ -104,7 +134,7 @@ static int dump_run(const void *arg, int operand_count, char **operands) {
     if (rc)
         ea_err_print(stderr, "etwagent", &err);
     else if ((exit_code = ea_input_open(&in, operands, operand_count, o->follow, o->strict)) == 0) {
-        rc = set_data(printer, &in, &err);
+        rc = set_data(printer, o, &in, operands, operand_count, &err);
         if (!rc)
             rc = print_all(printer, &in, &classes, where, &err);
         exit_code = ea_input_close(&in, rc, &err);

@@ -52,6 +52,17 @@ def check_texts_of_times(w):  # 1
     for sql in ("SELECT count(*) FROM processes WHERE pid = 'abc'", "SELECT count(*) FROM events WHERE pid > 'x'", "SELECT count(*) FROM \"DiskIo/Read\" WHERE TransferSize = '4 KiB'",
                 "SELECT count(*) FROM processes p JOIN threads t ON t.pid = p.pid WHERE t.tid <> '0x10'"):
         w.says(1, w.collector("query", sql), 2, "a number is compared with the text")
+    for sql, text in (("coalesce(\"end\", now()) > 'yesterday'", "write time_ns('yesterday')"), ("coalesce(\"end\", begin) > '2024-01-01'", "write time_ns('2024-01-01')"),
+                      ("begin + 0 > '2024-01-01'", "write time_ns('2024-01-01')"), ("begin > 1714730000", "would be in 1970"), ("begin < unixepoch('now')", "would be in 1970"),
+                      ("begin > '2024'", "would be in 1970"), ("unique_key = 0x7ffa555e0000", "write u64('0x7ffa555e0000')"), ("unique_key > 16", "write u64('16')")):
+        w.says(1, w.collector("query", f"SELECT count(*) FROM processes WHERE {sql}"), 2, text)
+    for sql, text in (("SELECT count(*) FROM events WHERE time_bucket(time, '1s') > '2024-01-01'", "write time_ns('2024-01-01')"),
+                      ("SELECT count(*) FROM events WHERE time > julianday('now')", "would be in 1970"), ('SELECT count(*) FROM "Image/DCStart" WHERE ImageBase = 0x10', "write u64('16')"),
+                      ("SELECT count(*) FROM cpu_usage(1714730000)", "would be in 1970"), ("SELECT count(*) FROM cpu_usage(now(), ago('1h'))", "the range ends before it begins")):
+        w.says(1, w.collector("query", sql), 2, text)
+    for right in ("coalesce(image_name, '') > '2024-01-01'", "CASE WHEN pid = 4 THEN image_name ELSE 0 END = 'System'", "time_text(begin) > '2024-01-01'", "begin > 0",
+                  "unique_key <> u64('0x10')"):
+        w.checks.that(int(w.value(f"SELECT count(*) FROM processes WHERE {right}")) > 0, f"(1) {right} has rows")
     for sql, same in (("SELECT count(*) FROM processes WHERE pid = ' 4'", "SELECT count(*) FROM processes WHERE pid = 4"),
                       ("SELECT count(*) FROM events WHERE pid >= '1e2'", "SELECT count(*) FROM events WHERE pid >= 100")):
         w.checks.equal(w.value(sql), w.value(same), f"(1) {sql}")
@@ -161,6 +172,16 @@ def check_times(w):  # 23
     whole, half = (w.agent("dump", "--from", first, FILE).stdout.count("\n") for first in ("start", "+1s"))
     w.checks.that(0 < half < whole, f"(23) {half} of {whole} events from the first second on")
     w.says(23, w.collector("profile", "--from", "24h"), 2, "-1h", "2024-05-17")
+    w.says(23, w.collector("ps", "--host", "day", "--at", "end-1s"), 0, "System")
+    w.says(23, w.collector("ps", "--host", "day", "--at", "end-1h"), 1, "the first event is of 2024-05-03T10:00:00")
+    w.says(23, w.collector("ps", "--host", "day", "--at", "+soon"), 2, "+10s")
+    w.says(23, w.collector("report", "cpu", "--from", "2025-01-01", "--to", "2024-01-01"), 2, "is not before")
+    for bounds in (["--from", "end-200ms"], ["--from", "end-2s", "--to", "end-1s"], ["--to", "end"]):  # a cut file ends before its header's end
+        lines = [w.agent("dump", "--format", "jsonl", "--no-names", *bounds, FILE).stdout.count("\n"), w.collector("export", "--host", "day", "--no-names", *bounds).stdout.count("\n")]
+        w.checks.that(lines[0] > 0 and lines[0] == lines[1], f"(23) dump and export of {bounds}: {lines} events")
+    cut = w.env.folder / "cut.etl"
+    last = max(line[9:37] for line in w.agent("dump", "--format", "jsonl", "--no-names", cut).stdout.splitlines())
+    w.checks.that(last in w.agent("dump", "--format", "jsonl", "--no-names", "--from", "end-1ms", cut).stdout, "(23) the end of a cut file is its last event")
 
 
 def check_empty_profile(w):  # 24

@@ -355,6 +355,25 @@ def check_edges(checks, web):
             checks.equal(found[path], before if last == "not included" else upto, f"samples up to {edge}: {path}")
 
 
+def check_written(checks, web):
+    """What a parameter chooses, and what it refuses: no answer is empty because of how its question was written."""
+    host = web.get("hosts")["items"][0]["host"]
+    for query, wanted in (({"pid": 4}, {4}), ({"pid": 4, "q": "no such text"}, {4}), ({"pid": 4294967000}, set())):
+        checks.equal({p["pid"] for p in web.get(f"hosts/{host}/processes", **query)["items"]}, wanted, f"processes of {query}")
+    for path, said in (("connections?remote=abc", "an IP address is expected"), ("connections?remote=10.0.0.0/33", "an IP address is expected"),
+                       ("queries/who-talks-to?address=300.1.1.1", "an IP address is expected"), ("processes?from=1714730000", "would be in 1970"),
+                       (f"hosts/{host}/cpu?to=2024", "would be in 1970")):
+        status, _, text = web.ask(f"/api/v1/{path}")
+        checks.that(status == 400 and said in json.loads(text)["detail"], f"{path}: {status} {text[:200]}")
+    status, _, text = web.ask("/api/v1/columns?class=Proces/Start")
+    checks.that(status == 404 and "/api/v1/classes" in json.loads(text)["detail"], f"columns of an unknown class: {status} {text[:200]}")
+    peers = web.get("connections", limit=10000)["items"]
+    remote = peers[0]["remote"]
+    same = [p for p in peers if p["remote"] == remote]
+    for other in (remote, remote + ("/128" if ":" in remote else "/32"), remote.upper()):
+        checks.equal(web.get("connections", limit=10000, remote=other)["items"], same, f"connections to {other}")
+
+
 def check_pages(checks, web):
     whole = web.get("processes", limit=1000)["items"]
     pages, cursor = [], None
@@ -812,6 +831,7 @@ def test(env, checks, _):
     check_times(checks, web)
     check_edges(checks, web)
     check_pages(checks, web)
+    check_written(checks, web)
     check_hostile(checks, web)
     check_injections(checks, web)
     check_size(checks, web)

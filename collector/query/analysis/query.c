@@ -112,18 +112,22 @@ static int query_stretch(const ec_state_fold *fold, void *arg) {
     return 0;
 }
 
+static int query_too_early(const char *at, int64_t first_utc_ns, ea_err *err) {
+    ea_text begin;
+    ea_text_init(&begin);
+    ea_text_utc_ns(&begin, first_utc_ns);
+    int rc = ea_fail(err, EA_ENOTFOUND, "nothing is known of %s: the first event is of %s", at,
+                     begin.data ? begin.data : "later");
+    ea_text_deinit(&begin);
+    return rc;
+}
+
 int ec_query_moment(ec_query *q, const char *host, const char *stream, const char *at, ec_moment *ret, ea_err *err) {
     choice c = {.host = host, .stream = stream};
-    int64_t after_start_ns = 0;
-    int at_start = strcmp(at, "start") == 0, at_end = strcmp(at, "end") == 0;
-    if (at[0] == '+') {
-        if (ea_duration_parse(at + 1, &after_start_ns) || after_start_ns < 0)
-            return ea_fail(err, EA_EUSAGE, "\"%s\" is no time after the start, such as +1500ms", at);
-    } else if (!at_start && !at_end) {
-        if (ea_time_parse(at, &(ea_time_reference){.now_utc_ns = ea_utc_ns()}, &c.utc_ns))
-            return ea_fail(err, EA_EUSAGE, "\"%s\": expected " EA_TIME_FORMS ", start, end or +1500ms", at);
-        c.has_time = 1;
-    }
+    int parsed = ea_time_parse(at, &(ea_time_reference){.now_utc_ns = ea_utc_ns()}, &c.utc_ns);
+    if (parsed == EA_EINVAL)
+        return ea_fail(err, EA_EUSAGE, "\"%s\": expected " EA_TIME_FORMS_OF_DATA, at);
+    c.has_time = parsed != EA_ENOTFOUND;
     int rc = ec_state_db_each_fold(q->tables, host, query_consider, &c, err);
     if (rc)
         return rc;
@@ -133,28 +137,22 @@ int ec_query_moment(ec_query *q, const char *host, const char *stream, const cha
         return ea_fail(err, EA_ENOTFOUND, "nothing is stored of %s%s%s%s", host ? "host " : "any host",
                        host ? host : "", stream ? ", stream " : "", stream ? stream : "");
     if (c.several_hosts)
-        return ea_fail(err, EA_EUSAGE, "several hosts have sent something: name one (--host)");
+        return ea_fail(err, EA_EUSAGE,
+                       "several hosts have sent something: name one of those that 'etwcollector hosts' lists (--host)");
     if (stream && c.several_streams)
         return ea_fail(err, EA_EUSAGE, "several streams begin with %s: give more digits", stream);
-    if (!c.found) {
-        ea_text begin;
-        ea_text_init(&begin);
-        ea_text_utc_ns(&begin, c.first_begin_utc_ns);
-        rc = ea_fail(err, EA_ENOTFOUND, "nothing is known of %s: the first event is of %s", at,
-                     begin.data ? begin.data : "later");
-        ea_text_deinit(&begin);
-        return rc;
-    }
+    if (!c.found)
+        return query_too_early(at, c.first_begin_utc_ns, err);
     rc = ec_state_db_each_fold(q->tables, c.best.host, query_stretch, &c, err);
     if (rc)
         return rc;
     *ret = (ec_moment){.fold = c.best, .utc_ns = c.utc_ns};
-    if (at_end)
-        ret->utc_ns = c.best.end_utc_ns;
-    else if (!c.has_time && after_start_ns > INT64_MAX - (c.best.begin_utc_ns > 0 ? c.best.begin_utc_ns : 0))
+    const ea_time_reference data = {
+        .begin_utc_ns = c.best.begin_utc_ns, .end_utc_ns = c.best.end_utc_ns, .has_data = 1};
+    if (!c.has_time && ea_time_parse(at, &data, &ret->utc_ns))
         return ea_fail(err, EA_EUSAGE, "\"%s\" is too far away", at);
-    else if (!c.has_time)
-        ret->utc_ns = c.best.begin_utc_ns + after_start_ns;
+    if (ret->utc_ns < c.best.begin_utc_ns)
+        return query_too_early(at, c.best.begin_utc_ns, err);
     ret->beyond = ret->utc_ns > c.best.end_utc_ns;
     return 0;
 }

@@ -6,6 +6,9 @@
 #include "proto/base/pattern.h"
 #include "proto/base/platform.h"
 
+/* Years, days, seconds and ms since 1970 are in this range today; as ns they are before May 1970. */
+static const double YEAR_MIN = 1000, NS_MIN = 1e16;
+
 typedef struct times {
     ea_time_reference reference;
     const char *shown;
@@ -47,4 +50,14 @@ int ec_data_time(const char *what, const char *text, const char *dir, const char
     if (rc == EA_ENOTFOUND)
         return ea_fail(err, rc, "%s '%.40s': nothing is stored, so there is no first or last event", what, text);
     return rc ? ea_fail(err, EA_EUSAGE, "%s '%.40s': expected " EA_TIME_FORMS_OF_DATA, what, text) : 0;
+}
+
+int ec_data_check_ns(double ns, ea_err *err) {
+    return ns < YEAR_MIN || ns >= NS_MIN
+               ? 0
+               : ea_fail(
+                     err, EA_EUSAGE,
+                     "the time %.17g would be in 1970, as a time is a number of ns since then: write now(), ago('24h'),"
+                     " time_ns('2024-05-17'), or seconds * 1000000000",
+                     ns);
 }

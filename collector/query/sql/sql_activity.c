@@ -113,9 +113,11 @@ static int activity_close_cursor(sqlite3_vtab_cursor *base) {
 /* ns since 1970, or a text. */
 static int take_time(sqlite3_value *v, int64_t *ret, ea_err *err) {
     const char *text = (const char *)sqlite3_value_text(v);
-    if (sqlite3_value_type(v) == SQLITE_INTEGER)
+    if (sqlite3_value_type(v) == SQLITE_INTEGER) {
         *ret = sqlite3_value_int64(v);
-    else if (!text || ea_time_parse(text, &(ea_time_reference){.now_utc_ns = ea_utc_ns()}, ret))
+        return ec_data_check_ns((double)*ret, err);
+    }
+    if (!text || ea_time_parse(text, &(ea_time_reference){.now_utc_ns = ea_utc_ns()}, ret))
         return ea_fail(err, EA_EUSAGE, "from and to: expected " EA_TIME_FORMS);
     return 0;
 }
@@ -191,6 +193,8 @@ static int activity_filter(sqlite3_vtab_cursor *base, int number, const char *pl
             rc = take_time(argv[i], &times[which], &err);
         }
     }
+    if (!rc && !is_nothing && times[FROM] > times[TO])
+        rc = ea_fail(&err, EA_EUSAGE, "from and to: the range ends before it begins");
     if (!rc && !is_nothing && !(rc = activity_run(c, t, times, host, &err))) {
         count = ec_activity_count(c->activity);
         if (hash && (rc = ec_activity_find(c->activity, (uint64_t)sqlite3_value_int64(hash), &c->rows, &count)))

@@ -2,6 +2,7 @@
 #ifndef EC_QUERY_SQL_SQL_PARTS_H
 #define EC_QUERY_SQL_SQL_PARTS_H
 
+#include "collector/query/scan/data_times.h"
 #include "collector/query/scan/scan.h"
 #include "collector/query/sql/sql.h"
 #include "collector/state/state_db.h"
@@ -71,7 +72,7 @@ int ec_sql_fail(sqlite3_vtab *table, const ea_err *err);
 EA_MUST_CHECK int ec_sql_value(sqlite3_value *from, enum ec_kind kind, ea_arena *arena, ec_value *ret, ea_err *err);
 /* A text that is compared with a time: ns since 1970, or EA_EUSAGE. */
 EA_MUST_CHECK int ec_sql_time(const char *text, int64_t *ret, ea_err *err);
-/* Likewise with an address column: the number that the column has for it. EA_EUSAGE. */
+/* As ec_sql_time of an address column: the number that the column has for it. EA_EUSAGE. */
 EA_MUST_CHECK int ec_sql_address(const char *text, int64_t *ret, ea_err *err);
 /* EA_EUSAGE when a statement that was prepared compares a number with a text that looks like a time: its rows would be
  * wrong without a word. tail: where the statement ends; NULL: at its end. EA_ENOMEM. */
@@ -86,8 +87,13 @@ int ec_sql_is_number(const char *text);
     "a number is compared with the text '%.40s' here, which no number equals: write a number, or compare the "         \
     "column's "                                                                                                        \
     "name for it (COLUMN_name)"
+/* What a statement is refused with that compares an address with a written number; its value as text. */
+#define EC_SQL_NO_ADDRESS                                                                                              \
+    "%.60s is an address, whose numbers are turned: write u64('%.40s') for the number that it is compared with"
+/* The number or the text 0x... that condition i compares with, as it is written; NULL: it compares with another. */
+const char *ec_sql_hex(sqlite3_index_info *info, int i);
 /* EA_EUSAGE with a sentence when condition i looks for a part of a time column's text (LIKE, GLOB ...), or compares a
- * number's column with a written text that is no number. */
+ * number's column with a written text that is no number, or an address with a written number. */
 EA_MUST_CHECK int ec_sql_check_part(sqlite3_index_info *info, int i, enum ec_kind kind, const char *column,
                                     ea_err *err);
 void ec_sql_result(sqlite3_context *context, const ec_value *v);
@@ -96,7 +102,7 @@ int ec_sql_op(int op, enum ec_op *ret);
 /* 1 when the condition compares as bytes do. */
 int ec_sql_is_binary(sqlite3_index_info *info, int i);
 
-/* Conditions on way from xBestIndex to xFilter: each is "column,operator,in " in a plan. */
+/* Conditions on way from xBestIndex to xFilter: each is "column,operator,how " in a plan. */
 void ec_sql_plan_condition(ea_text *plan, sqlite3_index_info *info, int i, int column, enum ec_op op);
 /* One number of a plan. */
 size_t ec_sql_plan_number(const char **plan);

@@ -644,6 +644,11 @@ static int best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
             continue;
         if (t->spec->group && column != 0)
             continue;
+        if (t->spec->columns[column].kind == EC_KIND_ADDRESS && ec_sql_hex(info, i)) {
+            (void)ea_fail(&err, EA_EUSAGE, EC_SQL_NO_ADDRESS, t->spec->columns[column].name, ec_sql_hex(info, i));
+            ea_text_deinit(&plan);
+            return ec_sql_fail(base, &err);
+        }
         ea_text_printf(&plan, "%d,%d ", column, (int)op);
         /* a time may be compared with a text, which the table turns into a number: SQLite must not look again */
         info->aConstraintUsage[i].omit = t->spec->columns[column].kind == EC_KIND_TIME && next <= CONDITIONS_MAX;
@@ -805,6 +810,11 @@ static int tables_bind(const cursor *c, sqlite3 *db, int number, enum ec_kind ki
             return rc;
         code = sqlite3_bind_int64(c->statement, number, utc_ns);
     } else {
+        int rc = kind == EC_KIND_TIME && sqlite3_value_type(v) != SQLITE_BLOB
+                     ? ec_data_check_ns(sqlite3_value_double(v), err)
+                     : 0;
+        if (rc)
+            return rc;
         code = sqlite3_bind_value(c->statement, number, v);
     }
     return code == SQLITE_OK ? 0 : tables_failed(err, db, "read the tables");

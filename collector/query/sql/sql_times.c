@@ -20,24 +20,39 @@ enum { EXPLAIN_ADDRESS, EXPLAIN_OPCODE, EXPLAIN_P1, EXPLAIN_P2, EXPLAIN_P3, EXPL
 
 /* INTEGER and REAL are the types of numbers alone; those of other numbers, as COUNT, may have texts, and are NUMERIC.
  */
-enum { AFFINITY_MASK = 0x47, AFFINITY_NUMERIC = 0x43, AFFINITY_INTEGER = 0x44, REGISTERS_MAX = 1 << 20 };
+enum {
+    AFFINITY_MASK = 0x47,
+    AFFINITY_BLOB = 0x41,
+    AFFINITY_NUMERIC = 0x43,
+    AFFINITY_INTEGER = 0x44,
+    REGISTERS_MAX = 1 << 20,
+    BRANCH_MAX = 4096
+};
 
 typedef struct comparison {
-    int left, right; /* registers */
-    int is_numeric;  /* at least one side is a number's column */
-    int is_number;   /* ... whose type has no texts */
+    int left, right;                 /* registers */
+    uint8_t left_value, right_value; /* VALUE_... bits */
+    int is_numeric;                  /* at least one side is a number's column */
+    int is_number;                   /* ... whose type has no texts */
+    int is_expression;               /* neither side is a column: SQLite converts nothing */
+    int is_order;                    /* <, <=, >, >= */
 } comparison;
 
 /* What is known of the program so far. */
 typedef struct program {
     comparison *compared;
     size_t count, capacity;
-    uint8_t *registers; /* REGISTER_... bits */
+    uint8_t *registers; /* REGISTER_... and VALUE_... bits */
     size_t register_capacity;
-    int constants; /* the address of the program's end, which fills the constants */
+    int constants;    /* the address of the program's end, which fills the constants */
+    int branches_end; /* up to here another branch may have written the same register: CASE, coalesce */
 } program;
 
-enum { REGISTER_COLUMN = 1, REGISTER_EXTREME = 2 }; /* a column as it is; the min() or max() of one */
+/* A column as it is; the min() or max() of one. What the register can hold: a column's value, a number that was
+ * computed, anything else. */
+enum { REGISTER_COLUMN = 1, REGISTER_EXTREME = 2, VALUE_COLUMN = 4, VALUE_NUMBER = 8, VALUE_OTHER = 16 };
+
+enum { VALUES = VALUE_COLUMN | VALUE_NUMBER | VALUE_OTHER };
 
 /* 1 for "2024-05-17" and what goes on after it. */
 static int is_like_a_time(const char *text) {
@@ -89,6 +104,48 @@ static int is_comparison(const char *opcode) {
     return 0;
 }
 
+/* 1 for a function of which each value is a number or NULL; text: of EXPLAIN, "now(0)". */
+static int is_number_function(const char *text) {
+    static const char *const NAMES[] = {"now", "ago", "time_ns", "time_bucket", "duration_ns", "u64", "unixepoch"};
+    size_t n = strcspn(text, "(");
+    for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++)
+        if (strlen(NAMES[i]) == n && strncmp(NAMES[i], text, n) == 0)
+            return 1;
+    return 0;
+}
+
+/* The register that an instruction writes, and what with. -1: none that matters here. */
+static int written(const program *p, const char *opcode, const int *operands, const char *text, uint8_t *ret_value) {
+    static const char *const ARITHMETIC[] = {"Add", "Subtract", "Multiply", "Divide", "Remainder"};
+    *ret_value = VALUE_OTHER;
+    if (strcmp(opcode, "VColumn") == 0 || strcmp(opcode, "Column") == 0) {
+        *ret_value = VALUE_COLUMN;
+        return operands[2];
+    }
+    for (size_t i = 0; i < sizeof ARITHMETIC / sizeof *ARITHMETIC; i++)
+        if (strcmp(opcode, ARITHMETIC[i]) == 0) {
+            *ret_value = VALUE_NUMBER;
+            return operands[2];
+        }
+    if (strcmp(opcode, "Integer") == 0 || strcmp(opcode, "Int64") == 0 || strcmp(opcode, "Real") == 0) {
+        *ret_value = VALUE_NUMBER;
+        return operands[1];
+    }
+    if (strcmp(opcode, "Copy") == 0 || strcmp(opcode, "SCopy") == 0) {
+        if (operands[0] >= 0 && (size_t)operands[0] < p->register_capacity && p->registers[operands[0]] & VALUES)
+            *ret_value = p->registers[operands[0]] & VALUES;
+        return operands[1];
+    }
+    if (strcmp(opcode, "Function") == 0 || strcmp(opcode, "PureFunc") == 0) {
+        if (text && is_number_function(text))
+            *ret_value = VALUE_NUMBER;
+        return operands[2];
+    }
+    if (strcmp(opcode, "String8") == 0 || strcmp(opcode, "Variable") == 0)
+        return operands[1];
+    return strcmp(opcode, "Concat") == 0 ? operands[2] : -1;
+}
+
 /* The bits of a register; NULL: there is no memory, or the program has too many. */
 static uint8_t *at(program *p, int which) {
     size_t had = p->register_capacity;
@@ -101,8 +158,17 @@ static uint8_t *at(program *p, int which) {
 }
 
 /* Takes note of what an instruction leaves in its register. 0, or EA_ENOMEM. */
-static int note(program *p, const char *opcode, const int *operands, const char *text) {
-    uint8_t *to, *from;
+static int note(program *p, int address, const char *opcode, const int *operands, const char *text) {
+    uint8_t *to, *from, value;
+    int which = written(p, opcode, operands, text, &value);
+    if (which >= 0) {
+        if (!(to = at(p, which)))
+            return EA_ENOMEM;
+        *to = (uint8_t)((address < p->branches_end ? *to : *to & ~VALUES) | value);
+    } else if ((strcmp(opcode, "Goto") == 0 || strcmp(opcode, "NotNull") == 0) && operands[1] > p->branches_end &&
+               operands[1] <= address + BRANCH_MAX) {
+        p->branches_end = operands[1];
+    }
     if (strcmp(opcode, "VColumn") == 0 || strcmp(opcode, "Column") == 0) {
         if (!(to = at(p, operands[2])))
             return EA_ENOMEM;
@@ -135,6 +201,47 @@ static int is_wrong(program *p, int constant, int any) {
     return 0;
 }
 
+/* Whether a constant in a register is compared with an expression of numbers alone, such as time + 5, or, when it is a
+ * text of a time, with one of numbers and columns, such as coalesce("end", now()). */
+static int is_beside_numbers(const program *p, int constant, int is_time) {
+    for (size_t i = 0; i < p->count; i++) {
+        const comparison *c = &p->compared[i];
+        if (!c->is_expression || (c->left != constant && c->right != constant))
+            continue;
+        uint8_t other = c->left == constant ? c->right_value : c->left_value;
+        if (other == VALUE_NUMBER || (is_time && c->is_order && other && !(other & VALUE_OTHER)))
+            return 1;
+    }
+    return 0;
+}
+
+static uint8_t value_of(const program *p, int which) {
+    return which >= 0 && (size_t)which < p->register_capacity ? p->registers[which] & VALUES : 0;
+}
+
+/* A text that the program leaves in a register. is_constant: at the program's end; elsewhere its register may have held
+ * another value when that was compared. EA_EUSAGE when a number is compared with it. */
+static int check_text(program *p, int which, const char *text, int is_constant, ea_err *err) {
+    int64_t utc_ns;
+    if (is_like_an_address(text))
+        return is_wrong(p, which, 1) || (is_constant && is_beside_numbers(p, which, 0))
+                   ? ea_fail(err, EA_EUSAGE,
+                             "a number is compared with the text '%.40s' here: write u64('%.40s') for an address, %.40s"
+                             " for any other number",
+                             text, text, text)
+                   : 0;
+    int is_time = !ec_sql_is_number(text) && !ea_time_parse(text, &(ea_time_reference){.now_utc_ns = 0}, &utc_ns);
+    if (is_like_a_time(text) ? is_wrong(p, which, 1) || (is_constant && is_beside_numbers(p, which, 1))
+                             : is_time && is_constant && is_beside_numbers(p, which, 1))
+        return ea_fail(err, EA_EUSAGE,
+                       "a number is compared with the text '%.40s' here: write time_ns('%.40s'), or compare"
+                       " the text of time_text(column)",
+                       text, text);
+    if (!ec_sql_is_number(text) && is_constant && (is_wrong(p, which, 0) || is_beside_numbers(p, which, 0)))
+        return ea_fail(err, EA_EUSAGE, EC_SQL_NO_NUMBER, text);
+    return 0;
+}
+
 /* Walks the program: notes comparisons, then looks for their constants, which come after them. */
 static int check_program(sqlite3_stmt *st, ea_err *err) {
     program p = {.count = 0};
@@ -149,28 +256,22 @@ static int check_program(sqlite3_stmt *st, ea_err *err) {
             if (EA_GROW(p.compared, p.capacity, p.count + 1, REGISTERS_MAX))
                 rc = EA_ENOMEM;
             else
-                p.compared[p.count++] =
-                    (comparison){operands[0], operands[2], affinity >= AFFINITY_NUMERIC, affinity >= AFFINITY_INTEGER};
-        } else if (opcode && strcmp(opcode, "String8") == 0 && text && is_like_an_address(text)) {
-            if (is_wrong(&p, operands[1], 1))
-                rc = ea_fail(err, EA_EUSAGE,
-                             "a number is compared with the text '%.40s' here: write u64('%.40s') for an address, %.40s"
-                             " for any other number",
-                             text, text, text);
-        } else if (opcode && strcmp(opcode, "String8") == 0 && text && is_like_a_time(text)) {
-            if (is_wrong(&p, operands[1], 1))
-                rc = ea_fail(err, EA_EUSAGE,
-                             "a number is compared with the text '%.40s' here: write time_ns('%.40s'), or compare"
-                             " the text of time_text(column)",
-                             text, text);
+                p.compared[p.count++] = (comparison){.left = operands[0],
+                                                     .right = operands[2],
+                                                     .left_value = value_of(&p, operands[0]),
+                                                     .right_value = value_of(&p, operands[2]),
+                                                     .is_numeric = affinity >= AFFINITY_NUMERIC,
+                                                     .is_number = affinity >= AFFINITY_INTEGER,
+                                                     .is_expression = affinity <= AFFINITY_BLOB,
+                                                     .is_order = opcode[0] == 'L' || opcode[0] == 'G'};
         } else if (opcode && strcmp(opcode, "Init") == 0) {
             p.constants = operands[1];
-        } else if (opcode && strcmp(opcode, "String8") == 0 && text && !ec_sql_is_number(text)) {
-            /* elsewhere its register may have held another value when that was compared */
-            if (sqlite3_column_int(st, EXPLAIN_ADDRESS) >= p.constants && is_wrong(&p, operands[1], 0))
-                rc = ea_fail(err, EA_EUSAGE, EC_SQL_NO_NUMBER, text);
         } else if (opcode) {
-            rc = note(&p, opcode, operands, text);
+            int address = sqlite3_column_int(st, EXPLAIN_ADDRESS);
+            if (strcmp(opcode, "String8") == 0 && text)
+                rc = check_text(&p, operands[1], text, address >= p.constants, err);
+            if (!rc)
+                rc = note(&p, address, opcode, operands, text);
         }
     }
     free(p.compared);

@@ -140,10 +140,10 @@ int ec_sql_value(sqlite3_value *from, enum ec_kind kind, ea_arena *arena, ec_val
     switch (type) {
     case SQLITE_INTEGER:
         *ret = (ec_value){.type = EC_INT, .i = sqlite3_value_int64(from)};
-        return 0;
+        return kind == EC_KIND_TIME ? ec_data_check_ns((double)ret->i, err) : 0;
     case SQLITE_FLOAT:
         *ret = (ec_value){.type = EC_REAL, .r = sqlite3_value_double(from)};
-        return 0;
+        return kind == EC_KIND_TIME ? ec_data_check_ns(ret->r, err) : 0;
     case SQLITE_NULL:
         return 0;
     default:
@@ -182,9 +182,12 @@ int ec_sql_check_part(sqlite3_index_info *info, int i, enum ec_kind kind, const 
     case SQLITE_INDEX_CONSTRAINT_LE:
     case SQLITE_INDEX_CONSTRAINT_GT:
     case SQLITE_INDEX_CONSTRAINT_GE:
+        if (sqlite3_vtab_rhs_value(info, i, &written) != SQLITE_OK)
+            return 0;
+        if (kind == EC_KIND_ADDRESS && sqlite3_value_type(written) == SQLITE_INTEGER)
+            return ea_fail(err, EA_EUSAGE, EC_SQL_NO_ADDRESS, column, (const char *)sqlite3_value_text(written));
         if ((kind != EC_KIND_INT && kind != EC_KIND_HEX && kind != EC_KIND_REAL) ||
-            sqlite3_vtab_rhs_value(info, i, &written) != SQLITE_OK || sqlite3_value_type(written) != SQLITE_TEXT ||
-            ec_sql_is_number((const char *)sqlite3_value_text(written)))
+            sqlite3_value_type(written) != SQLITE_TEXT || ec_sql_is_number((const char *)sqlite3_value_text(written)))
             return 0;
         return ea_fail(err, EA_EUSAGE, EC_SQL_NO_NUMBER, (const char *)sqlite3_value_text(written));
     default:
@@ -192,13 +195,23 @@ int ec_sql_check_part(sqlite3_index_info *info, int i, enum ec_kind kind, const 
     }
 }
 
+const char *ec_sql_hex(sqlite3_index_info *info, int i) {
+    sqlite3_value *written = NULL;
+    const char *text = NULL;
+    if (sqlite3_vtab_rhs_value(info, i, &written) == SQLITE_OK && sqlite3_value_type(written) == SQLITE_TEXT)
+        text = (const char *)sqlite3_value_text(written);
+    return text && text[0] == '0' && (text[1] == 'x' || text[1] == 'X') ? text : NULL;
+}
+
+enum { PLAN_IN = 1, PLAN_HEX = 2 };
+
 void ec_sql_plan_condition(ea_text *plan, sqlite3_index_info *info, int i, int column, enum ec_op op) {
-    int in = 0;
+    int how = ec_sql_hex(info, i) ? PLAN_HEX : 0;
 #if SQLITE_VERSION_NUMBER >= 3038000
-    if (op == EC_OP_EQ)
-        in = sqlite3_vtab_in(info, i, 1);
+    if (op == EC_OP_EQ && sqlite3_vtab_in(info, i, 1))
+        how |= PLAN_IN;
 #endif
-    ea_text_printf(plan, "%d,%d,%d ", column, (int)op, in);
+    ea_text_printf(plan, "%d,%d,%d ", column, (int)op, how);
 }
 
 size_t ec_sql_plan_number(const char **plan) {
@@ -214,9 +227,14 @@ int ec_sql_condition(const char **plan, sqlite3_value *from, const ec_table_sche
     enum ec_kind kind = shape->columns[column].kind;
     size_t capacity = 1, n = 0;
     enum ec_op op = (enum ec_op)ec_sql_plan_number(plan);
-    int in = ec_sql_plan_number(plan) != 0;
+    size_t how = ec_sql_plan_number(plan);
+    int in = (how & PLAN_IN) != 0;
     ec_value *values = ea_arena_alloc(arena, capacity * sizeof *values);
     int rc = values ? 0 : ea_fail(err, EA_ENOMEM, "compare a column");
+    /* 0x10 is written like '0x10' for sqlite3_vtab_rhs_value, and arrives as a number */
+    if (!rc && (how & PLAN_HEX) && kind == EC_KIND_ADDRESS && sqlite3_value_type(from) == SQLITE_INTEGER)
+        rc = ea_fail(err, EA_EUSAGE, EC_SQL_NO_ADDRESS, shape->columns[column].name,
+                     (const char *)sqlite3_value_text(from));
     if (!rc && !in) {
         rc = ec_sql_value(from, kind, arena, &values[n], err);
         n++;
