@@ -238,11 +238,14 @@ static int sink_add_row(ec_sink *s, size_t slot, const ea_record *record, const 
     ec_sink_row_id(id, sizeof id, &s->batch, s->at.position);
     ea_text_json_str(&s->scratch, id);
     size_t id_bytes = s->scratch.len_bytes;
-    ec_sink_row_add(&s->rows, &s->scratch, &s->batch, s->at.position, process, record, c, clock);
+    size_t time = ec_sink_row_add(&s->rows, &s->scratch, &s->batch, s->at.position, process, record, c, clock);
     if (s->rows.failed || s->scratch.failed)
         return ea_fail(err, EA_ENOMEM, "make rows");
-    s->items[s->item_count++] = (ec_sink_item){
-        .offset = begin, .len_bytes = s->rows.len_bytes - begin, .id_bytes = id_bytes, .stream = (uint32_t)slot};
+    s->items[s->item_count++] = (ec_sink_item){.offset = begin,
+                                               .len_bytes = s->rows.len_bytes - begin,
+                                               .id_bytes = id_bytes,
+                                               .time_offset = time,
+                                               .stream = (uint32_t)slot};
     return 0;
 }
 

@@ -43,8 +43,12 @@ static void bulk_add(ea_text *body, const char *row, const ec_sink_item *item, c
     }
     ea_text_str(body, "\"_id\":");
     ea_text_add(body, row + begin, item->id_bytes);
-    ea_text_str(body, "}}\n");
-    ea_text_add(body, row, item->len_bytes);
+    ea_text_str(body, "}}\n{\"@timestamp\":\""); /* data streams need it */
+    const char *time = row + item->time_offset + sizeof EC_SINK_ROW_TIME - 1;
+    const char *end = memchr(time, '"', item->len_bytes - item->time_offset - (sizeof EC_SINK_ROW_TIME - 1));
+    ea_text_add(body, time, end ? (size_t)(end - time) : 0);
+    ea_text_str(body, "\",");
+    ea_text_add(body, row + 1, item->len_bytes - 1);
     ea_text_char(body, '\n');
 }
 

@@ -18,6 +18,7 @@ enum ec_sink_verdict {
 typedef struct ec_sink_item {
     size_t offset, len_bytes; /* in the text of rows: the JSON object */
     size_t id_bytes;          /* of the JSON text after {"row": , which names it */
+    size_t time_offset;       /* in the object: of EC_SINK_ROW_TIME */
     uint32_t stream;          /* the caller's */
     enum ec_sink_verdict verdict;
     int is_doubtful; /* refused, while nothing was ever accepted */

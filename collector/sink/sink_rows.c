@@ -9,9 +9,10 @@ void ec_sink_row_id(char *ret, size_t ret_bytes, const ec_outbox_batch *batch, u
     snprintf(ret, ret_bytes, "%s/%s/%" PRIu64 "/%" PRIu64, batch->host, batch->stream, batch->row.number, position);
 }
 
-void ec_sink_row_add(ea_text *out, ea_text *scratch, const ec_outbox_batch *batch, uint64_t position,
-                     const char *process, const ea_record *record, const ea_class *c, const ea_clock *clock) {
+size_t ec_sink_row_add(ea_text *out, ea_text *scratch, const ec_outbox_batch *batch, uint64_t position,
+                       const char *process, const ea_record *record, const ea_class *c, const ea_clock *clock) {
     char id[EC_SINK_ID_BYTES];
+    size_t begin = out->len_bytes;
     ec_sink_row_id(id, sizeof id, batch, position);
     ea_text_str(out, EC_SINK_ROW_BEGIN);
     ea_text_json_str(out, id);
@@ -22,10 +23,12 @@ void ec_sink_row_add(ea_text *out, ea_text *scratch, const ec_outbox_batch *batc
     ea_text_json_str(out, process);
     ea_text_clear(scratch);
     ea_render_json(scratch, record, c, clock, 0);
-    if (scratch->failed || scratch->len_bytes < 2)
+    if (scratch->failed || scratch->len_bytes < 2) {
         out->failed = 1;
-    else {
-        ea_text_char(out, ',');
-        ea_text_add(out, scratch->data + 1, scratch->len_bytes - 1);
+        return 0;
     }
+    ea_text_char(out, ',');
+    size_t time = out->len_bytes - begin;
+    ea_text_add(out, scratch->data + 1, scratch->len_bytes - 1);
+    return time;
 }

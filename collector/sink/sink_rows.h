@@ -14,8 +14,11 @@
 enum { EC_SINK_ID_BYTES = 256 + 2 * EA_STREAM_ID_BYTES + 48 };
 
 void ec_sink_row_id(char *ret, size_t ret_bytes, const ec_outbox_batch *batch, uint64_t position);
-/* Appends the row, without a newline. process: NULL: it is not known. scratch: memory that is used again. */
-void ec_sink_row_add(ea_text *out, ea_text *scratch, const ec_outbox_batch *batch, uint64_t position,
-                     const char *process, const ea_record *record, const ea_class *c, const ea_clock *clock);
+/* What follows the sink's own members: the member time, a text. */
+#define EC_SINK_ROW_TIME "\"time\":\""
+/* Appends the row, without a newline. The result is the offset of EC_SINK_ROW_TIME in it; it means nothing when out or
+ * scratch has failed. process: NULL: it is not known. scratch: memory that is used again. */
+size_t ec_sink_row_add(ea_text *out, ea_text *scratch, const ec_outbox_batch *batch, uint64_t position,
+                       const char *process, const ea_record *record, const ea_class *c, const ea_clock *clock);
 
 #endif

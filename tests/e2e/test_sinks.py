@@ -175,7 +175,7 @@ def place(row):
 
 def plain(row):
     """A row without what a sink adds."""
-    return {key: value for key, value in row.items() if key not in ("row", "host", "stream", "batch", "position", "process")}
+    return {key: value for key, value in row.items() if key not in ("@timestamp", "row", "host", "stream", "batch", "position", "process")}
 
 
 def whole(world, checks):
@@ -252,6 +252,7 @@ def chaos(world, checks, is_bulk):
     checks.equal(len(receiver.seen), world.stored(), f"{name}: each event is there")
     if is_bulk:
         checks.that(all(count == 1 for count in receiver.seen.values()), "once, by _id")
+        checks.that(all(row["@timestamp"] == row["time"] for row in receiver.order), "with the time that data streams need")
     unique, seen = [], set()
     for row in receiver.order:
         if row["row"] not in seen:
