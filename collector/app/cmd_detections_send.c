@@ -1,8 +1,8 @@
 /* etwcollector detections send: new detections to a receiver by HTTP POST, each until it is accepted. Called by:
- * main.c. Calls: collector/detect (webhook.h), collector/state (detections.h; alarms.db). Thread: the main one. */
+ * main.c. Calls: collector/curl (webhook.h), collector/state (detections.h; alarms.db). Thread: the main one. */
 #include "collector/app/collector_commands.h"
 #include "collector/app/detection_rows.h"
-#include "collector/detect/webhook.h"
+#include "collector/curl/webhook.h"
 #include "collector/state/detections.h"
 #include "collector/state/incidents.h"
 #include "collector/store/sqlite.h"

@@ -41,6 +41,10 @@ int ec_question_confine(const char *store, ea_err *err) {
     return question_confine(store, NULL, MEMORY_MAX_BYTES, err);
 }
 
+int ec_question_confine_with(const char *store, const ec_sandbox *more, ea_err *err) {
+    return question_confine(store, more, MEMORY_MAX_BYTES, err);
+}
+
 int ec_question_confine_symbols(const char *store, const ec_symbols_options *symbols, ea_err *err) {
     ec_symbols_needs *needs = NULL;
     ec_sandbox more = {.rights = 0};

@@ -6,6 +6,7 @@
 
 #include "collector/app/collector_commands.h"
 #include "collector/query/analysis/query.h"
+#include "collector/sandbox/sandbox.h"
 #include "collector/symbols/symbols.h"
 #include "proto/base/cli.h"
 
@@ -57,6 +58,8 @@ EA_MUST_CHECK int ec_question_moment(const ec_question_options *o, ec_query *q, 
 EA_MUST_CHECK int ec_question_confine(const char *store, ea_err *err);
 /* The same, and beside it what symbols need with these options. */
 EA_MUST_CHECK int ec_question_confine_symbols(const char *store, const ec_symbols_options *symbols, ea_err *err);
+/* The same, and what `more` lists and allows beside the store. */
+EA_MUST_CHECK int ec_question_confine_with(const char *store, const ec_sandbox *more, ea_err *err);
 /* The same for a command that asks in processes of this program, each of which may have so much memory, and confines
  * itself further. */
 EA_MUST_CHECK int ec_question_confine_asking(const char *store, uint64_t limit_child_bytes, ea_err *err);

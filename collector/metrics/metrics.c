@@ -1,6 +1,7 @@
 /* Metrics. See metrics.h. */
 #include "collector/metrics/metrics.h"
 
+#include "collector/metrics/sink_metrics.h"
 #include "collector/sandbox/sandbox.h"
 #include "collector/state/ledger_report.h"
 #include "collector/state/state_db.h"
@@ -516,6 +517,8 @@ static int add_store(const exposition *x, const char *dir, ec_state_db *t, ea_er
         rc = add_hosts(x, ec_store_database(store), err);
     if (!rc && t)
         rc = add_ends(x, t, ec_store_database(store), err);
+    if (!rc) /* a file that another user makes just now does not cost the other metrics */
+        EA_IGNORE(ec_metrics_sinks(dir, ec_store_database(store), x->open_metrics, x->t, NULL));
     if (!rc)
         rc = ec_store_measure(store, &size, err);
     ec_store_close(store);

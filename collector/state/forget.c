@@ -3,6 +3,7 @@
 
 #include "collector/state/detections.h"
 #include "collector/state/incidents.h"
+#include "collector/state/sink_places.h"
 #include "collector/state/state_db.h"
 #include "collector/store/retention.h"
 #include "collector/store/segment.h"
@@ -288,6 +289,17 @@ static int forget_alarms(const char *dir, const subject *who, ea_err *err) {
     return rc;
 }
 
+static int forget_sinks(const char *dir, const subject *who, ea_err *err) {
+    ea_text stream;
+    ea_text_init(&stream);
+    if (who->stream)
+        ea_text_hex(&stream, who->stream, EA_STREAM_ID_BYTES);
+    int rc = stream.failed ? ea_fail(err, EA_ENOMEM, "forget %s", who->host)
+                           : ec_sinks_forget(dir, who->host, who->stream ? stream.data : NULL, err);
+    ea_text_deinit(&stream);
+    return rc;
+}
+
 /* ---- all of it ---- */
 
 /* The marks of a removal that has begun: of a host, and of a run. */
@@ -319,6 +331,8 @@ static int remove_all(ec_store *s, const subject *who, ec_forgotten *ret, ea_err
         rc = forget_state(ec_store_folder(s), who, err);
     if (!rc)
         rc = forget_alarms(ec_store_folder(s), who, err);
+    if (!rc)
+        rc = forget_sinks(ec_store_folder(s), who, err);
     if (!rc)
         rc = forget_index(s, who, err);
     if (!rc)

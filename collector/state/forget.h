@@ -1,8 +1,8 @@
 /* Removes one host and all it sent, or one run of it, from a store: its batches in the segment files, its rows in
- * index.db, state.db and alarms.db, what only it had described, and its incidents. A process that is killed meanwhile
- * leaves a mark in the index: the next ec_forget_resume, or the same call, finishes the work. Records are erased in
- * place (segment.h); a segment that a backup shares is copied first, so backups keep what they have. Called by: the
- * commands forget and run. Calls: collector/store. Thread: the main one; no collector may run. */
+ * index.db, state.db, alarms.db and sinks.db, what only it had described, and its incidents. A process that is killed
+ * meanwhile leaves a mark in the index: the next ec_forget_resume, or the same call, finishes the work. Records are
+ * erased in place (segment.h); a segment that a backup shares is copied first, so backups keep what they have. Called
+ * by: the commands forget and run. Calls: collector/store. Thread: the main one; no collector may run. */
 #ifndef EC_STATE_FORGET_H
 #define EC_STATE_FORGET_H
 

@@ -250,6 +250,10 @@ static int take_all(copying *c, ea_err *err) {
     join(to, c->to, "alarms.db");
     if (!rc && ea_path_exists(from))
         rc = copy_database(from, to, err);
+    join(from, c->store, "sinks.db"); /* before the index: places are not after its end */
+    join(to, c->to, "sinks.db");
+    if (!rc && ea_path_exists(from))
+        rc = copy_database(from, to, err);
     join(from, c->store, "index.db");
     join(to, c->to, "index.db");
     if (!rc)
@@ -312,7 +316,7 @@ static int remove_segment(uint64_t number, void *arg) {
     return ea_path_remove(path, c->err);
 }
 
-static const char *const PART_FILES[] = {"index.db", "state.db", "alarms.db", "kept.db", "tokens"};
+static const char *const PART_FILES[] = {"index.db", "state.db", "alarms.db", "sinks.db", "kept.db", "tokens"};
 static const char *const PART_ENDINGS[] = {"", "-journal", "-wal", "-shm", ".tmp"};
 
 enum { FILE_COUNT = sizeof PART_FILES / sizeof *PART_FILES, ENDING_COUNT = sizeof PART_ENDINGS / sizeof *PART_ENDINGS };
@@ -457,7 +461,7 @@ static int count_segment(uint64_t number, void *arg) {
 }
 
 int ec_store_verify(const char *dir, ec_backup *ret, ea_err *err) {
-    static const char *const DATABASES[] = {"index.db", "state.db", "kept.db", "alarms.db"};
+    static const char *const DATABASES[] = {"index.db", "state.db", "kept.db", "alarms.db", "sinks.db"};
     char path[PATH_BYTES];
     ec_backup found = {0};
     verifying v = {.report = &found, .err = err};
@@ -491,7 +495,7 @@ static int copy_segment(uint64_t number, void *arg) {
 }
 
 int ec_store_restore(const char *from, const char *to, int with_tokens, ec_backup *ret, ea_err *err) {
-    static const char *const FILES[] = {"index.db", "state.db", "kept.db", "alarms.db", "tokens"};
+    static const char *const FILES[] = {"index.db", "state.db", "kept.db", "alarms.db", "sinks.db", "tokens"};
     char path[PATH_BYTES], made[PATH_BYTES], a[PATH_BYTES], b[PATH_BYTES];
     snprintf(made, sizeof made, "%s.restoring", to);
     int64_t made_ns;

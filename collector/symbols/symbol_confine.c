@@ -1,6 +1,7 @@
 /* See symbol_confine.h. */
 #include "collector/symbols/symbol_confine.h"
 
+#include "collector/sandbox/system_paths.h"
 #include "collector/symbols/symbol_path.h"
 #include "proto/base/platform.h"
 
@@ -9,40 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Programs and libraries of the system, and devices without a state. */
-static const ec_sandbox_path SYSTEM[] = {
-    {.path = "/usr", .access = EC_SANDBOX_EXECUTE},          {.path = "/bin", .access = EC_SANDBOX_EXECUTE},
-    {.path = "/lib", .access = EC_SANDBOX_EXECUTE},          {.path = "/lib64", .access = EC_SANDBOX_EXECUTE},
-    {.path = "/etc/ld.so.cache", .access = EC_SANDBOX_READ}, {.path = "/dev/null", .access = EC_SANDBOX_SHARE},
-    {.path = "/dev/zero", .access = EC_SANDBOX_READ},        {.path = "/dev/urandom", .access = EC_SANDBOX_READ},
-};
-
-enum { SYSTEM_COUNT = sizeof SYSTEM / sizeof SYSTEM[0] };
-
-_Static_assert(SYSTEM_COUNT + 4 <= EC_SYMBOLIZER_PATHS, "the program, two folders of libraries and a PDB");
-
-/* How host names become addresses, and which certificates are trusted. */
-static const ec_sandbox_path NETWORK[] = {
-    {.path = "/etc/resolv.conf", .access = EC_SANDBOX_READ},
-    {.path = "/etc/hosts", .access = EC_SANDBOX_READ},
-    {.path = "/etc/host.conf", .access = EC_SANDBOX_READ},
-    {.path = "/etc/nsswitch.conf", .access = EC_SANDBOX_READ},
-    {.path = "/etc/gai.conf", .access = EC_SANDBOX_READ},
-    {.path = "/etc/services", .access = EC_SANDBOX_READ},
-    {.path = "/etc/protocols", .access = EC_SANDBOX_READ},
-    {.path = "/etc/pki/tls/certs", .access = EC_SANDBOX_READ},
-    {.path = "/etc/ssl/certs", .access = EC_SANDBOX_READ},
-    {.path = "/etc/ssl/cert.pem", .access = EC_SANDBOX_READ},
-    {.path = "/etc/ssl/openssl.cnf", .access = EC_SANDBOX_READ},
-    {.path = "/etc/pki/tls/openssl.cnf", .access = EC_SANDBOX_READ},
-    {.path = "/etc/pki/ca-trust/extracted", .access = EC_SANDBOX_READ},
-    {.path = "/etc/ca-certificates/extracted", .access = EC_SANDBOX_READ},
-    {.path = "/etc/crypto-policies", .access = EC_SANDBOX_READ},
-};
+_Static_assert(EC_SYSTEM_PATHS + 4 <= EC_SYMBOLIZER_PATHS, "the program, two folders of libraries and a PDB");
 
 enum {
-    NETWORK_COUNT = sizeof NETWORK / sizeof NETWORK[0],
-    PATHS_MAX = EC_SYMBOLIZER_PATHS + NETWORK_COUNT + 3 + EC_SYMBOL_ELEMENTS_MAX * EC_SYMBOL_STORES_MAX,
+    PATHS_MAX = EC_SYMBOLIZER_PATHS + EC_NETWORK_PATHS + 3 + EC_SYMBOL_ELEMENTS_MAX * EC_SYMBOL_STORES_MAX,
 };
 
 static int is_program(const char *path) {
@@ -84,8 +55,8 @@ int ec_symbolizer_find(ec_symbolizer_files *ret, const char *program, ea_err *er
         snprintf(f->lib, sizeof f->lib, "%s/lib", real);
         snprintf(f->lib64, sizeof f->lib64, "%s/lib64", real);
     }
-    for (int i = 0; i < SYSTEM_COUNT; i++)
-        f->paths[f->path_count++] = SYSTEM[i];
+    for (int i = 0; i < EC_SYSTEM_PATHS; i++)
+        f->paths[f->path_count++] = EC_SANDBOX_SYSTEM[i];
     f->paths[f->path_count++] = (ec_sandbox_path){.path = f->real, .access = EC_SANDBOX_EXECUTE};
     if (f->lib[0]) {
         f->paths[f->path_count++] = (ec_sandbox_path){.path = f->lib, .access = EC_SANDBOX_EXECUTE};
@@ -136,10 +107,10 @@ static int list_needs(ec_symbols_needs *n, const ec_symbols_options *o, ea_err *
         if (add_chain(&n->paths, &n->path.chains[i]))
             n->rights |= EC_SANDBOX_NETWORK | EC_SANDBOX_LIBRARIES;
     if (n->rights & EC_SANDBOX_NETWORK) {
-        for (int i = 0; i < NETWORK_COUNT; i++)
-            add(&n->paths, NETWORK[i].path, NETWORK[i].access);
-        for (int i = 0; i < SYSTEM_COUNT; i++) /* libcurl, and what it loads */
-            add(&n->paths, SYSTEM[i].path, EC_SANDBOX_READ);
+        for (int i = 0; i < EC_NETWORK_PATHS; i++)
+            add(&n->paths, EC_SANDBOX_NAMES[i].path, EC_SANDBOX_NAMES[i].access);
+        for (int i = 0; i < EC_SYSTEM_PATHS; i++) /* libcurl, and what it loads */
+            add(&n->paths, EC_SANDBOX_SYSTEM[i].path, EC_SANDBOX_READ);
         add(&n->paths, getenv("SSL_CERT_FILE"), EC_SANDBOX_READ);
         add(&n->paths, getenv("SSL_CERT_DIR"), EC_SANDBOX_READ);
     }

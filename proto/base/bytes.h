@@ -56,6 +56,30 @@ static inline uint64_t ea_load_uint(const void *p, unsigned width) {
     }
 }
 
+/* Copies len_bytes between places that do not overlap, and touches nothing beyond them. Most payloads are short, and a
+ * call takes longer than they do: up to 64 bytes are copied here, in moves that may overlap each other. */
+static inline void ea_copy_short(void *to, const void *from, size_t len_bytes) {
+    uint8_t *p = to;
+    const uint8_t *q = from;
+    if (len_bytes > 64) {
+        memcpy(p, q, len_bytes);
+    } else if (len_bytes >= 16) {
+        for (size_t at = 0; at + 16 < len_bytes; at += 16)
+            memcpy(p + at, q + at, 16);
+        memcpy(p + len_bytes - 16, q + len_bytes - 16, 16);
+    } else if (len_bytes >= 8) {
+        memcpy(p, q, 8);
+        memcpy(p + len_bytes - 8, q + len_bytes - 8, 8);
+    } else if (len_bytes >= 4) {
+        memcpy(p, q, 4);
+        memcpy(p + len_bytes - 4, q + len_bytes - 4, 4);
+    } else if (len_bytes) {
+        p[0] = q[0];
+        p[len_bytes / 2] = q[len_bytes / 2];
+        p[len_bytes - 1] = q[len_bytes - 1];
+    }
+}
+
 /* A GUID in its binary form as Windows stores it: u32, u16, u16 little-endian, then eight bytes. */
 typedef struct ea_guid {
     uint8_t bytes[16];

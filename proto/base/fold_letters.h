@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 /* Copies text with each letter in lower case whose lower case takes as many bytes; so the length stays. Other letters
- * (U+0130, U+023A, U+2126, ...; all beyond U+FFFF) and bytes that are no UTF-8 stay as they are. Variants of a letter
+ * (U+0130, U+023A, U+2126, ...; all beyond U+FFFF) and invalid UTF-8 stay as they are. Variants of a letter
  * in lower case (final sigma) become one. out: len_bytes of room; it may be text itself. */
 void ea_fold_letters(const char *text, size_t len_bytes, char *out);
 

@@ -531,7 +531,7 @@ static int fill_window(ea_etl_set *s, size_t file, ea_err *err) {
 }
 
 /* Whether a record may come out: 1, EA_ETL_NOTHING_YET, 0 when all is over, or an error. */
-static int merge_follow(ea_etl_set *s, ea_err *err) {
+EA_APART static int merge_follow(ea_etl_set *s, ea_err *err) {
     int wait = 0, over = 1;
     for (size_t i = 0; i < s->file_count; i++) {
         follower *f = &s->followers[i];
@@ -560,6 +560,13 @@ static int merge_follow(ea_etl_set *s, ea_err *err) {
     return holds;
 }
 
+/* Decodes the buffer that pending() named. Apart, as it is needed once a buffer and choose() many times. */
+EA_APART static int decode_pending(ea_etl_set *s, enum pending what, ea_err *err) {
+    parked from = what == PARKED_PENDING ? unpark(s) : (parked){.entry = s->index.entries[s->index_next++]};
+    int rc = activate(s, from, what == PARKED_PENDING, err);
+    return rc ? rc : make_room(s, err);
+}
+
 /* Brings the buffer with the next record to the front: 1, 0 at the end, EA_ETL_NOTHING_YET, or an error. */
 static int choose(ea_etl_set *s, ea_err *err) {
     int rc;
@@ -570,11 +577,9 @@ static int choose(ea_etl_set *s, ea_err *err) {
         return rc;
     }
     enum pending what;
-    while ((what = pending(s)) != NOTHING_PENDING) {
-        parked from = what == PARKED_PENDING ? unpark(s) : (parked){.entry = s->index.entries[s->index_next++]};
-        if ((rc = activate(s, from, what == PARKED_PENDING, err)) || (rc = make_room(s, err)))
+    while ((what = pending(s)) != NOTHING_PENDING)
+        if ((rc = decode_pending(s, what, err)))
             return rc;
-    }
     if (s->heap_count == 0)
         return 0;
     s->run_limit = first_rival(s);
@@ -617,12 +622,13 @@ int ea_etl_next(ea_etl_set *s, const ea_record **ret_record, ea_err *err) {
         s->last_key = front->key;
     }
 
+    const ea_etl_file *file = &s->files[a->file];
     const uint32_t *offsets = a->buffer.walk.offsets;
     uint32_t next = a->next, offset = offsets[next];
     const uint8_t *data = a->buffer.data, *p = data + offset;
     ea_record *r = &s->record;
     uint32_t size = ea_etl_accepted_bytes(p);
-    uint32_t damaged = ea_etl_fill_record(r, s->ext, p, size, (uint8_t)s->files[a->file].info.pointer_size);
+    uint32_t damaged = ea_etl_fill_record(r, s->ext, p, size, (uint8_t)file->info.pointer_size);
     r->time_raw = a->time_raw;
     set_origin(r, a);
     r->position = a->position_base | offset;
@@ -632,7 +638,7 @@ int ea_etl_next(ea_etl_set *s, const ea_record **ret_record, ea_err *err) {
     a->next = ++next;
     if (next < a->buffer.walk.count) {
         a->time_raw = ea_etl_record_time(data + offsets[next], r->time_raw);
-        front->key = merge_key(&s->files[a->file], a->time_raw);
+        front->key = merge_key(file, a->time_raw);
         for (uint32_t at = 0; at < size; at += 64) /* other buffers' records had the cache meanwhile */
             EA_PREFETCH(p + AHEAD_BYTES + at);
     } else {

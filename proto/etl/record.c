@@ -81,7 +81,7 @@ void ea_etl_walk_deinit(ea_etl_walk *walk) {
     memset(walk, 0, sizeof *walk);
 }
 
-static int record_reserve(ea_etl_walk *walk, uint32_t more) {
+EA_RARE static int record_reserve(ea_etl_walk *walk, uint32_t more) {
     if (walk->capacity - walk->count >= more)
         return 0;
     uint32_t capacity = walk->capacity ? walk->capacity * 2 : 1024;
@@ -100,7 +100,7 @@ static int near_time(int64_t t, int64_t believed, int64_t window) {
 
 /* Whether a record can start at `at` after damage: a known header whose time can be believed. What follows it has to
  * be the end, another such header, or it must be the last that fits. */
-static int plausible(const uint8_t *data, uint32_t at, uint32_t to, int64_t believed, int64_t window) {
+EA_APART static int plausible(const uint8_t *data, uint32_t at, uint32_t to, int64_t believed, int64_t window) {
     for (int depth = 0; depth < 2; depth++) {
         uint32_t size = ea_etl_record_bytes(data + at, to - at);
         int64_t t;
@@ -119,7 +119,7 @@ static int plausible(const uint8_t *data, uint32_t at, uint32_t to, int64_t beli
 /* A damaged size can lead, over many records, to where one really begins. Such a record has others inside that follow
  * one upon the other to its very end, at times between its own and that of the next: 0, or where the first of them
  * starts. Only large records are looked at: they are few, and a small one cannot hide much. */
-static uint32_t swallowed(const uint8_t *data, uint32_t at, uint32_t size, uint32_t to) {
+EA_APART static uint32_t swallowed(const uint8_t *data, uint32_t at, uint32_t size, uint32_t to) {
     uint32_t end = at + ((size + 7) & ~7u), steps_left = SWALLOWED_STEPS;
     int64_t from_time, to_time = INT64_MAX;
     if (!record_time(data + at, &from_time))
@@ -161,8 +161,8 @@ static const char *describe(const uint8_t *p, uint32_t available) {
     return "expected a record marker, found something else";
 }
 
-static void report_gap(ea_etl_walk *walk, const ea_etl_walk_options *options, uint32_t offset, uint32_t bytes,
-                       const char *reason) {
+EA_RARE static void report_gap(ea_etl_walk *walk, const ea_etl_walk_options *options, uint32_t offset, uint32_t bytes,
+                               const char *reason) {
     ea_etl_gap gap = {.offset = offset, .bytes = bytes, .reason = reason};
     walk->gap_count++;
     if (options->on_gap)
@@ -194,9 +194,11 @@ int ea_etl_walk_buffer(ea_etl_walk *walk, const uint8_t *data, uint32_t from, ui
                     continue;
                 }
             }
-            if (walk->count == walk->capacity && record_reserve(walk, 1))
+            uint32_t count = walk->count;
+            if (count == walk->capacity && record_reserve(walk, 1))
                 return EA_ENOMEM;
-            walk->offsets[walk->count++] = at;
+            walk->offsets[count] = at;
+            walk->count = count + 1;
             if (record_time(data + at, &t)) {
                 disordered |= t < previous;
                 previous = t;

@@ -363,6 +363,27 @@ static size_t close_scope(reader *r, ea_field *fields, size_t field_count, size_
     return at;
 }
 
+/* See enum ea_field_length. After close_scope, which finds the counts. */
+static uint8_t length_of(const ea_field *f) {
+    if (f->count != 1 || f->count_field >= 0 || f->is_count)
+        return EA_LENGTH_ANY;
+    if (f->width)
+        return EA_LENGTH_FIXED;
+    switch (f->type) {
+    case EA_UTF16Z:
+        return EA_LENGTH_UTF16Z;
+    case EA_ANSIZ:
+    case EA_UTF8Z:
+        return EA_LENGTH_BYTEZ;
+    case EA_UTF16_COUNTED:
+    case EA_ANSI_COUNTED:
+    case EA_UTF8_COUNTED:
+        return EA_LENGTH_COUNTED;
+    default:
+        return EA_LENGTH_ANY;
+    }
+}
+
 /* The leading fields whose offsets never change. */
 static void fix_offsets(ea_class *c, ea_field *fields) {
     size_t at = 0, i = 0;
@@ -441,6 +462,8 @@ int ea_class_parse(ea_arena *arena, const uint8_t *description, size_t len_bytes
             c->required_count = c->top_count;
     }
     fix_offsets(c, fields);
+    for (size_t i = 0; i < field_count; i++)
+        fields[i].length = length_of(&fields[i]);
     if (c->unfolded &&
         (format != FORMAT_NOTES || c->status != EA_CLASS_KNOWN || !field_count || fields[last].type != EA_BYTES ||
          fields[last].count != EA_COUNT_REST || fields[last].count_field >= 0 || fields[last].hidden))

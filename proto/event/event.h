@@ -157,10 +157,20 @@ typedef struct ea_field {
     uint8_t is_count;    /* another field's count_field points here */
     uint8_t optional;    /* a payload may end before it */
     uint8_t hidden;      /* a length that the event's own schema has no name for: not shown, its name is empty */
+    uint8_t length;      /* enum ea_field_length */
     const ea_enum *map;  /* may be NULL */
 } ea_field;
 
 enum { EA_OFFSET_NONE = 0xFFFF, EA_FIELDS_MAX = 512 };
+
+/* How the length of a field is found, decided once a class, so that no event asks for type, count and width again. */
+enum ea_field_length {
+    EA_LENGTH_ANY = 0, /* an array, a struct, a count of others, and any type that is not below */
+    EA_LENGTH_FIXED,   /* one element of width bytes */
+    EA_LENGTH_UTF16Z,  /* one string of that type */
+    EA_LENGTH_BYTEZ,   /* one EA_ANSIZ or EA_UTF8Z */
+    EA_LENGTH_COUNTED, /* one string of any _COUNTED type */
+};
 
 enum ea_class_kind { EA_KIND_EVENT = 0, EA_KIND_KEYFRAME = 1 };
 
@@ -201,6 +211,7 @@ typedef struct ea_class {
     const ea_class_notes *notes; /* NULL: none */
     const uint8_t *description;  /* what travels and is stored: DESCRIPTIONS.md */
     uint32_t description_bytes;
+    uint32_t number; /* how many classes its registry had before it; no part of the description */
 } ea_class;
 
 /* A field's bytes inside a payload; borrowed. */

@@ -75,13 +75,11 @@ static int64_t wbem_sid_bytes(const uint8_t *p, size_t left, uint8_t pointer_siz
     return sid < 0 ? NOT_WHOLE : (int64_t)head + sid;
 }
 
-static int64_t scope_bytes(walk *w, size_t first, size_t end, const uint8_t *p, size_t left, ea_slice *slices,
-                           uint16_t *places, size_t *ret_whole);
+static int64_t struct_bytes(walk *w, size_t field, const uint8_t *p, size_t left);
 
 /* Bytes of one element of a field whose width varies. */
 static int64_t payload_parser_element_bytes(walk *w, size_t field, const uint8_t *p, size_t left) {
-    const ea_field *f = &w->c->fields[field];
-    switch (f->type) {
+    switch (w->c->fields[field].type) {
     case EA_UTF16Z:
         return utf16z_bytes(p, left);
     case EA_ANSIZ:
@@ -97,11 +95,8 @@ static int64_t payload_parser_element_bytes(walk *w, size_t field, const uint8_t
         return sid_bytes(p, left);
     case EA_WBEM_SID:
         return wbem_sid_bytes(p, left, w->c->pointer_size);
-    case EA_STRUCT: {
-        size_t whole;
-        int64_t used = scope_bytes(w, field + 1, field + f->span, p, left, NULL, NULL, &whole);
-        return whole == f->child_count ? used : NOT_WHOLE;
-    }
+    case EA_STRUCT:
+        return struct_bytes(w, field, p, left);
     default:
         return NOT_WHOLE;
     }
@@ -119,8 +114,8 @@ static uint32_t count_in(const walk *w, size_t i) {
     return saturated(ea_load_uint(w->payload + f->offset, f->width));
 }
 
-/* Bytes of a field with all its elements, or NOT_WHOLE. */
-static int64_t field_bytes(walk *w, size_t field, const uint8_t *p, size_t left, uint32_t *ret_elements) {
+/* Bytes of a field of EA_LENGTH_ANY with all its elements, or NOT_WHOLE. */
+EA_APART static int64_t field_bytes(walk *w, size_t field, const uint8_t *p, size_t left, uint32_t *ret_elements) {
     const ea_field *f = &w->c->fields[field];
     int rest = f->count_field < 0 && f->count == EA_COUNT_REST;
     uint32_t count = f->count_field >= 0 ? count_in(w, (size_t)f->count_field) : f->count;
@@ -150,31 +145,34 @@ static int64_t field_bytes(walk *w, size_t field, const uint8_t *p, size_t left,
     return (int64_t)at;
 }
 
-/* Bytes of one number, which other fields may need. */
-static inline int64_t number_bytes(walk *w, size_t field, const uint8_t *p, size_t left) {
-    const ea_field *f = &w->c->fields[field];
-    if (f->width > left)
-        return NOT_WHOLE;
-    if (f->is_count)
-        w->counts[field] = saturated(ea_load_uint(p, f->width));
-    return f->width;
-}
-
 /* Walks the members first..end. Returns the bytes of those that are whole; *ret_whole is their number. slices, places
- * (in the payload): of these; either may be NULL. */
-static int64_t scope_bytes(walk *w, size_t first, size_t end, const uint8_t *p, size_t left, ea_slice *slices,
-                           uint16_t *places, size_t *ret_whole) {
+ * (in the payload): of these; either may be NULL, and is where this is inlined. */
+static inline int64_t scope_bytes(walk *w, size_t first, size_t end, const uint8_t *p, size_t left, ea_slice *slices,
+                                  uint16_t *places, size_t *ret_whole) {
+    const ea_field *fields = w->c->fields;
     size_t at = 0, n = 0;
     for (size_t field = first; field < end; n++) {
-        const ea_field *f = &w->c->fields[field];
+        const ea_field *f = &fields[field];
         uint32_t elements = 1;
         int64_t bytes;
-        if (f->count != 1 || f->count_field >= 0)
+        switch ((enum ea_field_length)f->length) {
+        case EA_LENGTH_FIXED:
+            bytes = f->width <= left - at ? f->width : NOT_WHOLE;
+            break;
+        case EA_LENGTH_UTF16Z:
+            bytes = utf16z_bytes(p + at, left - at);
+            break;
+        case EA_LENGTH_BYTEZ:
+            bytes = ansiz_bytes(p + at, left - at);
+            break;
+        case EA_LENGTH_COUNTED:
+            bytes = counted_bytes(p + at, left - at);
+            break;
+        case EA_LENGTH_ANY:
+        default:
             bytes = field_bytes(w, field, p + at, left - at, &elements);
-        else if (f->width)
-            bytes = number_bytes(w, field, p + at, left - at);
-        else
-            bytes = payload_parser_element_bytes(w, field, p + at, left - at);
+            field += f->span - 1u;
+        }
         if (bytes < 0)
             break;
         if (slices)
@@ -182,45 +180,67 @@ static int64_t scope_bytes(walk *w, size_t first, size_t end, const uint8_t *p, 
         if (places)
             places[n] = (uint16_t)(p + at - w->payload);
         at += (size_t)bytes;
-        field += f->span;
+        field++;
     }
     *ret_whole = n;
     return (int64_t)at;
 }
 
-/* Splits the fields after the leading fixed fields; the slices of the fixed ones are not filled. */
-static inline size_t split_rest(const ea_class *c, const uint8_t *payload, size_t payload_bytes, ea_slice *slices,
-                                uint16_t *places, size_t *ret_used) {
-    walk w;
-    w.c = c;
-    w.payload = payload_bytes ? payload : (const uint8_t *)""; /* a valid pointer to add 0 to */
-    size_t whole = 0, used = 0, first = 0;
-    if (payload_bytes >= c->fixed_bytes) {
-        first = c->fixed_fields;
-        used = c->fixed_bytes;
-    } else {
-        places = NULL;
+/* Bytes of one element of a struct, or NOT_WHOLE. */
+static int64_t struct_bytes(walk *w, size_t field, const uint8_t *p, size_t left) {
+    const ea_field *f = &w->c->fields[field];
+    size_t whole;
+    int64_t used = scope_bytes(w, field + 1, field + f->span, p, left, NULL, NULL, &whole);
+    return whole == f->child_count ? used : NOT_WHOLE;
+}
+
+/* The leading fixed fields that a payload holds, and their bytes. One that lacks some of them ends where the walk does,
+ * for no field of a fixed length is empty. */
+static inline size_t fixed_part(const ea_class *c, size_t payload_bytes, size_t *ret_used) {
+    size_t whole = c->fixed_fields;
+    *ret_used = c->fixed_bytes;
+    if (payload_bytes < c->fixed_bytes) {
+        while (c->fields[--whole].offset > payload_bytes) {
+        }
+        *ret_used = c->fields[whole].offset;
     }
-    used += (size_t)scope_bytes(&w, first, c->field_count, w.payload + used, payload_bytes - used,
-                                slices ? slices + first : NULL, places, &whole);
-    *ret_used = used;
-    return first + whole;
+    return whole;
 }
 
 size_t ea_class_places(const ea_class *c, const uint8_t *payload, size_t payload_bytes, uint16_t *places,
                        size_t *ret_used) {
-    return split_rest(c, payload, payload_bytes, NULL, places, ret_used);
+    walk w;
+    size_t used, whole = fixed_part(c, payload_bytes, &used), more = 0;
+    if (whole == c->fixed_fields && whole < c->field_count) {
+        w.c = c;
+        w.payload = payload_bytes ? payload : (const uint8_t *)""; /* a valid pointer to add 0 to */
+        const uint8_t *rest = w.payload + used;
+        used +=
+            (size_t)(places ? scope_bytes(&w, whole, c->field_count, rest, payload_bytes - used, NULL, places, &more)
+                            : scope_bytes(&w, whole, c->field_count, rest, payload_bytes - used, NULL, NULL, &more));
+    }
+    *ret_used = used;
+    return whole + more;
 }
 
 size_t ea_class_split(const ea_class *c, const uint8_t *payload, size_t payload_bytes, ea_slice *slices,
                       size_t *ret_used) {
+    walk w;
+    size_t used, whole = fixed_part(c, payload_bytes, &used), more = 0;
     if (payload_bytes == 0)
         payload = (const uint8_t *)"";
-    for (size_t i = 0; payload_bytes >= c->fixed_bytes && i < c->fixed_fields; i++) {
+    for (size_t i = 0; i < whole; i++) {
         const ea_field *f = &c->fields[i];
         slices[i] = (ea_slice){payload + f->offset, (uint32_t)f->width * f->count, f->count};
     }
-    return split_rest(c, payload, payload_bytes, slices, NULL, ret_used);
+    if (whole == c->fixed_fields && whole < c->field_count) {
+        w.c = c;
+        w.payload = payload;
+        used += (size_t)scope_bytes(&w, whole, c->field_count, payload + used, payload_bytes - used, slices + whole,
+                                    NULL, &more);
+    }
+    *ret_used = used;
+    return whole + more;
 }
 
 size_t ea_class_split_element(const ea_class *c, size_t field, const uint8_t *bytes, size_t len_bytes, ea_slice *slices,
@@ -252,8 +272,8 @@ size_t ea_class_top_count(const ea_class *c) {
 
 size_t ea_class_top_field(const ea_class *c, size_t i) {
     size_t field = 0;
-    if (i < c->fixed_fields)
-        return i;
+    if (i < c->fixed_fields || c->top_count == c->field_count) /* no structs before it, or none at all */
+        return i < c->field_count ? i : c->field_count;
     while (i-- && field < c->field_count)
         field += c->fields[field].span;
     return field;

@@ -8,6 +8,7 @@
 #include "proto/event/schemas.h"
 #include "proto/event/tracelogging.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,8 @@ enum {
     SCRATCH_BYTES = 8 << 20, /* of one description while it is being checked */
     FIRST_SLOTS = 256,
     BY_BYTES = 4096, /* a power of two */
+    RECENT_BITS = 8,
+    RECENT = 1 << RECENT_BITS,
 };
 
 /* The key that distinguishes classes, except for metadata inside the event. */
@@ -40,7 +43,30 @@ typedef struct metadata_slot {
     const ea_class *c; /* NULL: free */
 } metadata_slot;
 
+/* The class of a record without metadata, by words of the record as they are: some of their members are no part of the
+ * key, but they hardly ever differ between records of a class, and nothing has to be put together. */
+enum { RECENT_WORDS = 4 }; /* provider; id to opcode; logger to header_type */
+
+typedef struct recent {
+    uint64_t words[RECENT_WORDS];
+    const ea_class *c; /* NULL: free */
+} recent;
+
+/* The same of a record with metadata, of which all bytes are compared. */
+typedef struct recent_metadata {
+    recent head;
+    const uint8_t *bytes; /* those of a metadata_slot */
+    uint32_t metadata_bytes, traits_bytes;
+    uint8_t has_metadata, has_traits;
+} recent_metadata;
+
+static_assert(offsetof(ea_record, opcode) < 32 && offsetof(ea_record, flags) >= 32 &&
+                  offsetof(ea_record, pointer_size) < 40,
+              "words 3 and 4 of a record");
+
 struct ea_registry {
+    recent recent[RECENT]; /* one class a place: the last one */
+    recent_metadata recent_metadata[RECENT];
     slot *slots; /* open addressing, never more than half full */
     size_t mask, count;
     metadata_slot *metadata_slots; /* like slots */
@@ -124,8 +150,10 @@ static int class_of(ea_registry *r, const uint8_t *description, size_t len_bytes
     if (!rc && (rc = ea_class_parse(&r->arena, description, len_bytes, &c, err)) == EA_ELIMIT)
         ea_fail(err, rc, "add a class: those that are known take %zu bytes and no more are allowed",
                 r->arena.used_bytes);
-    if (!rc)
+    if (!rc) {
         c->family = ea_event_family_of(&c->provider, c->classic);
+        c->number = (uint32_t)r->by_hash.count;
+    }
     if (!rc && (rc = ea_bytes_map_put(&r->by_hash, c->hash, sizeof c->hash, c)) != 0)
         ea_fail(err, rc, "add a class");
     if (!rc)
@@ -378,8 +406,9 @@ static EA_RARE const ea_class *learn_metadata(ea_registry *r, const ea_record *r
     return c;
 }
 
-EA_APART static const ea_class *find_metadata(ea_registry *r, const ea_record *record, const ea_ext *metadata,
-                                              const ea_ext *traits) {
+/* Of a record with metadata that is not in its place of the recent ones. */
+EA_APART static const ea_class *search_metadata(ea_registry *r, const ea_record *record, const ea_ext *metadata,
+                                                const ea_ext *traits, recent_metadata *place, const recent *head) {
     class_key key = key_of(record);
     key.rest |= (uint64_t)(metadata != NULL) << 26 | (uint64_t)(traits != NULL) << 27;
     uint64_t hash = key_hash(&key);
@@ -388,7 +417,55 @@ EA_APART static const ea_class *find_metadata(ea_registry *r, const ea_record *r
     if (traits)
         hash = ea_hash64(traits->data, traits->size_bytes, hash);
     const metadata_slot *s = find_metadata_slot(r, &key, hash, metadata, traits);
-    return s->c ? s->c : learn_metadata(r, record, &key, hash, metadata, traits);
+    if (!s->c)
+        return learn_metadata(r, record, &key, hash, metadata, traits);
+    *place = (recent_metadata){.head = *head,
+                               .bytes = s->bytes,
+                               .metadata_bytes = s->metadata_bytes,
+                               .traits_bytes = s->traits_bytes,
+                               .has_metadata = metadata != NULL,
+                               .has_traits = traits != NULL};
+    place->head.c = s->c;
+    return s->c;
+}
+
+static inline recent recent_of(const ea_record *record) {
+    const uint8_t *p = (const uint8_t *)record;
+    return (recent){.words = {ea_load64(p), ea_load64(p + 8), ea_load64(p + 24), ea_load64(p + 32)}};
+}
+
+static inline int same_words(const recent *a, const recent *b) {
+    uint64_t differs = 0;
+    for (size_t i = 0; i < RECENT_WORDS; i++)
+        differs |= a->words[i] ^ b->words[i];
+    return differs == 0;
+}
+
+static inline size_t recent_place(uint64_t mixed) {
+    return (size_t)(mixed * 0x9E3779B97F4A7C15u >> (64 - RECENT_BITS));
+}
+
+/* Some bytes of an item, to choose a place by; the name of an event is in the first ones. */
+static inline uint64_t some_bytes(const ea_ext *x) {
+    enum { LEAST = 16 };
+
+    return x && x->size_bytes >= LEAST
+               ? x->size_bytes + ea_load64(x->data) * 0xC2B2AE3D27D4EB4Fu + ea_load64(x->data + 8)
+               : 0;
+}
+
+static inline int same_item(const ea_ext *x, int has, const uint8_t *bytes, uint32_t size_bytes) {
+    return x ? has && x->size_bytes == size_bytes && memcmp(bytes, x->data, size_bytes) == 0 : !has;
+}
+
+EA_APART static const ea_class *find_metadata(ea_registry *r, const ea_record *record, const ea_ext *metadata,
+                                              const ea_ext *traits) {
+    recent head = recent_of(record);
+    recent_metadata *m = &r->recent_metadata[recent_place(head.words[0] ^ head.words[2] ^ some_bytes(metadata))];
+    if (m->head.c && same_words(&m->head, &head) && same_item(metadata, m->has_metadata, m->bytes, m->metadata_bytes) &&
+        same_item(traits, m->has_traits, m->bytes + m->metadata_bytes, m->traits_bytes))
+        return m->head.c;
+    return search_metadata(r, record, metadata, traits, m, &head);
 }
 
 /* The first of its class. */
@@ -404,16 +481,28 @@ EA_RARE static const ea_class *learn(ea_registry *r, const ea_record *record) {
     return c;
 }
 
-const ea_class *ea_registry_find(ea_registry *r, const ea_record *record) {
-    if (record->ext_count) {
-        const ea_ext *metadata = ea_record_ext(record, EA_EXT_SCHEMA_TL),
-                     *traits = ea_record_ext(record, EA_EXT_PROV_TRAITS);
-        if (metadata || traits)
-            return find_metadata(r, record, metadata, traits);
-    }
+/* Of a record without metadata that is not in its place of the recent ones. */
+EA_APART static const ea_class *registry_search(ea_registry *r, const ea_record *record, recent *place) {
     class_key key = key_of(record);
     const slot *s = find_slot(r->slots, r->mask, &key);
-    return s->c ? s->c : learn(r, record);
+    if (!s->c)
+        return learn(r, record);
+    *place = recent_of(record);
+    place->c = s->c;
+    return s->c;
+}
+
+const ea_class *ea_registry_find(ea_registry *r, const ea_record *record) {
+    const ea_ext *metadata = NULL, *traits = NULL;
+    for (size_t i = record->ext_count; i-- > 0;) { /* the first of each type */
+        const ea_ext *x = &record->ext[i];
+        metadata = x->type == EA_EXT_SCHEMA_TL ? x : metadata;
+        traits = x->type == EA_EXT_PROV_TRAITS ? x : traits;
+    }
+    if (metadata || traits)
+        return find_metadata(r, record, metadata, traits);
+    recent head = recent_of(record), *place = &r->recent[recent_place(head.words[0] ^ head.words[2])];
+    return place->c && same_words(place, &head) ? place->c : registry_search(r, record, place);
 }
 
 void ea_registry_limit_bytes(ea_registry *r, size_t limit_bytes) {
@@ -460,6 +549,8 @@ void ea_registry_set_schemas(ea_registry *r, ea_schemas *schemas) {
 }
 
 void ea_registry_schemas_changed(ea_registry *r) {
+    memset(r->recent, 0, sizeof r->recent);
+    memset(r->recent_metadata, 0, sizeof r->recent_metadata);
     memset(r->slots, 0, (r->mask + 1) * sizeof *r->slots);
     r->count = 0;
     memset(r->metadata_slots, 0,

@@ -172,6 +172,10 @@ void ea_where_destroy(ea_where *w) {
     free(w);
 }
 
+int ea_where_needs_state(const ea_where *w) {
+    return ea_lang_needs_processes(w->program) || ea_lang_needs_modules(w->program) || ea_lang_needs_names(w->program);
+}
+
 int ea_where_begin(ea_where *w, ea_err *err) {
     ea_where_end(w);
     int rc = ea_machine_create(&w->machine, &(ea_machine_options){0}, err);

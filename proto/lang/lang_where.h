@@ -99,6 +99,8 @@ typedef struct ea_where ea_where;
 EA_MUST_CHECK int ea_where_create(ea_where **ret, const char *condition, const ea_strings *patterns,
                                   ea_lang_classes *classes, ea_err *err);
 void ea_where_destroy(ea_where *w); /* NULL is allowed */
+/* 1 when the condition reads what events before say: of processes, threads, modules, or names. */
+int ea_where_needs_state(const ea_where *w);
 /* Events of another source begin: their classes are others, and nothing is known of the machine's state. */
 EA_MUST_CHECK int ea_where_begin(ea_where *w, ea_err *err);
 /* Their classes are about to be freed. */

@@ -3,7 +3,7 @@
 
 #include "proto/base/arena.h"
 #include "proto/base/array.h"
-#include "proto/base/text.h"
+#include "proto/base/json_cursor.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +39,7 @@ static const char *const COLUMN_NAMES[COLUMN_COUNT] = {
 #undef X
 };
 
-enum { UTF8_BOM_BYTES = 3, HEX_DIGITS = 4 };
+enum { UTF8_BOM_BYTES = 3 };
 
 struct ea_module_list {
     ea_arena arena;
@@ -50,7 +50,8 @@ struct ea_module_list {
 /* What is read. */
 typedef struct list_reader {
     ea_module_list *l;
-    const char *name, *at, *end;
+    const char *name;
+    ea_json_cursor c; /* the line at hand */
     size_t line;
     int columns[COLUMN_COUNT]; /* of TSV, in the order of the first line: enum module_column */
     size_t column_count;
@@ -155,8 +156,9 @@ static int list_keep(list_reader *k, int column, const char *text, size_t len_by
 
 /* ---- TSV ---- */
 
-static int read_columns(list_reader *k, const char *end) {
-    for (const char *at = k->at; at <= end;) {
+static int read_columns(list_reader *k) {
+    const char *end = k->c.end;
+    for (const char *at = k->c.at; at <= end;) {
         const char *tab = memchr(at, '\t', (size_t)(end - at));
         size_t n = (size_t)((tab ? tab : end) - at);
         int column = column_of(at, n);
@@ -174,9 +176,10 @@ static int read_columns(list_reader *k, const char *end) {
     return 0;
 }
 
-static int read_cells(list_reader *k, const char *end) {
+static int read_cells(list_reader *k) {
+    const char *end = k->c.end;
     size_t i = 0;
-    for (const char *at = k->at;; i++) {
+    for (const char *at = k->c.at;; i++) {
         const char *tab = memchr(at, '\t', (size_t)(end - at));
         size_t n = (size_t)((tab ? tab : end) - at);
         if (i == k->column_count)
@@ -192,90 +195,23 @@ static int read_cells(list_reader *k, const char *end) {
 
 /* ---- JSON lines ---- */
 
-static void skip_blanks(list_reader *k, const char *end) {
-    while (k->at < end && (*k->at == ' ' || *k->at == '\t'))
-        k->at++;
-}
-
-static int take_char(list_reader *k, const char *end, char c) {
-    skip_blanks(k, end);
-    if (k->at >= end || *k->at != c)
-        return 0;
-    k->at++;
-    return 1;
-}
-
-/* Four hex digits after \u. */
-static int take_unit(list_reader *k, const char *end, uint32_t *ret) {
-    uint64_t unit = 0;
-    char digits[HEX_DIGITS + 1] = "";
-    const char *at = digits;
-    if (end - k->at < HEX_DIGITS)
-        return 0;
-    memcpy(digits, k->at, HEX_DIGITS);
-    k->at += HEX_DIGITS;
-    if (!ea_digits_parse(&at, 16, &unit) || *at)
-        return 0;
-    *ret = (uint32_t)unit;
-    return 1;
-}
-
-static int take_escape(list_reader *k, const char *end, ea_text *t) {
-    static const char NAMES[] = "\"\\/bfnrt", VALUES[] = "\"\\/\b\f\n\r\t";
-    uint32_t c, low;
-    if (k->at >= end)
-        return 0;
-    char name = *k->at++;
-    const char *known = name ? strchr(NAMES, name) : NULL;
-    if (known) {
-        ea_text_char(t, VALUES[known - NAMES]);
-        return 1;
-    }
-    if (name != 'u' || !take_unit(k, end, &c))
-        return 0;
-    if (c >= 0xD800 && c < 0xDC00 && end - k->at > HEX_DIGITS + 1 && k->at[0] == '\\' && k->at[1] == 'u') {
-        k->at += 2;
-        if (!take_unit(k, end, &low) || low < 0xDC00 || low > 0xDFFF)
-            return 0;
-        c = 0x10000 + ((c - 0xD800) << 10) + (low - 0xDC00);
-    }
-    ea_text_code_point(t, c);
-    return 1;
-}
-
-/* A text between quotes, of which the first was taken. */
-static int take_text(list_reader *k, const char *end, ea_text *t) {
-    ea_text_clear(t);
-    while (k->at < end && *k->at != '"') {
-        char c = *k->at++;
-        if (c == '\\') {
-            if (!take_escape(k, end, t))
-                return 0;
-        } else {
-            ea_text_char(t, c);
-        }
-    }
-    return k->at < end && *k->at++ == '"' && !t->failed;
-}
-
 /* A text, a number as it is written, or null: *ret_is_null. */
-static int take_json_value(list_reader *k, const char *end, ea_text *t, int *ret_is_null) {
+static int list_take_value(list_reader *k, ea_text *t, int *ret_is_null) {
     *ret_is_null = 0;
-    if (take_char(k, end, '"'))
-        return take_text(k, end, t);
-    ea_text_clear(t);
-    while (k->at < end && ((*k->at >= '0' && *k->at <= '9') || (*k->at >= 'a' && *k->at <= 'z')))
-        ea_text_char(t, *k->at++);
+    if (ea_json_take_char(&k->c, '"'))
+        return ea_json_take_text(&k->c, t);
+    if (!ea_json_take_word(&k->c, t))
+        return 0;
     *ret_is_null = t->len_bytes == 4 && memcmp(t->data, "null", 4) == 0;
-    return t->len_bytes && !t->failed && (*ret_is_null || (t->data[0] >= '0' && t->data[0] <= '9'));
+    return *ret_is_null || (t->data[0] >= '0' && t->data[0] <= '9');
 }
 
-static int read_object(list_reader *k, const char *end, ea_text *key, ea_text *value) {
+static int read_object(list_reader *k, ea_text *key, ea_text *value) {
     int is_null, is_first = 1;
-    k->at++; /* { */
-    while (!take_char(k, end, '}')) {
-        if ((!is_first && !take_char(k, end, ',')) || !take_char(k, end, '"') || !take_text(k, end, key) ||
-            !take_char(k, end, ':') || !take_json_value(k, end, value, &is_null))
+    k->c.at++; /* { */
+    while (!ea_json_take_char(&k->c, '}')) {
+        if ((!is_first && !ea_json_take_char(&k->c, ',')) || !ea_json_take_char(&k->c, '"') ||
+            !ea_json_take_text(&k->c, key) || !ea_json_take_char(&k->c, ':') || !list_take_value(k, value, &is_null))
             return list_wrong(k, "expected an object of texts and numbers", NULL);
         is_first = 0;
         int column = column_of(key->data ? key->data : "", key->len_bytes);
@@ -285,24 +221,25 @@ static int read_object(list_reader *k, const char *end, ea_text *key, ea_text *v
         if (rc)
             return rc;
     }
-    skip_blanks(k, end);
-    return k->at == end ? list_add_module(k) : list_wrong(k, "expected nothing after the object", NULL);
+    ea_json_skip_blanks(&k->c);
+    return k->c.at == k->c.end ? list_add_module(k) : list_wrong(k, "expected nothing after the object", NULL);
 }
 
 /* ---- the file ---- */
 
-static int read_line(list_reader *k, const char *end, ea_text *key, ea_text *value) {
+static int read_line(list_reader *k, ea_text *key, ea_text *value) {
     memset(k->values, 0, sizeof k->values);
-    if (k->at == end)
+    if (k->c.at == k->c.end)
         return 0;
-    if (*k->at == '{')
-        return read_object(k, end, key, value);
-    return k->column_count ? read_cells(k, end) : read_columns(k, end);
+    if (*k->c.at == '{')
+        return read_object(k, key, value);
+    return k->column_count ? read_cells(k) : read_columns(k);
 }
 
 int ea_module_list_read(ea_module_list **ret, const char *name, const char *text, size_t len_bytes, ea_err *err) {
     ea_module_list *l = calloc(1, sizeof *l);
-    list_reader k = {.l = l, .name = name, .at = text, .end = text + len_bytes, .err = err};
+    list_reader k = {.l = l, .name = name, .err = err};
+    const char *at = text, *whole_end = text + len_bytes;
     ea_text key, value;
     int rc = 0;
     if (!l)
@@ -311,13 +248,13 @@ int ea_module_list_read(ea_module_list **ret, const char *name, const char *text
     ea_text_init(&key);
     ea_text_init(&value);
     if (len_bytes >= UTF8_BOM_BYTES && memcmp(text, "\xef\xbb\xbf", UTF8_BOM_BYTES) == 0)
-        k.at += UTF8_BOM_BYTES;
-    while (!rc && k.at < k.end) {
-        const char *newline = memchr(k.at, '\n', (size_t)(k.end - k.at)), *next = newline ? newline + 1 : k.end;
-        const char *end = newline ? newline : k.end;
+        at += UTF8_BOM_BYTES;
+    while (!rc && at < whole_end) {
+        const char *newline = memchr(at, '\n', (size_t)(whole_end - at)), *end = newline ? newline : whole_end;
         k.line++;
-        rc = read_line(&k, end > k.at && end[-1] == '\r' ? end - 1 : end, &key, &value);
-        k.at = next;
+        k.c = (ea_json_cursor){at, end > at && end[-1] == '\r' ? end - 1 : end};
+        rc = read_line(&k, &key, &value);
+        at = newline ? newline + 1 : whole_end;
     }
     ea_text_deinit(&key);
     ea_text_deinit(&value);

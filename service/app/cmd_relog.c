@@ -1,9 +1,7 @@
 /* etwagent relog: traces into one trace, record for record, or a cut of them. Called by: main.c. Calls: proto/relog.
  * Thread: the main one; Ctrl-C ends the run without an output. */
 #include "proto/base/platform.h"
-#include "proto/base/provider_guids.h"
 #include "proto/base/stop_flag.h"
-#include "proto/relog/module_records.h"
 #include "proto/relog/payload_times.h"
 #include "service/app/agent_commands.h"
 #include "service/app/relog_job.h"
@@ -15,8 +13,6 @@
 enum { PROGRESS_EVENTS = 1 << 16 };
 
 #define REDACT_KINDS "user, host, sid, address, path, command, url, registry"
-
-static const ea_guid IMAGE_PROVIDER = EA_PROVIDER_IMAGE, IMAGE_ID_PROVIDER = EA_PROVIDER_IMAGE_ID;
 
 static const char *const CLOCKS[] = {"same", "convert", NULL};
 static const char *const UNKNOWNS[] = {"zero", "drop", NULL};
@@ -132,12 +128,17 @@ static int parse_window(relog_job *j, const ea_relog *relog, int64_t *ret_from, 
 
 /* At the first event: the inputs' times are known. */
 static int relog_make_cuts(relog_job *j, ea_relog *relog) {
-    int rc = j->o->split ? 0 : parse_window(j, relog, &j->parts[0].from_raw, &j->parts[0].to_raw);
+    int64_t from_raw = 0, to_raw = 0;
+    int rc = j->o->split ? 0 : parse_window(j, relog, &from_raw, &to_raw);
     for (size_t i = 0; !rc && i < j->part_count; i++) {
+        if (!j->o->split) {
+            j->parts[i].from_raw = from_raw;
+            j->parts[i].to_raw = to_raw;
+        }
         const ea_cut_options cut = {.from_raw = j->parts[i].from_raw,
                                     .to_raw = j->parts[i].to_raw,
                                     .bare = j->o->bare,
-                                    .is_filtered = is_filtered(j->o),
+                                    .is_filtered = is_filtered(j->o) || j->parts[i].where,
                                     .emit = emit_added,
                                     .emit_arg = &j->parts[i]};
         rc = ea_cut_create(&j->parts[i].cut, &cut, &j->err);
@@ -181,14 +182,22 @@ static const ea_class *relog_class(relog_job *j, const ea_record *r) {
     return ea_registry_find(j->registry, r);
 }
 
+/* Whether a part wants what the options want; a condition is given each record, so that it knows the state. */
+static int part_wants(relog_job *j, const relog_part *part, const ea_record *r, const ea_class *c, int wanted) {
+    int holds = part->where && !j->injects_own ? ea_where_holds(part->where, r, c, &j->clock, &j->err) : 1;
+    return holds < 0 ? holds : wanted && holds;
+}
+
 /* Gives an event to the parts. */
 static int relog_take(relog_job *j, ea_relog *relog, const ea_record *r, const ea_class *c, int wanted) {
     ea_record changed;
     int is_kept = 0;
-    if (!j->o->split)
+    if (!j->part_names)
         return ea_cut_take(j->parts[0].cut, r, c, wanted, &j->err);
     for (size_t i = 0; i < j->part_count; i++) {
-        int rc = ea_cut_take(j->parts[i].cut, r, c, wanted, &j->err);
+        int rc = part_wants(j, &j->parts[i], r, c, wanted);
+        if (rc >= 0)
+            rc = ea_cut_take(j->parts[i].cut, r, c, rc, &j->err);
         if (rc == EA_RELOG_DROP)
             continue;
         if (rc == EA_RELOG_KEEP)
@@ -203,153 +212,27 @@ static int relog_take(relog_job *j, ea_relog *relog, const ea_record *r, const e
     return EA_RELOG_DROP;
 }
 
-/* ---- modules ---- */
-
-/* A record that was not read goes the way of those that are. */
+/* A record that was not read goes the way of those that are; one of the caller's own is always wanted. */
 static int take_injected(void *arg, const ea_record *r) {
     relog_job *j = arg;
     const ea_class *c = ea_registry_find(j->registry, r);
     int rc = j->rewrite ? ea_rewrite_note(j->rewrite, r, c, &j->err) : 0, verdict = EA_RELOG_KEEP;
+    uint64_t kept = j->kept;
     if (rc)
         return rc;
     if (j->cuts) {
-        int wanted = relog_wants(j, j->relog, r, c);
-        uint64_t kept = j->kept;
+        int wanted = j->injects_own ? 1 : relog_wants(j, j->relog, r, c);
         verdict = wanted < 0 ? wanted : relog_take(j, j->relog, r, c, wanted);
-        j->kept = kept;
     }
+    j->own_written += j->injects_own && (verdict == EA_RELOG_KEEP || j->kept > kept);
+    j->kept = kept;
     return verdict == EA_RELOG_KEEP ? emit_added(&j->parts[0], (const ea_relog_event *)r) : verdict < 0 ? verdict : 0;
-}
-
-static ea_module_place module_place(const relog_job *j, enum ea_module_verb verb, int64_t time_raw) {
-    enum { WINDOWS_8_1 = 9600 };
-
-    return (ea_module_place){.verb = verb,
-                             .time_raw = time_raw,
-                             .tid = UINT32_MAX,
-                             .version = j->os_build < WINDOWS_8_1 ? 2 : 3,
-                             .pointer_size = j->pointer_size};
-}
-
-/* A moment of a list: ticks, or as --from takes it. */
-static int module_time(relog_job *j, const ea_relog *relog, size_t line, const char *text, int64_t *ret_raw) {
-    const char *end = text;
-    uint64_t ticks;
-    int64_t utc_ns;
-    ea_time_reference reference = {
-        .now_utc_ns = ea_utc_ns(), .begin_utc_ns = j->begin_utc_ns, .end_utc_ns = j->end_utc_ns, .has_data = 1};
-    if (ea_digits_parse(&end, 10, &ticks) && !*end && ticks <= INT64_MAX) {
-        *ret_raw = (int64_t)ticks;
-        return 0;
-    }
-    if (ea_time_parse(text, &reference, &utc_ns))
-        return ea_fail(&j->err, EA_EUSAGE,
-                       "%s, line %zu: %.100s: expected ticks of the trace, or " EA_TIME_FORMS_OF_DATA, j->o->modules,
-                       line, text);
-    *ret_raw = ea_relog_raw(relog, utc_ns);
-    return 0;
-}
-
-static int by_moment(const void *a, const void *b) {
-    const module_moment *x = a, *y = b;
-    if (x->time_raw != y->time_raw)
-        return x->time_raw < y->time_raw ? -1 : 1;
-    return (x->item > y->item) - (x->item < y->item);
-}
-
-/* At the first event: the inputs' times are known. */
-static int make_moments(relog_job *j, const ea_relog *relog) {
-    size_t count;
-    const ea_listed_module *items = ea_module_list_items(j->modules, &count);
-    j->moments = calloc(2 * count + 1, sizeof *j->moments);
-    int rc = j->moments ? 0 : ea_fail(&j->err, EA_ENOMEM, "relog");
-    for (size_t i = 0; !rc && i < count; i++) {
-        module_moment m = {.time_raw = j->clock.base_raw, .item = (uint32_t)i, .verb = EA_MODULE_DC_START};
-        if (items[i].load) {
-            m.verb = EA_MODULE_LOAD;
-            rc = module_time(j, relog, items[i].line, items[i].load, &m.time_raw);
-        }
-        j->moments[j->moment_count++] = m;
-        if (rc || !items[i].unload)
-            continue;
-        module_moment gone = {.item = (uint32_t)i, .verb = EA_MODULE_UNLOAD};
-        rc = module_time(j, relog, items[i].line, items[i].unload, &gone.time_raw);
-        if (!rc && gone.time_raw < m.time_raw)
-            rc = ea_fail(&j->err, EA_EUSAGE, "%s, line %zu: it is unloaded before it is loaded", j->o->modules,
-                         items[i].line);
-        j->moments[j->moment_count++] = gone;
-    }
-    if (!rc && j->moment_count)
-        qsort(j->moments, j->moment_count, sizeof *j->moments, by_moment);
-    return rc;
-}
-
-/* Writes what happens to listed modules up to a time. */
-static int inject_modules(relog_job *j, const ea_relog *relog, int64_t to_raw) {
-    size_t count;
-    const ea_listed_module *items = ea_module_list_items(j->modules, &count);
-    int rc = j->moments ? 0 : make_moments(j, relog);
-    for (; !rc && j->moment_next < j->moment_count; j->moment_next++) {
-        const module_moment *m = &j->moments[j->moment_next];
-        if (m->time_raw > to_raw)
-            break;
-        const ea_module_place place = module_place(j, (enum ea_module_verb)m->verb, m->time_raw);
-        rc = ea_module_records(&items[m->item].m, &place, take_injected, j, &j->err);
-        j->injected += !rc;
-    }
-    return rc;
-}
-
-/* Writes the ids of an Image event that has none, immediately before it. */
-static int add_ids(relog_job *j, const ea_record *r, const ea_class *c) {
-    uint64_t base = 0, size = 0, pid = 0, timestamp = 0;
-    int is_id = ea_guid_equal(&r->provider, &IMAGE_ID_PROVIDER);
-    if (is_id && ea_event_u64(c, r, "ImageBase", &base)) {
-        j->id_raw = r->time_raw;
-        j->id_base = base;
-    }
-    if (is_id || !ea_guid_equal(&r->provider, &IMAGE_PROVIDER) ||
-        !((r->opcode >= EA_MODULE_UNLOAD && r->opcode <= EA_MODULE_DC_END) || r->opcode == EA_MODULE_LOAD))
-        return 0;
-    ea_text_clear(&j->path);
-    if (!ea_event_u64(c, r, "ImageBase", &base) || !ea_event_u64(c, r, "ImageSize", &size) ||
-        !ea_event_u64(c, r, "ProcessId", &pid) || !ea_event_text(c, r, "FileName", &j->path) ||
-        (j->id_raw == r->time_raw && j->id_base == base))
-        return 0;
-    (void)ea_event_u64(c, r, "TimeDateStamp", &timestamp);
-    const ea_pe_facts *facts =
-        ea_image_files_find(j->images, j->path.data ? j->path.data : "", j->path.len_bytes, size, (uint32_t)timestamp);
-    if (!facts) {
-        j->ids_missing++;
-        return 0;
-    }
-    const ea_module m = {.pid = (uint32_t)pid,
-                         .base = base,
-                         .size_bytes = size,
-                         .timestamp = facts->timestamp,
-                         .path = "",
-                         .has_pdb = facts->has_pdb,
-                         .pdb_guid = facts->pdb_guid,
-                         .pdb_age = facts->pdb_age,
-                         .pdb_path = facts->pdb_path,
-                         .original_name = facts->original_name};
-    ea_module_place place = module_place(j, (enum ea_module_verb)r->opcode, r->time_raw);
-    place.cpu = r->cpu;
-    place.tid = r->tid;
-    place.pointer_size = r->pointer_size;
-    j->ids_added++;
-    return ea_module_ids(&m, &place, take_injected, j, &j->err);
-}
-
-static int relog_inject(relog_job *j, const ea_relog *relog, const ea_record *r) {
-    int rc = j->modules ? inject_modules(j, relog, r->time_raw) : 0;
-    return !rc && j->images ? add_ids(j, r, ea_registry_find(j->registry, r)) : rc;
 }
 
 static int relog_chosen_event(relog_job *j, ea_relog *relog, const ea_record *r) {
     int rc = !j->cuts || j->parts[0].cut ? 0 : relog_make_cuts(j, relog);
-    if (!rc && (j->modules || j->images))
-        rc = relog_inject(j, relog, r);
+    if (!rc && (j->adds_moments || j->images))
+        rc = ea_relog_inject(j, relog, r);
     if (rc)
         return rc;
     const ea_class *c = relog_class(j, r);
@@ -392,10 +275,10 @@ static int relog_event(ea_relog *relog, const ea_relog_input *input, const ea_re
 static int relog_end(ea_relog *relog, void *arg) {
     relog_job *j = arg;
     int rc = j->has_chooser ? ea_class_chooser_check(&j->chooser, &j->err) : 0;
-    if (!rc && j->modules && j->cuts && !j->parts[0].cut) /* the traces have no event */
+    if (!rc && j->adds_moments && j->cuts && !j->parts[0].cut) /* the traces have no event */
         rc = relog_make_cuts(j, relog);
-    if (!rc && j->modules)
-        rc = inject_modules(j, relog, INT64_MAX);
+    if (!rc && j->adds_moments)
+        rc = ea_relog_inject_rest(j, relog);
     for (size_t i = 0; !rc && i < j->part_count; i++)
         rc = j->parts[i].cut ? ea_cut_finish(j->parts[i].cut) : 0;
     return !rc && j->rewrite ? ea_rewrite_check(j->rewrite, &j->err) : rc;
@@ -731,6 +614,42 @@ static int plan_parts(relog_job *j, char **paths, int path_count) {
     return name_parts(j);
 }
 
+/* FILE: CONDITION. The part of --output, if there is one, has all that is wanted. */
+static int open_part(relog_job *j, const char *word, char **paths, int path_count) {
+    const char *colon = strstr(word, ": ");
+    relog_part *part = &j->parts[j->part_count];
+    if (!colon || colon == word)
+        return ea_fail(&j->err, EA_EUSAGE, "--part %.200s: expected FILE: CONDITION", word);
+    char *name = strdup(word);
+    if (!name)
+        return ea_fail(&j->err, EA_ENOMEM, "relog");
+    name[colon - word] = 0;
+    j->part_names[j->part_count] = name;
+    *part = (relog_part){.job = j, .output = (unsigned)j->part_count};
+    j->part_count++;
+    if (ea_relog_form_kind(name) != RELOG_TRACE)
+        return ea_fail(&j->err, EA_EUSAGE, "--part %.200s: a part is a trace", word);
+    return ea_program_where(&part->where, colon + 2, &(ea_class_choice){.ids.count = 0},
+                            &(ea_program_classes){paths, path_count, &j->o->schemas}, &j->err);
+}
+
+static int open_parts(relog_job *j, char **paths, int path_count) {
+    const ea_strings *words = &j->o->parts;
+    int rc = 0;
+    j->parts = calloc(words->count + 1, sizeof *j->parts);
+    j->part_names = calloc(words->count + 1, sizeof *j->part_names);
+    if (!j->parts || !j->part_names)
+        return ea_fail(&j->err, EA_ENOMEM, "relog");
+    if (j->trace) {
+        if (!(j->part_names[0] = strdup(j->trace)))
+            return ea_fail(&j->err, EA_ENOMEM, "relog");
+        j->parts[j->part_count++] = (relog_part){.job = j};
+    }
+    for (size_t i = 0; !rc && i < words->count; i++)
+        rc = open_part(j, words->items[i], paths, path_count);
+    return rc;
+}
+
 /* ---- outputs ---- */
 
 /* Which output is the trace. */
@@ -762,7 +681,7 @@ static int choose_trace(relog_job *j) {
 static int add_form(relog_job *j, const char *path, size_t part) {
     relog_form *form = &j->forms[j->form_count];
     *form = (relog_form){.kind = (int)ea_relog_form_kind(path), .trace = (unsigned)part};
-    form->path = j->part_names ? part_name(path, part + 1) : strdup(path);
+    form->path = j->o->split ? part_name(path, part + 1) : strdup(path);
     if (!form->path)
         return ea_fail(&j->err, EA_ENOMEM, "relog");
     j->form_count++;
@@ -770,22 +689,27 @@ static int add_form(relog_job *j, const char *path, size_t part) {
     return rc ? ea_fail(&j->err, rc, "%s", ea_relog_error(j->relog)) : 0;
 }
 
-/* Traces first: a part's number is that of its trace. */
-static int add_outputs(relog_job *j) {
+static int add_trace(relog_job *j, const char *path, int is_temporary) {
     const relog_options *o = j->o;
     const ea_relog_output trace = {.compression =
-                                       j->temporary ? EA_RELOG_COMPRESSION_NONE : COMPRESSION_CODES[o->compression],
+                                       is_temporary ? EA_RELOG_COMPRESSION_NONE : COMPRESSION_CODES[o->compression],
                                    .buffer_size_bytes = (uint32_t)o->buffer_bytes,
-                                   .only_emitted = o->split != NULL,
+                                   .only_emitted = j->part_names != NULL,
                                    .no_names = j->redact != NULL,
-                                   .kind = j->temporary ? EA_RELOG_TEMPORARY : EA_RELOG_TRACE};
-    size_t parts = j->part_names ? j->part_count : 1;
+                                   .kind = is_temporary ? EA_RELOG_TEMPORARY : EA_RELOG_TRACE};
+    int rc = ea_relog_add_output(j->relog, path, &trace, NULL);
+    return rc ? ea_fail(&j->err, rc, "%s", ea_relog_error(j->relog)) : 0;
+}
+
+/* Traces first: a part's number is that of its trace. Of parts by condition only the one of all events has forms. */
+static int add_outputs(relog_job *j) {
+    const relog_options *o = j->o;
+    size_t traces = j->part_names ? j->part_count : 1, parts = o->split ? traces : 1;
     int rc = 0;
     if (!(j->forms = calloc(parts * o->outputs.count + 1, sizeof *j->forms)))
         return ea_fail(&j->err, EA_ENOMEM, "relog");
-    for (size_t i = 0; !rc && i < parts; i++)
-        if ((rc = ea_relog_add_output(j->relog, j->part_names ? j->part_names[i] : j->trace, &trace, NULL)))
-            return ea_fail(&j->err, rc, "%s", ea_relog_error(j->relog));
+    for (size_t i = 0; !rc && i < traces; i++)
+        rc = add_trace(j, j->part_names ? j->part_names[i] : j->trace, j->temporary && i < parts);
     for (size_t i = 0; i < o->outputs.count; i++)
         for (size_t k = 0; !rc && k < parts; k++)
             if (ea_relog_form_kind(o->outputs.items[i]) != RELOG_TRACE)
@@ -801,44 +725,36 @@ static int relog_write_forms(ea_relog *relog, void *arg) {
     return rc;
 }
 
-static int open_modules(relog_job *j) {
-    enum { LIST_MAX_BYTES = 1 << 28 };
-
-    char *text = NULL;
-    size_t len_bytes;
-    int rc = ea_path_read_all(j->o->modules, LIST_MAX_BYTES, &text, &len_bytes, &j->err);
-    if (!rc)
-        rc = ea_module_list_read(&j->modules, j->o->modules, text, len_bytes, &j->err);
-    free(text);
-    return rc;
-}
-
 static int open_relog_job(relog_job *j, char **paths, int path_count) {
     const relog_options *o = j->o;
     if (o->tree && !o->processes.count)
         return ea_fail(&j->err, EA_EUSAGE, "--tree goes with --process");
-    if (!o->outputs.count && !o->dry_run)
+    if (!o->outputs.count && !o->parts.count && !o->dry_run)
         return ea_fail(&j->err, EA_EUSAGE, "expected --output FILE");
-    j->cuts = o->from || o->to || o->split || is_filtered(o);
+    if (o->split && o->parts.count)
+        return ea_fail(&j->err, EA_EUSAGE, "--split and --part exclude each other: split a part afterwards");
+    j->cuts = o->from || o->to || o->split || o->parts.count || is_filtered(o);
     if (!j->cuts && o->bare)
         return ea_fail(&j->err, EA_EUSAGE,
-                       "--bare goes with --from, --to, --split, --where or another choice of events");
+                       "--bare goes with --from, --to, --split, --part, --where or another choice of events");
     if (!o->redact && (o->key || o->dry_run))
         return ea_fail(&j->err, EA_EUSAGE, "%s goes with --redact", o->key ? "--key" : "--dry-run");
     if (o->shift && o->start_at)
         return ea_fail(&j->err, EA_EUSAGE, "--shift and --start-at exclude each other: give one of them");
     int rc = choose_trace(j);
-    if (rc || (!j->cuts && !o->redact && !o->sets.count && !o->clock && !o->modules && !o->image_ids))
+    if (rc || (!j->cuts && !o->redact && !o->sets.count && !o->clock && !o->modules && !o->image_ids && !o->events &&
+               !o->marks.count))
         return rc;
     if (o->clock && !(j->payload = malloc(UINT16_MAX)))
         return ea_fail(&j->err, EA_ENOMEM, "relog");
     rc = open_selection(j, paths, path_count);
     if (!rc)
-        rc = o->split ? plan_parts(j, paths, path_count) : make_parts(j, NULL, 0);
-    if (!rc && o->modules)
-        rc = open_modules(j);
-    if (!rc && o->image_ids)
-        rc = ea_image_files_open(&j->images, o->image_ids, &j->err);
+        rc = o->split         ? plan_parts(j, paths, path_count)
+             : o->parts.count ? open_parts(j, paths, path_count)
+                              : make_parts(j, NULL, 0);
+    j->take_injected = take_injected;
+    if (!rc)
+        rc = ea_relog_open_injected(j);
     if (!rc && o->redact)
         rc = open_redact(j);
     if (rc)
@@ -861,6 +777,7 @@ static int open_relog_job(relog_job *j, char **paths, int path_count) {
 static void close_relog_job(relog_job *j) {
     for (size_t i = 0; i < j->part_count; i++) {
         ea_cut_destroy(j->parts[i].cut);
+        ea_where_destroy(j->parts[i].where);
         if (j->part_names)
             free(j->part_names[i]);
     }
@@ -872,10 +789,7 @@ static void close_relog_job(relog_job *j) {
     free(j->temporary);
     free(j->clocks);
     free(j->payload);
-    free(j->moments);
-    ea_module_list_destroy(j->modules);
-    ea_image_files_close(j->images);
-    ea_text_deinit(&j->path);
+    ea_relog_close_injected(j);
     ea_rewrite_destroy(j->rewrite);
     ea_redact_destroy(j->redact);
     ea_process_choice_destroy(j->processes);
@@ -965,6 +879,18 @@ static const ea_option OPTIONS[] = {
      .type = EA_OPT_STRING,
      .offset = offsetof(relog_options, image_ids),
      .help = "add to image events without ids those of image files in this folder"},
+    {.name = "events",
+     .argument = "FILE",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(relog_options, events),
+     .help =
+         "add these events, with their schemas: JSON lines with time, provider, name and, as wanted, pid, tid, cpu, "
+         "level, opcode, keyword, fields"},
+    {.name = "mark",
+     .argument = "TIME=TEXT",
+     .type = EA_OPT_STRINGS,
+     .offset = offsetof(relog_options, marks),
+     .help = "add the event Mark with this text; may be repeated"},
     {.name = "clock",
      .argument = "HOW",
      .type = EA_OPT_CHOICE,
@@ -990,6 +916,11 @@ static const ea_option OPTIONS[] = {
      .offset = offsetof(relog_options, split),
      .help = "write parts, as in 10s or 2GiB (of events before compression): of FILE.etl these are FILE.001.etl, "
              "FILE.002.etl, ...; each is a cut. The traces are read twice"},
+    {.name = "part",
+     .argument = "FILE: CONDITION",
+     .type = EA_OPT_STRINGS,
+     .offset = offsetof(relog_options, parts),
+     .help = "write to this trace, too, those of the events for which the condition holds; a cut; may be repeated"},
     {.name = "where",
      .argument = "CONDITION",
      .type = EA_OPT_STRING,
@@ -1061,7 +992,8 @@ const ea_command ea_cmd_relog = {
         "its header form, extended items and payload. Of the header event the first trace's is written; buffer size,\n"
         "compression, number of buffers, end and losses are those of the output. Records of several sessions get the\n"
         "session number 0. Damaged records are skipped and counted.\n"
-        "A cut (--from, --to, --split, or a choice of events) contains what its readers need of the rest: at its "
+        "A cut (--from, --to, --split, --part, or a choice of events) contains what its readers need of the rest: at "
+        "its "
         "beginning and "
         "end rundowns "
         "of\n"
@@ -1075,10 +1007,11 @@ const ea_command ea_cmd_relog = {
         "The summary counts events without header events; written = read - dropped + added, or there is no output.\n"
         "JSON keys: output, bytes, inputs, headers, read, dropped, added, written, damaged, events_lost, "
         "buffers_lost,\n"
-        "parts (with --split: output, written, bytes of each), forms (of outputs that are no trace: output, form, "
+        "parts (with --split, --part: output, written, bytes of each), forms (of outputs that are no trace: output, "
+        "form, "
         "events\n"
         "or packets, bytes), added_kinds (of a cut), injected (with --modules), "
-        "image_ids (with --image-ids), set (with --set), redacted "
+        "image_ids (with --image-ids), events_added (with --events, --mark), set (with --set), redacted "
         "(with --redact).\n"
         "Exit codes: 0 written, 1 failed, 2 usage, 3 not a trace.",
     .options = OPTIONS,

@@ -1,5 +1,5 @@
 /* The options and the run of "etwagent relog". Called by: cmd_relog.c (which fills them), relog_forms.c,
- * relog_summary.c. Thread: the main one. */
+ * relog_inject.c, relog_summary.c. Thread: the main one. */
 #ifndef EA_APP_RELOG_JOB_H
 #define EA_APP_RELOG_JOB_H
 
@@ -8,6 +8,7 @@
 #include "proto/relog/cut.h"
 #include "proto/relog/image_files.h"
 #include "proto/relog/module_list.h"
+#include "proto/relog/own_events.h"
 #include "proto/relog/process_choice.h"
 #include "proto/relog/redact.h"
 #include "service/app/programs.h"
@@ -25,7 +26,8 @@ typedef struct relog_options {
     int bare;
     ea_strings sets;
     const char *shift, *start_at;
-    const char *modules, *image_ids;
+    const char *modules, *image_ids, *events;
+    ea_strings marks, parts;
     int clock;
     const char *redact, *key;
     int unknown, dry_run;
@@ -39,6 +41,7 @@ typedef struct relog_part {
     relog_job *job;
     unsigned output;
     int64_t from_raw, to_raw;
+    ea_where *where; /* of --part; NULL: all that is wanted */
     ea_cut *cut;
 } relog_part;
 
@@ -54,12 +57,14 @@ typedef struct relog_form {
 
 enum relog_form_kind { RELOG_TRACE, RELOG_JSONL, RELOG_CSV, RELOG_PCAPNG };
 
-/* When a listed module is loaded, or unloaded. */
-typedef struct module_moment {
+enum { RELOG_OWN_EVENT = 0xFF };
+
+/* When a listed module is loaded or unloaded, or an event of one's own happens. */
+typedef struct relog_moment {
     int64_t time_raw;
     uint32_t item;
-    uint8_t verb; /* enum ea_module_verb */
-} module_moment;
+    uint8_t verb; /* enum ea_module_verb, or RELOG_OWN_EVENT */
+} relog_moment;
 
 struct relog_job {
     const relog_options *o;
@@ -79,16 +84,19 @@ struct relog_job {
     int has_chooser;
     uint8_t cpus[RELOG_CPUS_MAX / 8]; /* a bit each */
     int cuts;                         /* only some events are wanted, or there are parts */
-    relog_part *parts;                /* one, or those of --split; their cuts are made at the first event */
+    relog_part
+        *parts; /* one, or those of --split, or --output's and those of --part; cuts are made at the first event */
     size_t part_count;
     const char *trace; /* where the trace goes; NULL: nowhere */
     char *temporary;   /* that name, of a trace that only other forms are made of */
     relog_form *forms; /* by form, then part */
     size_t form_count;
-    char **part_names; /* of --split */
-    uint64_t kept;     /* of --split: events that some part has */
+    char **part_names; /* of --split and --part; NULL: there is one part */
+    uint64_t kept;     /* of several parts: events that one of them has */
     ea_module_list *modules;
-    module_moment *moments; /* by time; made at the first event */
+    ea_own_events *own;
+    int adds_moments;      /* there are modules or events to add at some time */
+    relog_moment *moments; /* by time; made at the first event */
     size_t moment_count, moment_next;
     ea_image_files *images; /* NULL: no ids are added */
     ea_text path;           /* of the module at hand */
@@ -96,6 +104,9 @@ struct relog_job {
     uint64_t id_base;
     uint32_t os_build;
     uint8_t pointer_size;
+    int (*take_injected)(void *job, const ea_record *r); /* writes a record that was not read */
+    int injects_own;                                     /* it is one of own */
+    uint64_t own_written;
     uint64_t injected, ids_added, ids_missing; /* modules (each load, each unload); modules with and without a file */
     ea_rewrite *rewrite;                       /* NULL: no value is set */
     ea_redact *redact;                         /* NULL: values stay */
@@ -103,6 +114,14 @@ struct relog_job {
     ea_relog *relog;
     ea_err err;
 };
+
+/* Reads the lists and opens the folder of images that the options name. */
+EA_MUST_CHECK int ea_relog_open_injected(relog_job *j);
+void ea_relog_close_injected(relog_job *j);
+/* Writes what comes before an event: modules, events of one's own, ids. */
+EA_MUST_CHECK int ea_relog_inject(relog_job *j, const ea_relog *relog, const ea_record *r);
+/* After the last event. */
+EA_MUST_CHECK int ea_relog_inject_rest(relog_job *j, const ea_relog *relog);
 
 /* By the end of its name. */
 enum relog_form_kind ea_relog_form_kind(const char *path);

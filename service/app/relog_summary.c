@@ -30,15 +30,17 @@ static void put_added(ea_text *t, const relog_options *o, const ea_cut_counts *a
 #undef X
     };
 
+    size_t n = 0;
     if (o->json)
         ea_text_str(t, ",\"added_kinds\":{");
-    for (size_t i = 0, n = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (o->json)
             ea_text_printf(t, "%s\"%s\":%" PRIu64, i ? "," : "", kinds[i].name, kinds[i].n);
         else if (kinds[i].n)
             ea_text_printf(t, "%s %s %" PRIu64, n++ ? "," : "added:", kinds[i].name, kinds[i].n);
     }
-    ea_text_char(t, o->json ? '}' : '\n');
+    if (o->json || n)
+        ea_text_char(t, o->json ? '}' : '\n');
 }
 
 static void put_redacted(ea_text *t, const relog_options *o, const ea_redact_counts *n) {
@@ -65,16 +67,25 @@ typedef struct relog_sums {
     uint64_t dropped, added, written, bytes;
 } relog_sums;
 
+/* A trace that other forms are made of: of --split all parts are, of --part the first. */
+static int is_temporary_part(const relog_job *j, size_t i) {
+    return j->temporary && (j->o->split || !i);
+}
+
 static void put_parts(ea_text *t, const relog_job *j, const ea_relog *relog, const uint64_t *bytes) {
+    const char *separator = "";
     if (j->o->json)
         ea_text_str(t, ",\"parts\":[");
     for (size_t i = 0; i < j->part_count; i++) {
         uint64_t written = ea_relog_written(relog, j->parts[i].output);
+        if (is_temporary_part(j, i))
+            continue;
         if (!j->o->json) {
             ea_text_printf(t, "%s: %" PRIu64 " events; %" PRIu64 " bytes\n", j->part_names[i], written, bytes[i]);
             continue;
         }
-        ea_text_str(t, i ? ",{\"output\":" : "{\"output\":");
+        ea_text_printf(t, "%s{\"output\":", separator);
+        separator = ",";
         ea_text_json_str(t, j->part_names[i]);
         ea_text_printf(t, ",\"written\":%" PRIu64 ",\"bytes\":%" PRIu64 "}", written, bytes[i]);
     }
@@ -120,6 +131,9 @@ static void put_changes(ea_text *t, const relog_job *j, const relog_sums *sums) 
                        j->o->json ? ",\"image_ids\":{\"added\":%" PRIu64 ",\"missing\":%" PRIu64 "}"
                                   : "image ids: of %" PRIu64 " image events added; no file for %" PRIu64 "\n",
                        j->ids_added, j->ids_missing);
+    if (j->own)
+        ea_text_printf(t, j->o->json ? ",\"events_added\":%" PRIu64 : "events of one's own: %" PRIu64 "\n",
+                       j->own_written);
     if (j->rewrite)
         put_set(t, j->o, ea_rewrite_count(j->rewrite));
     if (j->redact)
@@ -136,7 +150,8 @@ static void relog_summary(ea_text *t, const relog_job *j, const ea_relog *relog,
                        " added; %" PRIu64 " bytes\n",
                        o->dry_run     ? "dry run"
                        : j->temporary ? "in other forms"
-                                      : j->trace,
+                       : j->trace     ? j->trace
+                                      : "parts",
                        sums->written, c->read, input_count, input_count == 1 ? "file" : "files", sums->dropped,
                        sums->added, sums->bytes);
         if (part_bytes)
@@ -180,17 +195,19 @@ int ea_relog_print_summary(const relog_job *j, const ea_relog *relog, int input_
     const ea_relog_counts *c = ea_relog_count(relog);
     relog_sums sums = {.dropped = c->dropped, .added = c->added, .written = ea_relog_written(relog, 0)};
     uint64_t part_bytes[RELOG_PARTS_MAX] = {0};
-    int rc = 0, has_parts = o->split && !o->dry_run && !j->temporary;
+    int rc = 0, has_parts = j->part_names && !o->dry_run;
     ea_text t;
-    if (o->split) { /* to the library all that parts have is added */
+    if (j->part_names) { /* to the library all that parts have is added */
         sums = (relog_sums){.dropped = c->read - j->kept, .added = c->added - (o->dry_run ? 0 : j->kept)};
         sums.written = c->added;
     }
     for (size_t i = 0; !rc && has_parts && i < j->part_count; i++) {
+        if (is_temporary_part(j, i))
+            continue;
         rc = size_of_file(j->part_names[i], &part_bytes[i], err);
         sums.bytes += part_bytes[i];
     }
-    if (!rc && !o->split && !o->dry_run && !j->temporary)
+    if (!rc && !j->part_names && !o->dry_run && !j->temporary)
         rc = size_of_file(j->trace, &sums.bytes, err);
     for (size_t i = 0; j->temporary && i < j->form_count; i++)
         sums.bytes += j->forms[i].bytes;

@@ -16,6 +16,7 @@ enum {
     MAX_GROUPS = EA_BATCH_MAX_GROUPS / 2, /* on the wire a group may become two */
     TABLE_BITS = 14,
     TABLE_SIZE = 1 << TABLE_BITS,
+    LATEST_SIZE = 1024, /* a power of two */
     FIRST_GROUPS = 512,
     FIRST_SHAPES = 1024,
     MAX_SHAPES = MAX_GROUPS * 8,
@@ -56,11 +57,23 @@ void ea_open_group_header(const ea_open_group *g, ea_record *ret) {
     memcpy(ret, g->key, offsetof(ea_record, unused));
 }
 
-static inline int same_key(const uint64_t *key, const ea_record *r) {
-    uint64_t differs = 0;
-    for (unsigned i = 0; i < EA_KEY_WORDS; i++)
-        differs |= key[i] ^ key_word(r, i);
-    return differs == 0;
+typedef uint64_t key_part __attribute__((vector_size(16))); /* compilers know such vectors on every machine */
+
+static inline key_part load_part(const void *p) {
+    key_part part;
+    memcpy(&part, p, sizeof part);
+    return part;
+}
+
+/* Three parts cover the header constants of a record; the last two overlap, because the members after them are not
+ * constants. */
+static inline int same_key(const ea_open_group *g, const ea_record *r) {
+    enum { CONSTANT_BYTES = offsetof(ea_record, unused), PART = sizeof(key_part), LAST = CONSTANT_BYTES - PART };
+
+    const uint8_t *a = (const uint8_t *)g->key, *b = (const uint8_t *)r;
+    key_part differs = (load_part(a) ^ load_part(b)) | (load_part(a + PART) ^ load_part(b + PART)) |
+                       (load_part(a + LAST) ^ load_part(b + LAST));
+    return (differs[0] | differs[1]) == 0 && g->ext_count == r->ext_count;
 }
 
 EA_APART static uint64_t hash_items(uint64_t h, const ea_record *r) {
@@ -113,7 +126,8 @@ static int init_batch(ea_open_batch *o, ea_builder *b) {
     o->groups = malloc(o->group_capacity * sizeof *o->groups);
     o->shapes = malloc(o->shape_capacity * sizeof *o->shapes);
     o->table = calloc(TABLE_SIZE, sizeof *o->table);
-    return o->events && o->content && o->groups && o->shapes && o->table ? 0 : EA_ENOMEM;
+    o->latest = calloc(LATEST_SIZE, sizeof *o->latest);
+    return o->events && o->content && o->groups && o->shapes && o->table && o->latest ? 0 : EA_ENOMEM;
 }
 
 static const char *copy_string(char **at, const char *s) {
@@ -235,6 +249,7 @@ void ea_builder_destroy(ea_builder *b) {
         free(o->groups);
         free(o->shapes);
         free(o->table);
+        free(o->latest);
     }
     free(b->all);
     free_sources(b->sources);
@@ -343,22 +358,30 @@ EA_RARE static int new_group(ea_open_batch *o, const ea_record *r, const ea_clas
     return 0;
 }
 
-/* Index of the record's group, made when it is new; or an error. */
-static int find_group(ea_open_batch *o, const ea_record *r, const ea_class *c, uint32_t *ret) {
+static inline int is_group_of(const ea_open_batch *o, const ea_open_group *g, const ea_record *r, const ea_class *c) {
+    return g->c == c && same_key(g, r) && (r->ext_count == 0 || same_items(o, g, r));
+}
+
+/* Index of the record's group by its header constants, made when it is new; or an error. */
+EA_APART static int search_group(ea_open_batch *o, const ea_record *r, const ea_class *c) {
     uint32_t slot = first_slot(r, c);
-    for (;; slot = (slot + 1) & (TABLE_SIZE - 1)) {
-        unsigned k = o->table[slot];
-        if (k == 0)
-            break;
-        const ea_open_group *g = &o->groups[k - 1];
-        if (g->c == c && same_key(g->key, r) && (r->ext_count == 0 || same_items(o, g, r))) {
-            *ret = k - 1;
-            return 0;
-        }
+    unsigned k;
+    while ((k = o->table[slot]) != 0 && !is_group_of(o, &o->groups[k - 1], r, c))
+        slot = (slot + 1) & (TABLE_SIZE - 1);
+    if (k == 0) {
+        int rc = new_group(o, r, c, slot);
+        if (rc)
+            return rc;
+        k = o->group_count;
     }
-    int rc = new_group(o, r, c, slot);
-    *ret = o->group_count - 1;
-    return rc;
+    o->latest[c->number % LATEST_SIZE] = (uint16_t)k;
+    return (int)k - 1;
+}
+
+/* The same. Nearly always a record is of the group of the last one of its class, which takes no hash to find. */
+static inline int find_group(ea_open_batch *o, const ea_record *r, const ea_class *c) {
+    unsigned k = o->latest[c->number % LATEST_SIZE];
+    return k && is_group_of(o, &o->groups[k - 1], r, c) ? (int)k - 1 : search_group(o, r, c);
 }
 
 /* Bytes of content that the record's items take at most; too many when there are too many of them, or one is too large.
@@ -383,21 +406,48 @@ EA_APART static uint8_t *put_items(uint8_t *at, const ea_item_shape *shapes, con
     return at;
 }
 
-/* Most payloads are short, and a call takes longer than they do. Never reads beyond the payload. */
-static inline void copy_payload(uint8_t *to, const uint8_t *from, size_t len_bytes) {
-    if (len_bytes > 64) {
-        memcpy(to, from, len_bytes);
-    } else if (len_bytes >= 16) {
-        for (size_t at = 0; at + 16 < len_bytes; at += 16)
-            memcpy(to + at, from + at, 16);
-        memcpy(to + len_bytes - 16, from + len_bytes - 16, 16);
-    } else if (len_bytes >= 8) {
-        memcpy(to, from, 8);
-        memcpy(to + len_bytes - 8, from + len_bytes - 8, 8);
-    } else {
-        for (size_t at = 0; at < len_bytes; at++)
-            to[at] = from[at];
-    }
+/* Appends the event of group g, whose items are in the content already and end at item_end. */
+static inline int append_event(ea_builder *b, ea_open_batch *o, const ea_record *r, int group, size_t item_end) {
+    ea_open_group *g = &o->groups[group];
+    uint16_t payload_bytes = r->payload_bytes;
+    uint32_t count = o->count;
+    ea_event *event = &o->events[count];
+    size_t items = o->content_bytes, end = item_end + payload_bytes;
+    ea_copy_short(o->content + item_end, r->payload, payload_bytes);
+    memcpy(event, &r->time_raw, EA_RECORD_OWN_BYTES);
+    event->items = (uint32_t)items;
+    event->payload = (uint32_t)item_end;
+    event->group = (uint32_t)group;
+    event->position = (uint32_t)r->position;
+    o->content_bytes = end;
+    o->count = ++count;
+
+    g->count++;
+    if (payload_bytes < g->payload_min)
+        g->payload_min = payload_bytes;
+    if (payload_bytes > g->payload_max)
+        g->payload_max = payload_bytes;
+    g->times |= r->kernel_time | r->user_time;
+    g->activities |= ea_load64(r->activity_id.bytes) | ea_load64(r->activity_id.bytes + 8);
+    return count == b->max_events || end >= b->max_bytes;
+}
+
+/* ea_builder_add of a record with extended items. */
+EA_APART static int add_with_items(ea_builder *b, ea_open_batch *o, const ea_record *r, const ea_class *c) {
+    uint64_t item_bytes = items_need(r), need = item_bytes + r->payload_bytes;
+    int rc = 0;
+    if (need > RECORD_MAX_BYTES)
+        return EA_ELIMIT;
+    if (o->item_bytes + item_bytes > EA_BATCH_MAX_RAW_BYTES) /* constants travel once, and count for each record */
+        return EA_EFULL;
+    if (o->content_bytes + need > (size_t)b->max_bytes + SLACK_BYTES)
+        rc = make_room(o, (size_t)need);
+    int group = rc ? rc : find_group(o, r, c);
+    if (group < 0)
+        return group;
+    const uint8_t *item_end = put_items(o->content + o->content_bytes, &o->shapes[o->groups[group].shapes], r);
+    o->item_bytes += item_bytes;
+    return append_event(b, o, r, group, (size_t)(item_end - o->content));
 }
 
 int ea_builder_add(ea_builder *b, const ea_record *r, const ea_class *c) {
@@ -406,42 +456,15 @@ int ea_builder_add(ea_builder *b, const ea_record *r, const ea_class *c) {
         return EA_EFULL;
     if (r->source >= b->source_count)
         return EA_ELIMIT;
-    uint64_t need = r->payload_bytes, item_bytes = r->ext_count ? items_need(r) : 0;
-    if (item_bytes && (need += item_bytes) > RECORD_MAX_BYTES)
-        return EA_ELIMIT;
-    if (o->item_bytes + item_bytes > EA_BATCH_MAX_RAW_BYTES) /* constants travel once, and count for each record */
-        return EA_EFULL;
-    uint32_t group;
-    int rc = 0;
-    if (o->content_bytes + need > (size_t)b->max_bytes + SLACK_BYTES)
-        rc = make_room(o, (size_t)need);
-    if (!rc)
-        rc = find_group(o, r, c, &group);
-    if (rc)
-        return rc;
-    ea_open_group *g = &o->groups[group];
-    uint8_t *content = o->content + o->content_bytes, *payload = content;
     if (r->ext_count)
-        payload = put_items(content, &o->shapes[g->shapes], r);
-    copy_payload(payload, r->payload, r->payload_bytes);
-
-    ea_event *event = &o->events[o->count++];
-    memcpy(event, &r->time_raw, EA_RECORD_OWN_BYTES);
-    event->items = (uint32_t)o->content_bytes;
-    event->payload = (uint32_t)(payload - o->content);
-    event->group = group;
-    event->position = (uint32_t)r->position;
-    o->content_bytes = (size_t)(payload - o->content) + r->payload_bytes;
-    o->item_bytes += item_bytes;
-
-    g->count++;
-    if (r->payload_bytes < g->payload_min)
-        g->payload_min = r->payload_bytes;
-    if (r->payload_bytes > g->payload_max)
-        g->payload_max = r->payload_bytes;
-    g->has_times |= (r->kernel_time | r->user_time) != 0;
-    g->has_activity |= !ea_guid_is_zero(&r->activity_id);
-    return o->count == b->max_events || o->content_bytes >= b->max_bytes;
+        return add_with_items(b, o, r, c);
+    if (o->content_bytes + r->payload_bytes > (size_t)b->max_bytes + SLACK_BYTES) {
+        int rc = make_room(o, r->payload_bytes);
+        if (rc)
+            return rc;
+    }
+    int group = find_group(o, r, c);
+    return group < 0 ? group : append_event(b, o, r, group, o->content_bytes);
 }
 
 /* ---- closing ---- */
@@ -486,8 +509,10 @@ uint32_t ea_open_batch_events(const ea_open_batch *batch) {
 
 void ea_open_batch_release(ea_open_batch *o) {
     ea_builder *b = o->builder;
-    for (uint32_t k = 0; k < o->group_count; k++)
+    for (uint32_t k = 0; k < o->group_count; k++) {
         o->table[o->groups[k].slot] = 0;
+        o->latest[o->groups[k].c->number % LATEST_SIZE] = 0;
+    }
     o->count = o->group_count = o->shape_count = 0;
     o->content_bytes = 0;
     o->item_bytes = 0;

@@ -97,6 +97,7 @@ static void read_events(ea_encoder *e, const ea_open_batch *o, uint32_t *starts)
         e->rows[starts[event->group]++] =
             (ea_row){.payload = o->content + event->payload, .payload_bytes = event->payload_bytes, .event = i};
         e->thread_of[i] = last = intern_thread(e, event, &threads, last);
+        e->group_of[i] = event->group;
         e->times[i] = (uint64_t)event->time;
         e->cpu_of[i] = event->cpu;
         sources |= e->source_of[i] = event->source;
@@ -200,7 +201,7 @@ ea_out_group *ea_encoder_list_groups(ea_encoder *e, const ea_open_batch *o, uint
         in_order &= by_first_event(&out[k - 1], &out[k]) < 0;
     if (!in_order)
         qsort(out, n, sizeof *out, by_first_event);
-    for (uint32_t k = 0; k < n; k++)
+    for (uint32_t k = 0; k < n && (n != o->group_count || !in_order); k++) /* else read_events' are right */
         for (uint32_t i = 0; i < out[k].count; i++)
             e->group_of[out[k].rows[i].event] = k;
     *ret_count = n;
@@ -375,7 +376,7 @@ static int put_items(ea_encoder *e, const ea_open_batch *o, const ea_out_group *
 }
 
 static int put_header_columns(ea_encoder *e, const ea_open_batch *o, const ea_out_group *g, Etwagent__V1__Group *m) {
-    if (g->from->has_times) {
+    if (g->from->times) {
         uint64_t *user = ea_arena_alloc(&e->arena, g->count * sizeof *user);
         if (!user)
             return EA_ENOMEM;
@@ -386,7 +387,7 @@ static int put_header_columns(ea_encoder *e, const ea_open_batch *o, const ea_ou
         m->kernel_time = ea_columns_numbers(&e->columns, e->values, g->count, 4, 1, 0, NULL);
         m->user_time = ea_columns_numbers(&e->columns, user, g->count, 4, 1, 0, NULL);
     }
-    if (g->from->has_activity) {
+    if (g->from->activities) {
         for (uint32_t i = 0; i < g->count; i++)
             e->slices[i] = (ea_slice){.data = o->events[g->rows[i].event].activity.bytes, .len_bytes = 16};
         m->activity = ea_columns_wide(&e->columns, e->slices, g->count, 16, 1);
@@ -513,7 +514,7 @@ static int same_items(const ea_open_batch *o, const ea_open_group *g) {
 
 /* What a group gives to the checksum of each of its events. */
 typedef struct group_checksum {
-    uint64_t constants, items;
+    uint64_t seed; /* of its constants, and of the items if all events have the same */
     int same_items;
 } group_checksum;
 
@@ -528,15 +529,15 @@ int ea_encoder_sum_up(ea_encoder *e, const ea_open_batch *o, uint64_t *ret_check
         const ea_open_group *g = &o->groups[k];
         ea_record r;
         ea_open_group_header(g, &r);
-        groups[k] = (group_checksum){.constants = ea_checksum_constants(&r), .same_items = same_items(o, g)};
+        groups[k] = (group_checksum){.seed = ea_checksum_constants(&r), .same_items = same_items(o, g)};
         if (g->ext_count && groups[k].same_items)
-            groups[k].items = items_checksum(o, g, 0);
+            groups[k].seed = ea_checksum_seed(groups[k].seed, items_checksum(o, g, 0), 0);
     }
     for (uint32_t i = 0; i < o->count; i++) {
         const ea_event *event = &o->events[i];
         const group_checksum *g = &groups[event->group];
-        uint64_t items = g->same_items ? g->items : items_checksum(o, &o->groups[event->group], i);
-        checksum += ea_checksum_event(event, ea_checksum_seed(g->constants, items, i), o->content + event->payload,
+        uint64_t items = g->same_items ? 0 : items_checksum(o, &o->groups[event->group], i);
+        checksum += ea_checksum_event(event, ea_checksum_seed(g->seed, items, i), o->content + event->payload,
                                       event->payload_bytes);
         int64_t t = event->time;
         if (event->source)

@@ -50,8 +50,8 @@ typedef struct ea_open_group {
     uint32_t slot;   /* in the look-up table */
     uint16_t ext_count;
     uint16_t payload_min, payload_max; /* bytes */
-    uint8_t has_times;                 /* kernel or user time of some event is not zero */
-    uint8_t has_activity;
+    uint32_t times;                    /* kernel and user times of all events, ored */
+    uint64_t activities;               /* both halves of all activity ids, ored */
 } ea_open_group;
 
 typedef struct ea_sources ea_sources; /* the builder's */
@@ -71,6 +71,7 @@ struct ea_open_batch {
     ea_item_shape *shapes;
     uint32_t shape_count, shape_capacity;
     uint16_t *table;               /* group + 1 by hash; 0: free */
+    uint16_t *latest;              /* group + 1 that a class had last, by its number; 0: none */
     const ea_wire_source *sources; /* once it is taken; in held */
     size_t source_count;
     ea_sources *held;

@@ -3,6 +3,7 @@
 
 #include "proto/base/platform.h"
 #include "proto/base/text.h"
+#include "proto/event/provider_name.h"
 #include "service/etw/boot_files.h"
 #include "service/etw/session.h"
 

@@ -6,6 +6,7 @@
  * copy leaves it nothing to do. */
 #include "service/source/ring.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,7 @@ struct ea_ring {
     char pad0[LINE];
     _Atomic uint64_t head; /* the putting thread writes it: where the next entry goes */
     uint64_t tail_seen;    /* the putting thread's copy */
+    uint64_t new_head;     /* after the entry that is being written */
     uint64_t number;       /* of records put or dropped */
     char pad1[LINE];
     _Atomic uint64_t tail; /* the taking thread writes it: the oldest entry that is still of use */
@@ -105,27 +107,53 @@ static int drop(ea_ring *r, const ea_record *record, int is_oversize) {
     return is_oversize ? EA_ELIMIT : EA_EFULL;
 }
 
-int ea_ring_put(ea_ring *r, const ea_record *record) {
-    size_t need = sizeof(entry) + record->ext_count * sizeof(ea_ext) + up8(record->payload_bytes);
-    for (size_t i = 0; i < record->ext_count; i++)
-        need += up8(record->ext[i].size_bytes);
-    uint64_t number = r->number++;
-    if (record->ext_count > EA_EXT_MAX || need > r->bytes / 4)
-        return drop(r, record, 1);
+/* The place of an entry of so many bytes, at most a quarter of the ring; NULL: there is no room. */
+static inline entry *ring_reserve(ea_ring *r, size_t need) {
     uint64_t head = atomic_load_explicit(&r->head, memory_order_relaxed);
     size_t at = (size_t)head & (r->bytes - 1), to_end = r->bytes - at;
     size_t filler = need > to_end ? to_end : 0;
-    if (head + filler + need - r->tail_seen > r->bytes) {
+    uint64_t new_head = head + filler + need;
+    if (new_head - r->tail_seen > r->bytes) {
         r->tail_seen = atomic_load_explicit(&r->tail, memory_order_acquire);
-        if (head + filler + need - r->tail_seen > r->bytes)
-            return drop(r, record, 0);
+        if (new_head - r->tail_seen > r->bytes)
+            return NULL;
     }
     if (filler) {
         memcpy(r->data + at, &FILLER, sizeof FILLER);
         at = 0;
     }
+    r->new_head = new_head;
     entry *e = (entry *)(void *)(r->data + at);
     e->bytes = need;
+    return e;
+}
+
+ea_record *ea_ring_begin(ea_ring *r, uint16_t payload_bytes) {
+    static_assert(sizeof(entry) + UINT16_MAX + 1 <= MINIMUM_BYTES / 4, "no record without items is oversize");
+    entry *e = ring_reserve(r, sizeof *e + up8(payload_bytes));
+    if (!e)
+        return NULL;
+    e->record.position = r->number++;
+    e->record.payload = (uint8_t *)(e + 1);
+    return &e->record;
+}
+
+void ea_ring_commit(ea_ring *r) {
+    atomic_store_explicit(&r->head, r->new_head, memory_order_release);
+}
+
+int ea_ring_put(ea_ring *r, const ea_record *record) {
+    uint64_t number = r->number++;
+    if (record->ext_count > EA_EXT_MAX) /* before its items are read: the caller may have no more */
+        return drop(r, record, 1);
+    size_t need = sizeof(entry) + record->ext_count * sizeof(ea_ext) + up8(record->payload_bytes);
+    for (size_t i = 0; i < record->ext_count; i++)
+        need += up8(record->ext[i].size_bytes);
+    if (need > r->bytes / 4)
+        return drop(r, record, 1);
+    entry *e = ring_reserve(r, need);
+    if (!e)
+        return drop(r, record, 0);
     e->record = *record;
     e->record.position = number;
     uint8_t *p = (uint8_t *)(e + 1);
@@ -144,7 +172,7 @@ int ea_ring_put(ea_ring *r, const ea_record *record) {
     e->record.payload = p;
     if (record->payload_bytes)
         memcpy(p, record->payload, record->payload_bytes);
-    atomic_store_explicit(&r->head, head + filler + need, memory_order_release);
+    ea_ring_commit(r);
     return 0;
 }
 

@@ -19,6 +19,11 @@ void ea_ring_destroy(ea_ring *r); /* NULL is allowed */
 /* 0; or the record was dropped and counted: EA_EFULL, EA_ELIMIT (its items are larger than a quarter of the ring).
  * Its position becomes its number in the ring, dropped ones included. */
 int ea_ring_put(ea_ring *r, const ea_record *record);
+/* The place of a record without items, for a caller that writes it there and thus copies it once. Its position and its
+ * payload are set; the caller writes all other members and the payload's bytes, then calls ea_ring_commit. NULL: there
+ * is no room, and ea_ring_put drops and counts the record. The putting thread's. */
+ea_record *ea_ring_begin(ea_ring *r, uint16_t payload_bytes);
+void ea_ring_commit(ea_ring *r);
 /* 1 and the oldest record, borrowed until the next call; 0: there is none. */
 int ea_ring_take(ea_ring *r, const ea_record **ret);
 /* Gives the record that was taken last another position: where the records of two rings become one stream. The taking

@@ -244,6 +244,16 @@ def _(n):
     return trace + trace[1024:2048] * n + b"\1"
 
 
+@case("own events: many", "own_events", doubled(1000), 600, 60)
+def _(n):
+    return b'{"time":1,"provider":"0d3a3e1c-3f0b-4f4c-9b0a-26c0ffee0026","name":"b","fields":{"a":1,"b":"x"}}\n' * n
+
+
+@case("own events: one text", "own_events", doubled(3500), 400, 60)
+def _(n):
+    return b'{"time":1,"provider":"A","name":"b","fields":{"a":"' + b"\\u0041" * n + b'"}}'
+
+
 def packet_parts(records):
     """Events of NDIS-PacketCapture as fuzz_packets.c reads them: (keyword's bits, thread, interface, data)."""
     parts = (struct.pack("<III", lower, lower, len(data)) + data for _, _, lower, data in records)

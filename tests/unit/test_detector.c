@@ -508,8 +508,8 @@ static void twins_are_bounded(void **state) {
     char field[8];
     (void)state;
     ec_store *store = open_seen();
-    for (uint8_t i = 0; i < EC_CLASS_PARTS_MAX + 8; i++) {
-        snprintf(field, sizeof field, "pid%u", i); /* the first takes the name of no column, but differs in a kind */
+    for (int i = 0; i < EC_CLASS_PARTS_MAX + 8; i++) {
+        snprintf(field, sizeof field, "pid%d", i); /* the first takes the name of no column, but differs in a kind */
         add_own_event(store, "a-thief", (uint8_t)(10 + i), 7, field, "Process/Start", i ? field : "ProcessId", "x");
     }
     add_own_event(store, "a-thief", 9, 7, "Any", "Process/Start", "batch", "x");

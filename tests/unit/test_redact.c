@@ -189,7 +189,7 @@ static void names_in_names(void **state) {
     ea_redact_destroy(x);
 }
 
-/* Letters of either case are one, beyond ASCII too, where they take as many bytes; what is no UTF-8 stays. */
+/* Letters of either case are one, beyond ASCII too, where they take as many bytes; invalid UTF-8 stays. */
 static void letters_of_either_case(void **state) {
     (void)state;
 

@@ -1,7 +1,7 @@
 /* The ring between a callback and its source: what comes out is what went in, in order; what had no room is counted by
- * its kind, and the sum is right while two threads are at it. */
+ * its kind, and the sum is right while two threads are at it. An event of Windows keeps all its members. */
 #include "proto/base/platform.h"
-#include "service/source/ring.h"
+#include "service/etw/event_record.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -169,11 +169,121 @@ static void two_threads(void **state) {
     ea_ring_destroy(o.ring);
 }
 
+/* An event whose members have a different value in each byte, so that no two can be mixed up. */
+static ea_event_record made_up_event(uint16_t payload_bytes, const uint8_t *payload, uint16_t flags) {
+    ea_event_record e;
+    uint8_t *bytes = (uint8_t *)&e;
+    for (size_t i = 0; i < sizeof e; i++)
+        bytes[i] = (uint8_t)(i * 7 + 129);
+    e.flags = flags;
+    e.ext_count = 0;
+    e.ext = NULL;
+    e.payload_bytes = payload_bytes;
+    e.payload = payload;
+    return e;
+}
+
+static void check_event(const ea_record *got, const ea_event_record *e) {
+    ea_record want = {.provider = e->provider,
+                      .keyword = e->keyword,
+                      .id = e->id,
+                      .task = e->task,
+                      .version = e->version,
+                      .channel = e->channel,
+                      .level = e->level,
+                      .opcode = e->opcode,
+                      .logger = e->logger,
+                      .flags = e->flags,
+                      .property = e->property,
+                      .pointer_size = e->flags & EA_FLAG_32_BIT_HEADER ? 4 : 8,
+                      .time_raw = e->time,
+                      .pid = e->pid,
+                      .tid = e->tid,
+                      .kernel_time = e->kernel_time,
+                      .user_time = e->user_time,
+                      .activity_id = e->activity_id,
+                      .cpu = e->flags & EA_FLAG_PROCESSOR_INDEX ? e->cpu : (uint16_t)(e->cpu & 0xff),
+                      .ext_count = got->ext_count,
+                      .payload_bytes = e->payload_bytes,
+                      .ext = got->ext,
+                      .payload = e->payload};
+    assert_true(ea_record_equal(got, &want));
+    assert_int_equal(got->unused, 0);
+    assert_int_equal(got->ext_count, e->ext_count);
+    for (size_t i = 0; i < e->ext_count; i++) {
+        assert_int_equal(got->ext[i].type, e->ext[i].type);
+        assert_int_equal(got->ext[i].linkage, e->ext[i].linkage);
+        assert_int_equal(got->ext[i].size_bytes, e->ext[i].size_bytes);
+        assert_memory_equal(got->ext[i].data, (const uint8_t *)(uintptr_t)e->ext[i].data, e->ext[i].size_bytes);
+    }
+}
+
+static void events_of_windows(void **state) {
+    (void)state;
+    static const uint16_t FLAGS[] = {EA_FLAG_64_BIT_HEADER, EA_FLAG_32_BIT_HEADER | EA_FLAG_CLASSIC_HEADER,
+                                     EA_FLAG_PROCESSOR_INDEX};
+
+    enum { SIZES = 200 };
+
+    uint8_t bytes[SIZES];
+    ea_ring *r = make();
+    const ea_record *got;
+    uint64_t number = 0;
+    for (size_t i = 0; i < SIZES; i++)
+        bytes[i] = (uint8_t)(i + 1);
+    const ea_event_ext items[] = {{0, 7, 1, 5, (uintptr_t)bytes}, {0, 9, 0, 16, (uintptr_t)bytes + 3}};
+    for (uint16_t size = 0; size < SIZES; size++)
+        for (uint16_t k = 0; k < 9; k++) {
+            ea_event_record e = made_up_event(size, bytes, FLAGS[k % 3]);
+            e.ext_count = k / 3;
+            e.ext = items;
+            assert_int_equal(ea_event_put(r, &e), 0);
+            assert_int_equal(ea_ring_take(r, &got), 1);
+            assert_int_equal(got->position, number++);
+            check_event(got, &e);
+        }
+    ea_ring_destroy(r);
+}
+
+/* What has no room is dropped, has a number, and is counted by its kind. */
+static void events_without_room(void **state) {
+    (void)state;
+    static uint8_t bytes[40000];
+    ea_ring *r = make();
+    ea_event_record e = made_up_event(sizeof bytes, bytes, EA_FLAG_64_BIT_HEADER);
+    const ea_record *got;
+    ea_dropped d;
+    uint64_t fit = 0;
+    int rc;
+    while ((rc = ea_event_put(r, &e)) == 0)
+        fit++;
+    assert_int_equal(rc, EA_EFULL);
+    assert_int_equal(fit, RING_BYTES / sizeof bytes);
+    assert_int_equal(ea_ring_dropped(r, &d), 1);
+    assert_int_equal(d.count, 1);
+    assert_int_equal(d.is_oversize, 0);
+    assert_int_equal(d.kind.id, e.id);
+    assert_memory_equal(&d.kind.provider, &e.provider, sizeof e.provider);
+    for (uint64_t i = 0; i < fit; i++) {
+        assert_int_equal(ea_ring_take(r, &got), 1);
+        check_event(got, &e);
+    }
+    assert_int_equal(ea_ring_take(r, &got), 0); /* its entry is free only now */
+    assert_int_equal(ea_event_put(r, &e), 0);
+    assert_int_equal(ea_ring_take(r, &got), 1);
+    assert_int_equal(got->position, fit + 1);
+    e.ext_count = EA_EXT_MAX + 1;
+    ea_event_ext items[EA_EXT_MAX] = {{0}};
+    e.ext = items;
+    assert_int_equal(ea_event_put(r, &e), EA_ELIMIT);
+    ea_ring_destroy(r);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(in_and_out),
-        cmocka_unit_test(full),
-        cmocka_unit_test(two_threads),
+        cmocka_unit_test(in_and_out),          cmocka_unit_test(full),
+        cmocka_unit_test(two_threads),         cmocka_unit_test(events_of_windows),
+        cmocka_unit_test(events_without_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PARTS = 4, DATABASES = 3, SHARED_MEMORY_MAX = 64 << 20 };
+enum { PARTS = 4, DATABASES = 4, SHARED_MEMORY_MAX = 64 << 20 };
 
 /* A database in SQLite's log mode needs two files beside it, which only one who may write to the folder can make. What
  * fails here, fails again when the database is opened, and is reported there. */
@@ -65,7 +65,7 @@ int ec_query_confine(const char *dir, uint64_t limit_temp_bytes, ea_err *err) {
 }
 
 int ec_query_confine_with(const char *dir, uint64_t limit_temp_bytes, const ec_sandbox *more, ea_err *err) {
-    static const char *const NAMES[DATABASES] = {"index.db", "state.db", "alarms.db"};
+    static const char *const NAMES[DATABASES] = {"index.db", "state.db", "alarms.db", "sinks.db"};
 
     static const struct {
         const char *ending;

@@ -40,16 +40,6 @@ static const char *const RESERVED[] = {
     "CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP",
 };
 
-static char upper(char c) {
-    return c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c;
-}
-
-int ec_select_same_name(const char *a, const char *b) {
-    for (; *a && upper(*a) == upper(*b); a++)
-        b++;
-    return upper(*a) == upper(*b);
-}
-
 const ec_expr *ec_expr_bare(const ec_expr *e) {
     while (e->kind == EC_EXPR_PARENS)
         e = e->arguments[0];
@@ -98,7 +88,8 @@ static int is_reserved(const ec_sql_token *t) {
 }
 
 static int is_name(const parser *p) {
-    return p->lexer.token.kind == EC_TOKEN_NAME || (p->lexer.token.kind == EC_TOKEN_WORD && !is_reserved(&p->lexer.token));
+    return p->lexer.token.kind == EC_TOKEN_NAME ||
+           (p->lexer.token.kind == EC_TOKEN_WORD && !is_reserved(&p->lexer.token));
 }
 
 /* The token as a name or a text's value, without quotes; NULL: there is no memory. */

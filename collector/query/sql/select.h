@@ -73,7 +73,5 @@ EA_MUST_CHECK int ec_select_parse(const char *sql, size_t len_bytes, ea_arena *a
                                   const char **ret_why);
 /* The expression without the parentheses around it. */
 const ec_expr *ec_expr_bare(const ec_expr *e);
-/* 1 when two names are the same for SQL: without case. */
-int ec_select_same_name(const char *a, const char *b);
 
 #endif

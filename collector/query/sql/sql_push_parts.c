@@ -3,6 +3,7 @@
 #include "collector/query/sql/sql_push_parts.h"
 #include "proto/base/cli.h"
 #include "proto/base/clock.h"
+#include "proto/base/pattern.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,7 @@ void ec_push_refuse(ec_push *p, const char *why) {
 
 int ec_push_is_listed(const char *name, const char *const *list) {
     for (; *list; list++)
-        if (ec_select_same_name(name, *list))
+        if (ea_name_equal(name, *list))
             return 1;
     return 0;
 }
@@ -27,8 +28,7 @@ int ec_push_is_listed(const char *name, const char *const *list) {
 int ec_push_column(const ec_push *p, const ec_expr *e, size_t *ret) {
     const ec_select *s = p->select;
     e = ec_expr_bare(e);
-    if (e->kind != EC_EXPR_COLUMN ||
-        (e->table && !ec_select_same_name(e->table, s->table_alias ? s->table_alias : s->table)))
+    if (e->kind != EC_EXPR_COLUMN || (e->table && !ea_name_equal(e->table, s->table_alias ? s->table_alias : s->table)))
         return 0;
     *ret = ec_table_schema_find(&p->groups->shape, e->name);
     return *ret < p->groups->shape.count;
@@ -38,7 +38,7 @@ int ec_push_column(const ec_push *p, const ec_expr *e, size_t *ret) {
 const ec_select_column *ec_push_alias(const ec_push *p, const ec_expr *e) {
     e = ec_expr_bare(e);
     for (size_t i = 0; e->kind == EC_EXPR_COLUMN && !e->table && i < p->select->column_count; i++)
-        if (p->select->columns[i].alias && ec_select_same_name(p->select->columns[i].alias, e->name))
+        if (p->select->columns[i].alias && ea_name_equal(p->select->columns[i].alias, e->name))
             return &p->select->columns[i];
     return NULL;
 }
@@ -58,7 +58,7 @@ int ec_push_is_same(const ec_push *p, const ec_expr *a, const ec_expr *b) {
         return strcmp(a->name, b->name) == 0;
     case EC_EXPR_CALL:
         if (a->is_star || b->is_star || a->is_distinct || b->is_distinct || a->has_filter || b->has_filter ||
-            !ec_select_same_name(a->name, b->name))
+            !ea_name_equal(a->name, b->name))
             return 0;
         break;
     case EC_EXPR_OPERATOR: /* each "?" is another parameter */
@@ -95,8 +95,8 @@ int ec_push_whole_number(const ec_expr *e, int64_t *ret) {
 
 /* time_bucket(column, width): 1 and the key. */
 static int bucket_of(const ec_push *p, const ec_expr *e, ec_grouping_key *ret) {
-    if (e->kind != EC_EXPR_CALL || !ec_select_same_name(e->name, "time_bucket") || e->argument_count != 2 ||
-        e->is_distinct || e->has_filter || !ec_push_column(p, e->arguments[0], &ret->column))
+    if (e->kind != EC_EXPR_CALL || !ea_name_equal(e->name, "time_bucket") || e->argument_count != 2 || e->is_distinct ||
+        e->has_filter || !ec_push_column(p, e->arguments[0], &ret->column))
         return 0;
     enum ec_kind kind = p->groups->shape.columns[ret->column].kind;
     const ec_expr *width = ec_expr_bare(e->arguments[1]);
@@ -169,7 +169,7 @@ static const struct {
 
 int ec_push_aggregate(const ec_expr *e, enum ec_sql_measure_kind *ret) {
     for (size_t i = 0; i < sizeof AGGREGATES / sizeof *AGGREGATES; i++)
-        if (ec_select_same_name(AGGREGATES[i].name, e->name)) {
+        if (ea_name_equal(AGGREGATES[i].name, e->name)) {
             *ret = AGGREGATES[i].kind;
             return 1;
         }

@@ -1,11 +1,9 @@
 /* See sql_tokens.h. */
 #include "collector/query/sql/sql_tokens.h"
 
-#include <string.h>
+#include "proto/base/pattern.h"
 
-static char upper(char c) {
-    return c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c;
-}
+#include <string.h>
 
 static int is_letter(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (unsigned char)c >= 0x80;
@@ -20,7 +18,7 @@ static int is_word(char c) {
 }
 
 static int is_hex(char c) {
-    return is_digit(c) || (upper(c) >= 'A' && upper(c) <= 'F');
+    return is_digit(c) || (ea_ascii_lower(c) >= 'a' && ea_ascii_lower(c) <= 'f');
 }
 
 static char peek(const ec_sql_lexer *l, size_t offset) {
@@ -68,7 +66,7 @@ static int skip_quoted(ec_sql_lexer *l) {
 }
 
 static void skip_number(ec_sql_lexer *l) {
-    if (*l->at == '0' && upper(peek(l, 1)) == 'X' && is_hex(peek(l, 2))) {
+    if (*l->at == '0' && ea_ascii_lower(peek(l, 1)) == 'x' && is_hex(peek(l, 2))) {
         for (l->at += 2; is_hex(peek(l, 0));)
             l->at++;
     } else {
@@ -78,7 +76,7 @@ static void skip_number(ec_sql_lexer *l) {
             for (l->at++; is_digit(peek(l, 0));)
                 l->at++;
         size_t sign = peek(l, 1) == '+' || peek(l, 1) == '-';
-        if (upper(peek(l, 0)) == 'E' && is_digit(peek(l, 1 + sign)))
+        if (ea_ascii_lower(peek(l, 0)) == 'e' && is_digit(peek(l, 1 + sign)))
             for (l->at += 1 + sign; is_digit(peek(l, 0));)
                 l->at++;
     }
@@ -117,7 +115,7 @@ void ec_sql_lexer_next(ec_sql_lexer *l) {
     } else if (c == '"' || c == '`' || c == '[') {
         kind = EC_TOKEN_NAME;
         skip_quoted(l);
-    } else if (upper(c) == 'X' && peek(l, 1) == '\'') {
+    } else if (ea_ascii_lower(c) == 'x' && peek(l, 1) == '\'') {
         kind = EC_TOKEN_BLOB;
         l->at++;
         skip_quoted(l);
@@ -148,7 +146,7 @@ int ec_sql_token_is(const ec_sql_token *t, const char *text) {
     if (strlen(text) != t->len_bytes)
         return 0;
     for (size_t i = 0; i < t->len_bytes; i++)
-        if (upper(t->text[i]) != upper(text[i]))
+        if (ea_ascii_lower(t->text[i]) != ea_ascii_lower(text[i]))
             return 0;
     return 1;
 }

@@ -7,7 +7,7 @@
 enum ec_token_kind {
     EC_TOKEN_END,
     EC_TOKEN_WORD,
-    EC_TOKEN_NAME,   /* in quotes: "a", `a`, [a] */
+    EC_TOKEN_NAME, /* in quotes: "a", `a`, [a] */
     EC_TOKEN_NUMBER,
     EC_TOKEN_STRING, /* 'a' */
     EC_TOKEN_BLOB,

@@ -5,9 +5,9 @@
  * is not looked at.
  *
  * Called by: worker.c. Calls: archive.h, proto/event. Thread: the connection's. */
-#include "collector/query/sql/select.h"
 #include "collector/query/sql/sql_parts.h"
 #include "collector/query/sql/sql_tokens.h"
+#include "proto/base/pattern.h"
 #include "proto/event/class_names.h"
 
 #include <string.h>
@@ -28,12 +28,13 @@ static enum compared unknown_column(const ec_sql_token *t) {
         const char *name;
         enum compared is;
     } COLUMNS[] = {{"host", HOST}, {"provider_name", PROVIDER}, {"name", CLASS}};
+
     char name[NAME_BYTES];
     if ((t->kind != EC_TOKEN_WORD && t->kind != EC_TOKEN_NAME) || t->len_bytes >= sizeof name)
         return NOTHING;
     ec_sql_token_value(t, name);
     for (size_t i = 0; i < sizeof COLUMNS / sizeof *COLUMNS; i++)
-        if (ec_select_same_name(name, COLUMNS[i].name))
+        if (ea_name_equal(name, COLUMNS[i].name))
             return COLUMNS[i].is;
     return NOTHING;
 }
@@ -67,8 +68,8 @@ static int look_among_classes(search *s, enum compared what, const char *asked) 
     }
     return rc ? rc
               : ea_fail(s->why, EA_ENOTFOUND, "nothing is stored of the %s '%.80s'%s%s%s",
-                        what == PROVIDER ? "provider" : "class", asked, *near.name ? "; did you mean '" : "",
-                        near.name, *near.name ? "'?" : "");
+                        what == PROVIDER ? "provider" : "class", asked, *near.name ? "; did you mean '" : "", near.name,
+                        *near.name ? "'?" : "");
 }
 
 /* 0: something is stored of it, or it is no name to look at. */
@@ -93,9 +94,9 @@ static int is_equal_sign(const ec_sql_token *t) {
 static int names_events(const char *sql) {
     ec_sql_lexer l = {.at = sql, .end = sql + strlen(sql)};
     for (ec_sql_lexer_next(&l); l.token.kind != EC_TOKEN_END; ec_sql_lexer_next(&l))
-        if (l.token.kind == EC_TOKEN_WORD && (ec_sql_token_is(&l.token, "events") ||
-                                              ec_sql_token_is(&l.token, "events_by") ||
-                                              ec_sql_token_is(&l.token, "classes")))
+        if (l.token.kind == EC_TOKEN_WORD &&
+            (ec_sql_token_is(&l.token, "events") || ec_sql_token_is(&l.token, "events_by") ||
+             ec_sql_token_is(&l.token, "classes")))
             return 1;
     return 0;
 }

@@ -276,6 +276,7 @@ export function Queries({ view }: { view: View }) {
       <SqlTables choose={(name) => setSql(`SELECT * FROM ${name} LIMIT 100`)} />
       <Notice state={answer} />
       {answer.data?.ending === 'rows' && <p class="notice">the first {answer.data.rows.length} rows; a file has all</p>}
+      {answer.data?.notice && <p class="notice" role="status">{answer.data.notice}</p>}
       {answer.data && <Table<unknown[]> label="Answer" rows={answer.data.rows as unknown[][]} columns={answer.data.columns.map((c, i) => ({ title: c.name, right: c.type === 'INTEGER', show: (r) => (r[i] === null ? '' : String(r[i])) }))} />}
     </section>
   </>;

@@ -1,7 +1,8 @@
 /* See webhook.h. */
-#include "collector/detect/webhook.h"
+#include "collector/curl/webhook.h"
 
 #include "collector/curl/curl.h"
+#include "proto/base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,12 +11,32 @@
 struct ec_webhook {
     ec_curl lib;
     struct curl_slist *headers;
+    size_t answer_max_bytes;
+    const atomic_int *stop;
+    ea_text answer;
+    int is_too_large; /* the answer */
     char url[2048];
 };
 
+/* libcurl gives at most CURL_MAX_WRITE_SIZE at a time. */
 static size_t webhook_on_data(char *data, size_t size, size_t count, void *arg) {
-    (void)data, (void)arg;
-    return size * count;
+    ec_webhook *w = arg;
+    size_t len = size * count;
+    if (!w->answer_max_bytes)
+        return len;
+    if (len > w->answer_max_bytes - w->answer.len_bytes) {
+        w->is_too_large = 1;
+        return 0;
+    }
+    ea_text_add(&w->answer, data, len);
+    return w->answer.failed ? 0 : len;
+}
+
+static int webhook_on_progress(void *arg, curl_off_t down_bytes, curl_off_t down_now, curl_off_t up_bytes,
+                               curl_off_t up_now) {
+    const ec_webhook *w = arg;
+    (void)down_bytes, (void)down_now, (void)up_bytes, (void)up_now;
+    return w->stop && atomic_load(w->stop);
 }
 
 static int webhook_add_header(ec_webhook *w, const char *line, ea_err *err) {
@@ -62,6 +83,7 @@ static const char *webhook_host(const char *url, size_t *ret_len) {
 
 int ec_webhook_create(ec_webhook **ret, const ec_webhook_options *options, ea_err *err) {
     size_t len;
+    char type[128];
     if ((strncasecmp(options->url, "https://", 8) != 0 && strncasecmp(options->url, "http://", 7) != 0) ||
         strlen(options->url) >= sizeof((ec_webhook *)NULL)->url || !webhook_host(options->url, &len))
         return ea_fail(err, EA_EUSAGE, "expected https://HOST/... or http://HOST/... of at most %zu bytes",
@@ -76,13 +98,22 @@ int ec_webhook_create(ec_webhook **ret, const ec_webhook_options *options, ea_er
         free(w);
         return rc;
     }
-    rc = webhook_add_header(w, "Content-Type: application/json", err);
+    w->answer_max_bytes = options->answer_max_bytes;
+    w->stop = options->stop;
+    ea_text_init(&w->answer);
+    snprintf(type, sizeof type, "Content-Type: %s", options->type ? options->type : "application/json");
+    rc = webhook_add_header(w, type, err);
     if (!rc)
         rc = webhook_add_header(w, "Expect:", err); /* no wait for leave to send the body */
     if (!rc)
         rc = webhook_add_headers(w, options->headers, err);
-    EC_CURL_SET(&w->lib, bad, CURLOPT_TIMEOUT_MS, (long)EC_WEBHOOK_ANSWER_MS);
+    EC_CURL_SET(&w->lib, bad, CURLOPT_TIMEOUT_MS,
+                (long)(options->answer_ms ? options->answer_ms : EC_WEBHOOK_ANSWER_MS));
     EC_CURL_SET(&w->lib, bad, CURLOPT_WRITEFUNCTION, webhook_on_data);
+    EC_CURL_SET(&w->lib, bad, CURLOPT_WRITEDATA, w);
+    EC_CURL_SET(&w->lib, bad, CURLOPT_XFERINFOFUNCTION, webhook_on_progress);
+    EC_CURL_SET(&w->lib, bad, CURLOPT_XFERINFODATA, w);
+    EC_CURL_SET(&w->lib, bad, CURLOPT_NOPROGRESS, 0L);
     EC_CURL_SET(&w->lib, bad, CURLOPT_URL, w->url);
     EC_CURL_SET(&w->lib, bad, CURLOPT_POST, 1L);
     EC_CURL_SET(&w->lib, bad, CURLOPT_HTTPHEADER, w->headers);
@@ -103,6 +134,7 @@ void ec_webhook_destroy(ec_webhook *w) {
         return;
     ec_curl_close(&w->lib);
     w->lib.slist_free_all(w->headers);
+    ea_text_deinit(&w->answer);
     free(w);
 }
 
@@ -113,13 +145,20 @@ static int webhook_failed(ec_webhook *w, int code, const char *text, ea_err *err
     return ea_fail(err, code, "send to %.*s: %s", (int)len, host ? host : "", text);
 }
 
-int ec_webhook_post(ec_webhook *w, const char *json, size_t len_bytes, ea_err *err) {
-    static const long NEVER[] = {400, 413, 415, 422};
+int ec_webhook_send(ec_webhook *w, const char *text, size_t len_bytes, ec_webhook_answer *ret, ea_err *err) {
     long status = 0;
-    char text[64];
+    curl_off_t after_s = 0;
+    ea_text_clear(&w->answer);
+    w->is_too_large = 0;
     w->lib.easy_setopt(w->lib.handle, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)len_bytes);
-    w->lib.easy_setopt(w->lib.handle, CURLOPT_POSTFIELDS, json);
+    w->lib.easy_setopt(w->lib.handle, CURLOPT_POSTFIELDS, text);
     CURLcode code = w->lib.easy_perform(w->lib.handle);
+    if (w->answer.failed)
+        return ea_fail(err, EA_ENOMEM, "read an answer");
+    if (code == CURLE_ABORTED_BY_CALLBACK)
+        return ea_fail(err, EA_ECANCELED, "send a request");
+    if (w->is_too_large)
+        return webhook_failed(w, EA_ELIMIT, "the answer is too large", err);
     if (code != CURLE_OK)
         return webhook_failed(w,
                               code == CURLE_OPERATION_TIMEDOUT                                            ? EA_ETIMEOUT
@@ -127,11 +166,28 @@ int ec_webhook_post(ec_webhook *w, const char *json, size_t len_bytes, ea_err *e
                                                                                                           : EA_ENET,
                               w->lib.easy_strerror(code), err);
     w->lib.easy_getinfo(w->lib.handle, CURLINFO_RESPONSE_CODE, &status);
-    if (status >= 200 && status < 300)
-        return 0;
-    snprintf(text, sizeof text, "the receiver answered with status %ld", status);
+    w->lib.easy_getinfo(w->lib.handle, CURLINFO_RETRY_AFTER, &after_s);
+    *ret = (ec_webhook_answer){.status = status,
+                               .retry_after_s = after_s > 0 ? after_s : 0,
+                               .data = w->answer.len_bytes ? w->answer.data : "",
+                               .len_bytes = w->answer.len_bytes};
+    return 0;
+}
+
+int ec_webhook_post(ec_webhook *w, const char *json, size_t len_bytes, ea_err *err) {
+    static const long NEVER[] = {400, 413, 415, 422};
+    ec_webhook_answer answer;
+    char text[64];
+    int rc = ec_webhook_send(w, json, len_bytes, &answer, err);
+    if (rc || (answer.status >= 200 && answer.status < 300))
+        return rc;
+    snprintf(text, sizeof text, "the receiver answered with status %ld", answer.status);
     for (size_t i = 0; i < sizeof NEVER / sizeof *NEVER; i++)
-        if (status == NEVER[i])
+        if (answer.status == NEVER[i])
             return webhook_failed(w, EA_EREFUSED, text, err);
     return webhook_failed(w, EA_ENET, text, err);
+}
+
+const char *ec_webhook_receiver(const ec_webhook *w, size_t *ret_len_bytes) {
+    return webhook_host(w->url, ret_len_bytes);
 }

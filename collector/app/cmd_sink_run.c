@@ -1,0 +1,256 @@
+/* etwcollector sink run: stored events to a receiver by HTTP POST, each until it is accepted. Called by: main.c. Calls:
+ * collector/sink. Thread: the main one. */
+#include "collector/app/collector_commands.h"
+#include "collector/app/question.h"
+#include "collector/sandbox/system_paths.h"
+#include "collector/sink/sink.h"
+#include "proto/base/platform.h"
+#include "proto/base/stop_flag.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { HEADERS_MAX_BYTES = 64 << 10, DATABASE_FILES = 3, SSL_FILES = 3 };
+
+typedef struct sink_run_options {
+    const char *store, *name, *to, *headers, *ca, *index, *where;
+    ea_strings hosts;
+    ea_class_choice choice;
+    uint64_t rows, bytes;
+    int64_t retry_min_ns, retry_max_ns, answer_ns;
+    int kind, once, all, json;
+} sink_run_options;
+
+static void sink_run_note(void *arg, const char *text) {
+    ea_text t;
+    ea_text_init(&t);
+    ea_text_safe(&t, text, strlen(text));
+    fprintf(stderr, "etwcollector: sink %s: %s\n", (const char *)arg, t.data ? t.data : "");
+    ea_text_deinit(&t);
+}
+
+static int read_headers(const char *path, char **ret, ea_err *err) {
+    size_t len = 0;
+    int rc = ea_path_read_all(path, HEADERS_MAX_BYTES, ret, &len, err);
+    if (!rc && strlen(*ret) != len)
+        rc = ea_fail(err, EA_EUSAGE, "%.300s contains a NUL: expected lines NAME: VALUE", path);
+    return rc;
+}
+
+/* From here on the process reads the store, writes its place, and connects. */
+static int sink_run_confine(const sink_run_options *o, ea_err *err) {
+    static const char *const ENDINGS[DATABASE_FILES] = {"", "-wal", "-shm"};
+    const char *more[SSL_FILES] = {o->ca, getenv("SSL_CERT_FILE"), getenv("SSL_CERT_DIR")};
+    ec_sandbox_path paths[EC_SYSTEM_PATHS + EC_NETWORK_PATHS + DATABASE_FILES + SSL_FILES];
+    ea_text files[DATABASE_FILES];
+    size_t count = 0;
+    int rc = 0;
+    for (int i = 0; i < EC_SYSTEM_PATHS; i++) /* libcurl, and what it loads */
+        paths[count++] = (ec_sandbox_path){.path = EC_SANDBOX_SYSTEM[i].path, .access = EC_SANDBOX_READ};
+    for (int i = 0; i < EC_NETWORK_PATHS; i++)
+        paths[count++] = EC_SANDBOX_NAMES[i];
+    for (int i = 0; i < SSL_FILES; i++)
+        if (more[i] && *more[i])
+            paths[count++] = (ec_sandbox_path){.path = more[i], .access = EC_SANDBOX_READ};
+    for (int i = 0; i < DATABASE_FILES; i++) {
+        ea_text_init(&files[i]);
+        ea_text_printf(&files[i], "%s/sinks.db%s", o->store, ENDINGS[i]);
+        if (files[i].failed)
+            rc = ea_fail(err, EA_ENOMEM, "enter the sandbox");
+        paths[count++] = (ec_sandbox_path){.path = files[i].data, .access = EC_SANDBOX_SHARE};
+    }
+    if (!rc)
+        rc = ec_question_confine_with(
+            o->store,
+            &(ec_sandbox){.rights = EC_SANDBOX_NETWORK | EC_SANDBOX_LIBRARIES, .paths = paths, .path_count = count},
+            err);
+    for (int i = 0; i < DATABASE_FILES; i++)
+        ea_text_deinit(&files[i]);
+    return rc;
+}
+
+static void print_counts(const sink_run_options *o, const uint64_t *counts) {
+    printf(o->json ? "{\"sink\": \"%s\"" : "sink %s:", o->name);
+    for (int i = 0; i < EC_SINK_FATE_COUNT; i++)
+        if (o->json)
+            printf(", \"%s\": %" PRIu64, ec_sink_fate_name(i), counts[i]);
+        else
+            printf("%s %" PRIu64 " %s", i ? "," : "", counts[i], ec_sink_fate_name(i));
+    printf(o->json ? "}\n" : "\n");
+}
+
+static int sink_run_run(const void *arg, int operand_count, char **operands) {
+    const sink_run_options *o = arg;
+    ec_sink *sink = NULL;
+    char *headers = NULL;
+    ea_err err = {0};
+    (void)operand_count, (void)operands;
+    int rc = ec_sinks_check_name(o->name, &err);
+    if (!rc && o->index && strcmp(EC_SINK_KINDS[o->kind]->name, "bulk") != 0)
+        rc = ea_fail(&err, EA_EUSAGE, "--index is for --kind bulk");
+    if (!rc && o->retry_min_ns > o->retry_max_ns)
+        rc = ea_fail(&err, EA_EUSAGE, "--retry-min is above --retry-max");
+    if (!rc && o->headers)
+        rc = read_headers(o->headers, &headers, &err);
+    const ec_sink_options options = {.store = o->store,
+                                     .name = o->name,
+                                     .to = o->to,
+                                     .kind = EC_SINK_KINDS[o->kind],
+                                     .headers = headers,
+                                     .ca = o->ca,
+                                     .index = o->index,
+                                     .where = o->where,
+                                     .hosts = &o->hosts,
+                                     .choice = &o->choice,
+                                     .rows_max = o->rows,
+                                     .bytes_max = o->bytes,
+                                     .retry_min_ns = o->retry_min_ns,
+                                     .retry_max_ns = o->retry_max_ns,
+                                     .answer_ns = o->answer_ns,
+                                     .ends = o->once,
+                                     .is_all = o->all,
+                                     .stop = ea_stop_flag(),
+                                     .on_note = sink_run_note,
+                                     .arg = (void *)(uintptr_t)o->name};
+    if (!rc)
+        rc = ec_sink_open(&sink, &options, &err);
+    if (!rc)
+        rc = sink_run_confine(o, &err);
+    if (!rc)
+        rc = ec_sink_run(sink, &err);
+    if (rc)
+        ea_err_print(stderr, "etwcollector", &err);
+    if (sink)
+        print_counts(o, ec_sink_counts(sink));
+    ec_sink_close(sink);
+    free(headers);
+    return ea_exit_code(rc);
+}
+
+static const ea_option SINK_RUN_OPTIONS[] = {
+    EC_STORE_OPTION(sink_run_options, store),
+    {.name = "name",
+     .argument = "NAME",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(sink_run_options, name),
+     .required = 1,
+     .help = "the sink: under which name the store keeps how far the receiver has got"},
+    {.name = "to",
+     .argument = "URL",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(sink_run_options, to),
+     .required = 1,
+     .help = "where rows are posted to: https://HOST/..., or http"},
+    {.name = "kind",
+     .argument = "KIND",
+     .type = EA_OPT_CHOICE,
+     .offset = offsetof(sink_run_options, kind),
+     .fallback = "ndjson",
+     .choices = EC_SINK_KIND_NAMES,
+     .help = "ndjson: a row a line; bulk: _bulk of Elasticsearch and OpenSearch"},
+    {.name = "index",
+     .argument = "NAME",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(sink_run_options, index),
+     .help = "with bulk: the index or data stream; default: that of the URL"},
+    {.name = "headers",
+     .argument = "FILE",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(sink_run_options, headers),
+     .help = "lines NAME: VALUE that each request has, such as Authorization: ApiKey TOKEN"},
+    {.name = "ca",
+     .argument = "FILE",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(sink_run_options, ca),
+     .help = "certificates (PEM) that prove the receiver; default: the system's"},
+    {.name = "host",
+     .argument = "HOST",
+     .type = EA_OPT_STRINGS,
+     .offset = offsetof(sink_run_options, hosts),
+     .help = "only events of this agent; * is any text; may be repeated"},
+    EA_CLASS_OPTIONS(sink_run_options, choice),
+    {.name = "where",
+     .argument = "CONDITION",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(sink_run_options, where),
+     .help = "only events for which an expression of the query language holds, of the event's own fields"},
+    {.name = "rows",
+     .argument = "N",
+     .type = EA_OPT_U64,
+     .offset = offsetof(sink_run_options, rows),
+     .fallback = "2000",
+     .min = 1,
+     .max = 100000,
+     .help = "rows of a request at the most"},
+    {.name = "bytes",
+     .argument = "SIZE",
+     .type = EA_OPT_SIZE,
+     .offset = offsetof(sink_run_options, bytes),
+     .fallback = "4MiB",
+     .min = 1024,
+     .max = 64 << 20,
+     .help = "a request has no further row once its rows have so many bytes"},
+    {.name = "retry-min",
+     .argument = "TIME",
+     .type = EA_OPT_DURATION,
+     .offset = offsetof(sink_run_options, retry_min_ns),
+     .fallback = "1s",
+     .min = 1000000,
+     .max = (uint64_t)3600 * 1000000000,
+     .help = "wait after a first failure; it doubles with each further one"},
+    {.name = "retry-max",
+     .argument = "TIME",
+     .type = EA_OPT_DURATION,
+     .offset = offsetof(sink_run_options, retry_max_ns),
+     .fallback = "5m",
+     .min = 1000000,
+     .max = (uint64_t)3600 * 1000000000,
+     .help = "longest wait after a failure; Retry-After can ask for more, up to 1 h"},
+    {.name = "timeout",
+     .argument = "TIME",
+     .type = EA_OPT_DURATION,
+     .offset = offsetof(sink_run_options, answer_ns),
+     .fallback = "30s",
+     .min = 100000000,
+     .max = (uint64_t)3600 * 1000000000,
+     .help = "how long a request may take, with its answer"},
+    {.name = "once",
+     .type = EA_OPT_FLAG,
+     .offset = offsetof(sink_run_options, once),
+     .help = "end when all that is stored now is sent; fail after 5 failures in a row"},
+    {.name = "all",
+     .type = EA_OPT_FLAG,
+     .offset = offsetof(sink_run_options, all),
+     .help = "at the first run of a sink, send what is stored already, too"},
+    {.name = "json",
+     .type = EA_OPT_FLAG,
+     .offset = offsetof(sink_run_options, json),
+     .help = "print the counts at the end as JSON"},
+    {.name = NULL},
+};
+
+const ea_command ec_cmd_sink_run = {
+    .name = "sink run",
+    .operands = "",
+    .summary = "Send stored events to a receiver by HTTP POST (NDJSON, Elasticsearch, OpenSearch), each until it is "
+               "accepted",
+    .details =
+        "Runs beside the collector until it is stopped, by a user who may write to the store's folder. Batches are "
+        "sent in\nthe order of their arrival, the events of each in the order in which the agent saw them. A row is a "
+        "JSON object: "
+        "row (HOST/STREAM/\nBATCH/POSITION, which names the event for good), host, stream, batch, position, process, "
+        "and what export --no-names\nprints. The store keeps the place of each sink. It moves when the receiver has "
+        "settled all rows of a request: a kill\nrepeats them, so that the receiver gets each row at least once; row, "
+        "and _id with bulk, says which it has.\n\n"
+        "With bulk each item of the answer counts: 200 and 201 accept, 409 was there already, 400, 413 and 422 refuse, "
+        "and all\nelse is sent again. A whole request is halved after 400, 413 and 422, until the row that is refused "
+        "is known.\nA row is given up as refused only while the receiver accepts others. Anything else is sent "
+        "again, after 1 s, 2 s, ...\n5 min, or as Retry-After asks.\n\n"
+        "  etwcollector sink run --store /var/lib/etwcollector --name es --kind bulk --index etw --to "
+        "https://es.example:9200/_bulk\n\n"
+        "Exit codes: 0 sent, or stopped; 1 failed; 2 usage.",
+    .options = SINK_RUN_OPTIONS,
+    .options_size = sizeof(sink_run_options),
+    .run = sink_run_run,
+};

@@ -1,0 +1,108 @@
+/* See sink_metrics.h. */
+#include "collector/metrics/sink_metrics.h"
+
+#include "collector/state/sink_places.h"
+#include "collector/store/sqlite.h"
+#include "proto/base/array.h"
+#include "proto/base/exposition.h"
+#include "proto/base/platform.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+enum { METRIC_SINKS = 256 }; /* further ones are not named */
+
+typedef struct sink_numbers {
+    ec_sink_row row;
+    uint64_t counts[EC_SINK_FATE_COUNT];
+    double lag_s;
+} sink_numbers;
+
+typedef struct sink_list {
+    sink_numbers *items;
+    size_t count, capacity;
+} sink_list;
+
+static int add_sink(const ec_sink_row *row, void *arg) {
+    sink_list *l = arg;
+    if (l->count == METRIC_SINKS)
+        return 0;
+    if (EA_GROW(l->items, l->capacity, l->count + 1, METRIC_SINKS))
+        return EA_ENOMEM;
+    l->items[l->count++] = (sink_numbers){.row = *row};
+    return 0;
+}
+
+static int add_counts(const ec_sink_stream *s, void *arg) {
+    sink_numbers *n = arg;
+    for (int i = 0; i < EC_SINK_FATE_COUNT; i++)
+        n->counts[i] += s->counts[i];
+    return 0;
+}
+
+/* When the first batch from a place on was received; NULL: there is none. */
+static const char LAG_SQL[] =
+    "SELECT coalesce((SELECT min(received_utc_ns) FROM batches WHERE segment = ?1 AND offset >= ?2), (SELECT"
+    " min(received_utc_ns) FROM batches WHERE segment = (SELECT min(segment) FROM batches WHERE segment > ?1)))";
+
+static int read_lag(sqlite3_stmt *st, sink_numbers *n, ea_err *err) {
+    sqlite3_bind_int64(st, 1, (sqlite3_int64)n->row.place.segment);
+    sqlite3_bind_int64(st, 2, (sqlite3_int64)n->row.place.offset);
+    int rc = ec_sqlite_step(st, "read what waits for sinks", err);
+    if (rc > 0 && sqlite3_column_type(st, 0) != SQLITE_NULL) {
+        double lag_s = (double)(ea_utc_ns() - sqlite3_column_int64(st, 0)) / 1e9;
+        n->lag_s = lag_s > 0 ? lag_s : 0;
+    }
+    sqlite3_reset(st);
+    return rc < 0 ? rc : 0;
+}
+
+static void write_sinks(const sink_list *l, int open_metrics, ea_text *out) {
+    ea_exposition_head(out, open_metrics, "etwcollector_sink_events_total", EA_COUNTER,
+                       "events before the sink's place, by what became of them, see etwcollector sink status");
+    for (size_t i = 0; i < l->count; i++)
+        for (int k = 0; k < EC_SINK_FATE_COUNT; k++)
+            ea_text_printf(out, "etwcollector_sink_events_total{sink=\"%s\",fate=\"%s\"} %" PRIu64 "\n",
+                           l->items[i].row.name, ec_sink_fate_name((enum ec_sink_fate)k), l->items[i].counts[k]);
+    ea_exposition_head(out, open_metrics, "etwcollector_sink_requests_total", EA_COUNTER, "requests to the receiver");
+    for (size_t i = 0; i < l->count; i++)
+        ea_text_printf(out, "etwcollector_sink_requests_total{sink=\"%s\"} %" PRIu64 "\n", l->items[i].row.name,
+                       l->items[i].row.request_count);
+    ea_exposition_head(out, open_metrics, "etwcollector_sink_retried_rows_total", EA_COUNTER,
+                       "rows that were sent again");
+    for (size_t i = 0; i < l->count; i++)
+        ea_text_printf(out, "etwcollector_sink_retried_rows_total{sink=\"%s\"} %" PRIu64 "\n", l->items[i].row.name,
+                       l->items[i].row.retried_count);
+    ea_exposition_head(out, open_metrics, "etwcollector_sink_lag_seconds", EA_GAUGE,
+                       "how long the next batch has waited for the sink; 0: none waits");
+    for (size_t i = 0; i < l->count; i++)
+        ea_text_printf(out, "etwcollector_sink_lag_seconds{sink=\"%s\"} %.3f\n", l->items[i].row.name,
+                       l->items[i].lag_s);
+    ea_exposition_head(out, open_metrics, "etwcollector_sink_last_sent_timestamp_seconds", EA_GAUGE,
+                       "when the receiver accepted a row last; 0: never");
+    for (size_t i = 0; i < l->count; i++)
+        ea_text_printf(out, "etwcollector_sink_last_sent_timestamp_seconds{sink=\"%s\"} %.3f\n", l->items[i].row.name,
+                       (double)l->items[i].row.sent_utc_ns / 1e9);
+}
+
+int ec_metrics_sinks(const char *dir, sqlite3 *index, int open_metrics, ea_text *out, ea_err *err) {
+    ec_sinks *sinks = NULL;
+    sqlite3_stmt *st = NULL;
+    sink_list l = {.count = 0};
+    int rc = ec_sinks_open(&sinks, dir, 0, err);
+    if (!rc)
+        rc = ec_sinks_each(sinks, add_sink, &l, err);
+    if (!rc && l.count)
+        rc = ec_sqlite_prepare(index, &st, LAG_SQL, "read what waits for sinks", err);
+    for (size_t i = 0; !rc && i < l.count; i++) {
+        rc = ec_sinks_each_stream(sinks, l.items[i].row.name, add_counts, &l.items[i], err);
+        if (!rc)
+            rc = read_lag(st, &l.items[i], err);
+    }
+    if (!rc && l.count)
+        write_sinks(&l, open_metrics, out);
+    sqlite3_finalize(st);
+    ec_sinks_close(sinks);
+    free(l.items);
+    return rc;
+}

@@ -1,0 +1,733 @@
+/* See sink.h. */
+#include "collector/sink/sink.h"
+
+#include "collector/curl/webhook.h"
+#include "collector/sink/sink_process.h"
+#include "collector/sink/sink_rows.h"
+#include "collector/state/state_worker.h"
+#include "proto/base/array.h"
+#include "proto/base/pattern.h"
+#include "proto/base/platform.h"
+#include "proto/lang/lang_where.h"
+#include "proto/wire/wire.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    SINK_BATCHES = 256, /* that are looked at for one request; all may be left out */
+    SINK_DOUBTS = 16,   /* rows that are refused one after the other, while nothing was accepted, until it waits */
+    SINK_RETRY_AFTER_S = 3600, /* longer ones are cut */
+    SINK_LOCK_BYTES = 1400,
+};
+
+#define SINK_MS_NS INT64_C(1000000)
+
+static const int64_t SINK_LOOK_NS = 500 * SINK_MS_NS;    /* for arrivals */
+static const int64_t SINK_STEP_NS = 100 * SINK_MS_NS;    /* between looks at the stop flag */
+static const int64_t SINK_HOLD_NS = 5000 * SINK_MS_NS;   /* of a batch, for its history */
+static const int64_t SINK_AUDIT_NS = 60000 * SINK_MS_NS; /* between looks for what was removed */
+static const int64_t SINK_CATCH_UP_NS = 10000 * SINK_MS_NS;
+
+/* A run of an agent in the rows at hand. */
+typedef struct sink_slot {
+    uint64_t stream_id;
+    char host[256], stream[2 * EA_STREAM_ID_BYTES + 1];
+    uint64_t counts[EC_SINK_FATE_COUNT];
+} sink_slot;
+
+struct ec_sink {
+    const ec_sink_options *o;
+    struct ea_file *lock;
+    ec_outbox *outbox;
+    ec_sinks *places;
+    ec_webhook *webhook;
+    ec_sink_judge *judge;
+    ec_sink_process *process;
+    ea_where *where;
+    ea_class_chooser chooser;
+    int has_chooser;
+    ea_registry *registry;
+    ec_sink_row row; /* as it is kept, but for counts of requests */
+    uint64_t counts[EC_SINK_FATE_COUNT];
+    int64_t audited_ns;
+    ec_sink_place end; /* with `ends` */
+    /* reading */
+    ec_sink_place at;
+    ec_outbox_batch batch;
+    ea_batch_view *view; /* NULL: no batch is open */
+    int is_held;         /* the next batch waits for its history */
+    int reads_events;    /* some were, in this run */
+    /* the rows at hand */
+    ea_text rows, scratch, body, reason;
+    ec_sink_item *items, **asked;
+    size_t item_count, item_capacity, asked_capacity;
+    sink_slot *slots;
+    size_t slot_count, slot_capacity;
+    /* sending */
+    size_t limit;         /* rows of a request */
+    int has_accepted;     /* the receiver: lately, in this run */
+    size_t refused_count; /* rows since it accepted one */
+    int failures;         /* in a row */
+    int64_t wait_ns;
+    char said[EC_SINK_TEXT_MAX];
+};
+
+static int sink_is_stopped(const ec_sink *s) {
+    return s->o->stop && atomic_load(s->o->stop);
+}
+
+static void sink_note(const ec_sink *s, const char *text) {
+    if (s->o->on_note)
+        s->o->on_note(s->o->arg, text);
+}
+
+static void sink_wait(const ec_sink *s, int64_t ns) {
+    int64_t end = ea_monotonic_ns() + ns, left = ns;
+    for (; !sink_is_stopped(s) && left > 0; left = end - ea_monotonic_ns())
+        ea_sleep_ns(left < SINK_STEP_NS ? left : SINK_STEP_NS);
+}
+
+/* ---- reading ---- */
+
+static int sink_slot_of(ec_sink *s, size_t *ret, ea_err *err) {
+    for (size_t i = s->slot_count; i-- > 0;)
+        if (s->slots[i].stream_id == s->batch.row.stream_id) {
+            *ret = i;
+            return 0;
+        }
+    if (EA_GROW(s->slots, s->slot_capacity, s->slot_count + 1, SIZE_MAX))
+        return ea_fail(err, EA_ENOMEM, "read what is to be sent");
+    sink_slot *slot = &s->slots[s->slot_count];
+    *slot = (sink_slot){.stream_id = s->batch.row.stream_id};
+    memcpy(slot->host, s->batch.host, sizeof slot->host);
+    memcpy(slot->stream, s->batch.stream, sizeof slot->stream);
+    *ret = s->slot_count++;
+    return 0;
+}
+
+static void sink_leave_batch(ec_sink *s) {
+    ea_batch_close(s->view);
+    s->view = NULL;
+    s->at = (ec_sink_place){.segment = s->batch.row.segment, .offset = s->batch.row.offset + 1};
+}
+
+static int sink_wants_host(const ec_sink *s, const char *host) {
+    int is_wanted = !s->o->hosts->count;
+    for (size_t i = 0; !is_wanted && i < s->o->hosts->count; i++)
+        is_wanted = ea_name_in(s->o->hosts->items[i], host);
+    return is_wanted;
+}
+
+/* Classes of all streams are kept, until there are too many. */
+static int sink_new_registry(ec_sink *s, ea_err *err) {
+    ea_batch_close(s->view);
+    s->view = NULL;
+    if (s->where)
+        ea_where_end(s->where);
+    ea_class_chooser_forget(&s->chooser);
+    ea_registry_destroy(s->registry);
+    s->registry = NULL;
+    return ea_registry_create(&s->registry, 0, err);
+}
+
+static int sink_open_view(ec_sink *s, ea_err *err) {
+    const uint8_t *data = NULL;
+    size_t len = 0;
+    int rc = ec_store_read(ec_outbox_store(s->outbox), &s->batch.row, &data, &len, err);
+    if (rc)
+        return rc;
+    for (int is_again = 0;; is_again = 1) {
+        rc = ea_batch_open(&s->view, data, len, s->registry, err);
+        if (rc == EA_ENOTFOUND) {
+            rc = ec_store_load_classes(ec_outbox_store(s->outbox), s->batch.row.stream_id, data, len, s->registry, err);
+            if (!rc)
+                rc = ea_batch_open(&s->view, data, len, s->registry, err);
+        }
+        if (rc != EA_ELIMIT || is_again)
+            return rc;
+        rc = sink_new_registry(s, err);
+        if (rc)
+            return rc;
+    }
+}
+
+static int sink_is_damage(int rc) {
+    return rc == EA_ECORRUPT || rc == EA_ETRUNCATED || rc == EA_EFORMAT || rc == EA_ELIMIT || rc == EA_ENOTFOUND ||
+           rc == EA_EUNSUPPORTED;
+}
+
+/* The rest of the batch cannot be read, or is gone from the store, which the next audit counts. Other errors than those
+ * of damage are returned. */
+static int sink_damaged(ec_sink *s, size_t slot, int why, const ea_err *damage, ea_err *err) {
+    char text[EC_SINK_TEXT_MAX + 400];
+    uint64_t rest = s->batch.row.event_count - s->at.position;
+    int rc = why == EA_ENOMEM ? 1 : ec_outbox_has(s->outbox, &s->batch, err);
+    if (rc < 0)
+        return rc;
+    if (rc && !sink_is_damage(why)) {
+        *err = *damage;
+        return why;
+    }
+    if (rc) {
+        s->slots[slot].counts[EC_SINK_damaged] += rest;
+        snprintf(text, sizeof text, "host %s, stream %s, batch %" PRIu64 ": %" PRIu64 " events cannot be read: %.300s",
+                 s->batch.host, s->batch.stream, s->batch.row.number, rest, damage->message);
+        sink_note(s, text);
+    }
+    sink_leave_batch(s);
+    return 0;
+}
+
+/* The next batch of which rows are to be made is open: 1; 0: it was passed over; 2: there is none now. */
+static int sink_next_batch(ec_sink *s, ea_err *err) {
+    size_t slot = 0;
+    int rc = ec_outbox_next(s->outbox, &s->at, &s->batch, err);
+    if (rc <= 0)
+        return rc < 0 ? rc : 2;
+    const ec_batch_row *row = &s->batch.row;
+    if (s->o->ends &&
+        (row->segment > s->end.segment || (row->segment == s->end.segment && row->offset >= s->end.offset)))
+        return 2;
+    uint64_t position = row->segment == s->at.segment && row->offset == s->at.offset ? s->at.position : 0;
+    int is_wanted =
+        s->batch.kind == EA_BATCH_EVENTS && row->event_count > position && sink_wants_host(s, s->batch.host);
+    if (is_wanted) {
+        rc = ec_sink_process_begin(s->process, &s->batch, err);
+        if (rc < 0)
+            return rc;
+        s->is_held = !rc && !s->o->ends && ea_utc_ns() - s->batch.received_utc_ns < SINK_HOLD_NS;
+        if (s->is_held)
+            return 2;
+    }
+    s->at = (ec_sink_place){.segment = row->segment, .offset = row->offset, .position = position};
+    rc = sink_slot_of(s, &slot, err);
+    if (rc)
+        return rc;
+    if (!is_wanted) {
+        s->slots[slot].counts[EC_SINK_left_out] += row->event_count > position ? row->event_count - position : 0;
+        sink_leave_batch(s);
+        return 0;
+    }
+    ea_err damage = {0};
+    rc = sink_open_view(s, &damage);
+    if (!rc && s->where)
+        rc = ea_where_begin(s->where, &damage);
+    for (uint64_t i = 0; !rc && i < position; i++) {
+        const ea_record *record;
+        const ea_class *c;
+        rc = ea_batch_next(s->view, &record, &c, &damage);
+        rc = rc > 0 ? 0 : rc < 0 ? rc : ea_fail(&damage, EA_ECORRUPT, "the batch has fewer events than its head says");
+    }
+    return rc ? sink_damaged(s, slot, rc, &damage, err) : 1;
+}
+
+static int sink_add_row(ec_sink *s, size_t slot, const ea_record *record, const ea_class *c, const ea_clock *clock,
+                        ea_err *err) {
+    const char *process = NULL;
+    char id[EC_SINK_ID_BYTES];
+    int rc = ec_sink_process_name(s->process, record->pid, ea_clock_to_utc_ns(clock, record->time_raw), &process, err);
+    if (rc)
+        return rc;
+    if (EA_GROW(s->items, s->item_capacity, s->item_count + 1, SIZE_MAX))
+        return ea_fail(err, EA_ENOMEM, "make rows");
+    size_t begin = s->rows.len_bytes;
+    ea_text_clear(&s->scratch);
+    ec_sink_row_id(id, sizeof id, &s->batch, s->at.position);
+    ea_text_json_str(&s->scratch, id);
+    size_t id_bytes = s->scratch.len_bytes;
+    ec_sink_row_add(&s->rows, &s->scratch, &s->batch, s->at.position, process, record, c, clock);
+    if (s->rows.failed || s->scratch.failed)
+        return ea_fail(err, EA_ENOMEM, "make rows");
+    s->items[s->item_count++] = (ec_sink_item){
+        .offset = begin, .len_bytes = s->rows.len_bytes - begin, .id_bytes = id_bytes, .stream = (uint32_t)slot};
+    return 0;
+}
+
+/* Events of the open batch, until the request is full: 0. */
+static int sink_read_batch(ec_sink *s, ea_err *err) {
+    size_t slot = 0;
+    int rc = sink_slot_of(s, &slot, err);
+    while (!rc && s->item_count < s->o->rows_max && s->rows.len_bytes < s->o->bytes_max) {
+        const ea_record *record;
+        const ea_class *c;
+        ea_err damage = {0};
+        rc = ea_batch_next(s->view, &record, &c, &damage);
+        if (rc == 0 && s->at.position < s->batch.row.event_count)
+            rc = ea_fail(&damage, EA_ECORRUPT, "the batch has fewer events than its head says");
+        if (rc < 0)
+            return sink_damaged(s, slot, rc, &damage, err);
+        if (rc == 0) {
+            sink_leave_batch(s);
+            return 0;
+        }
+        const ea_clock *clock = &ea_batch_source(s->view, record->source)->clock;
+        s->reads_events = 1;
+        rc = ea_class_chooser_wants(&s->chooser, c) ? 1 : 0;
+        if (rc && s->where)
+            rc = ea_where_holds(s->where, record, c, clock, err);
+        if (rc > 0)
+            rc = sink_add_row(s, slot, record, c, clock, err);
+        else if (!rc)
+            s->slots[slot].counts[EC_SINK_left_out]++;
+        if (!rc)
+            s->at.position++;
+    }
+    return rc;
+}
+
+/* Rows of a request. What was passed over meanwhile is in the slots. */
+static int sink_fill(ec_sink *s, ea_err *err) {
+    ea_text_clear(&s->rows);
+    s->item_count = s->slot_count = 0;
+    s->is_held = 0;
+    for (int batches = 0; batches < SINK_BATCHES && s->item_count < s->o->rows_max &&
+                          s->rows.len_bytes < s->o->bytes_max && !sink_is_stopped(s);
+         batches++) {
+        int rc = s->view ? 1 : sink_next_batch(s, err);
+        if (rc == 2)
+            break;
+        if (rc > 0)
+            rc = sink_read_batch(s, err);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+/* ---- what is kept ---- */
+
+/* Keeps the place and the counts of the rows at hand, of which all are settled. */
+static int sink_settle(ec_sink *s, ea_err *err) {
+    for (size_t i = 0; i < s->item_count; i++) {
+        static const enum ec_sink_fate FATES[] = {[EC_VERDICT_ACCEPTED] = EC_SINK_sent,
+                                                  [EC_VERDICT_KNOWN] = EC_SINK_known,
+                                                  [EC_VERDICT_REFUSED] = EC_SINK_refused};
+
+        EA_ASSERT(s->items[i].verdict != EC_VERDICT_WAITS);
+        s->slots[s->items[i].stream].counts[FATES[s->items[i].verdict]]++;
+    }
+    int rc = ec_sinks_begin(s->places, err);
+    for (size_t i = 0; !rc && i < s->slot_count; i++)
+        rc = ec_sinks_count(s->places, s->o->name, s->slots[i].host, s->slots[i].stream, s->slots[i].counts, err);
+    s->row.place = s->at;
+    if (!rc)
+        rc = ec_sinks_put(s->places, &s->row, err);
+    if (!rc)
+        rc = ec_sinks_commit(s->places, err);
+    if (rc) {
+        ec_sinks_undo(s->places);
+        return rc;
+    }
+    for (size_t i = 0; i < s->slot_count; i++)
+        for (int k = 0; k < EC_SINK_FATE_COUNT; k++)
+            s->counts[k] += s->slots[i].counts[k];
+    s->item_count = s->slot_count = 0;
+    return 0;
+}
+
+static void sink_on_removed(void *arg, const char *host, const char *stream, uint64_t events) {
+    ec_sink *s = arg;
+    char text[EC_SINK_TEXT_MAX];
+    snprintf(text, sizeof text,
+             "%" PRIu64 " events of host %.255s, stream %s, were removed from the store before they were sent", events,
+             host, stream);
+    sink_note(s, text);
+    s->counts[EC_SINK_removed] += events;
+}
+
+/* Nothing is at hand. */
+static int sink_audit(ec_sink *s, int is_new, enum ec_sink_fate fate, ea_err *err) {
+    const ec_outbox_audit audit = {.outbox = s->outbox,
+                                   .sinks = s->places,
+                                   .sink = s->o->name,
+                                   .place = s->row.place,
+                                   .fate = fate,
+                                   .is_new = is_new,
+                                   .on_removed = sink_on_removed,
+                                   .arg = s};
+    int rc = ec_sinks_begin(s->places, err);
+    if (!rc)
+        rc = ec_sinks_put(s->places, &s->row, err);
+    if (!rc)
+        rc = ec_outbox_run_audit(&audit, err);
+    if (!rc)
+        rc = ec_sinks_commit(s->places, err);
+    if (rc)
+        ec_sinks_undo(s->places);
+    s->audited_ns = ea_monotonic_ns();
+    return rc;
+}
+
+/* ---- sending ---- */
+
+/* A failure that may end: it is kept, and the next request waits. EA_ECANCELED: asked to stop. With `ends` the error,
+ * when there were enough in a row. */
+static int sink_fail(ec_sink *s, const ea_err *why, int64_t after_s, ea_err *err) {
+    char text[EC_SINK_TEXT_MAX + 50];
+    int64_t wait_ns = s->wait_ns;
+    if (after_s > 0) {
+        int64_t after_ns = (after_s < SINK_RETRY_AFTER_S ? after_s : SINK_RETRY_AFTER_S) * 1000 * SINK_MS_NS;
+        wait_ns = after_ns > wait_ns ? after_ns : wait_ns;
+    }
+    s->failures++;
+    snprintf(s->row.error, sizeof s->row.error, "%.390s", why->message);
+    ea_utf8_repair(s->row.error, strlen(s->row.error)); /* it may have been cut */
+    s->row.error_utc_ns = ea_utc_ns();
+    int rc = ec_sinks_begin(s->places, err);
+    if (!rc)
+        rc = ec_sinks_put(s->places, &s->row, err);
+    if (!rc)
+        rc = ec_sinks_commit(s->places, err);
+    if (rc) {
+        ec_sinks_undo(s->places);
+        return rc;
+    }
+    if (s->o->ends && s->failures >= EC_SINK_ATTEMPTS) {
+        if (err)
+            *err = *why;
+        return why->code;
+    }
+    if (strcmp(s->said, s->row.error) != 0) {
+        snprintf(text, sizeof text, "rows are sent again: %s", s->row.error);
+        sink_note(s, text);
+        snprintf(s->said, sizeof s->said, "%s", s->row.error);
+    }
+    sink_wait(s, wait_ns);
+    s->wait_ns = s->wait_ns < s->o->retry_max_ns / 2 ? s->wait_ns * 2 : s->o->retry_max_ns;
+    return sink_is_stopped(s) ? EA_ECANCELED : 0;
+}
+
+/* The JSON text of a row's name, without its quotes, and why it was refused. */
+static void sink_note_refusal(ec_sink *s, const ec_sink_item *item, const char *why) {
+    const char *id = s->rows.data + item->offset + sizeof EC_SINK_ROW_BEGIN - 1;
+    size_t len = item->id_bytes > 2 ? item->id_bytes - 2 : 0;
+    snprintf(s->row.refusal, sizeof s->row.refusal, "%.*s: %s", (int)len, id + 1, why);
+    ea_utf8_repair(s->row.refusal, strlen(s->row.refusal));
+}
+
+/* What a request of count rows has come to, beside what waits. Rows that are refused while the receiver has accepted
+ * nothing are in doubt: it may be the request that is wrong, not the row. */
+static void sink_take_verdicts(ec_sink *s, size_t count, const char *why) {
+    for (size_t i = 0; i < count; i++)
+        if (s->asked[i]->verdict == EC_VERDICT_ACCEPTED || s->asked[i]->verdict == EC_VERDICT_KNOWN) {
+            s->has_accepted = 1;
+            s->refused_count = 0;
+            s->row.sent_utc_ns = ea_utc_ns();
+        }
+    for (size_t i = 0; i < count; i++)
+        if (s->asked[i]->verdict == EC_VERDICT_REFUSED) {
+            s->asked[i]->verdict = EC_VERDICT_WAITS;
+            s->asked[i]->is_doubtful = 1;
+            sink_note_refusal(s, s->asked[i], why);
+        }
+}
+
+/* The first rows that wait and are not in doubt, at most s->limit. */
+static size_t sink_choose(ec_sink *s) {
+    size_t count = 0;
+    for (size_t i = 0; i < s->item_count && count < s->limit; i++)
+        if (s->items[i].verdict == EC_VERDICT_WAITS && !s->items[i].is_doubtful)
+            s->asked[count++] = &s->items[i];
+    return count;
+}
+
+/* Rows in doubt are refused, or wait again. Where the receiver has refused many and accepted none, later ones are in
+ * doubt again. */
+static void sink_settle_doubts(ec_sink *s, enum ec_sink_verdict verdict) {
+    for (size_t i = 0; i < s->item_count; i++)
+        if (s->items[i].is_doubtful) {
+            s->items[i].is_doubtful = 0;
+            s->items[i].verdict = verdict;
+            s->refused_count += verdict == EC_VERDICT_REFUSED;
+        }
+    if (s->refused_count >= SINK_DOUBTS)
+        s->has_accepted = 0;
+}
+
+/* Sends rows once, and takes the answer. */
+static int sink_ask(ec_sink *s, size_t count, ea_err *err) {
+    const ec_sink_kind *kind = s->o->kind;
+    ec_webhook_answer answer = {0};
+    ea_err why = {0};
+    char text[64];
+    size_t waits = 0, settled = 0;
+    ea_text_clear(&s->body);
+    ea_text_clear(&s->reason);
+    for (size_t i = 0; i < count; i++)
+        kind->add(&s->body, s->rows.data + s->asked[i]->offset, s->asked[i], s->o->index);
+    if (s->body.failed)
+        return ea_fail(err, EA_ENOMEM, "make a request");
+    s->row.request_count++;
+    int rc = ec_webhook_send(s->webhook, s->body.data, s->body.len_bytes, &answer, &why);
+    if (rc == EA_ECANCELED)
+        return rc;
+    if (rc == EA_ENOMEM) {
+        *err = why;
+        return rc;
+    }
+    int is_accepted = !rc && answer.status >= 200 && answer.status < 300;
+    int is_refused = !rc && (answer.status == 400 || answer.status == 413 || answer.status == 422);
+    if (is_accepted) {
+        rc = kind->judge(s->judge, answer.data, answer.len_bytes, s->asked, count, &s->reason, &why);
+        if (rc && rc != EA_EFORMAT) {
+            *err = why;
+            return rc;
+        }
+        if (s->reason.failed)
+            return ea_fail(err, EA_ENOMEM, "read an answer");
+        if (rc)
+            rc = why.code = EA_ENET; /* it says nothing of the rows: as if it had not come */
+        sink_take_verdicts(s, rc ? 0 : count, s->reason.len_bytes ? s->reason.data : "");
+        for (size_t i = 0; i < count; i++) {
+            settled += s->asked[i]->verdict != EC_VERDICT_WAITS;
+            waits += s->asked[i]->verdict == EC_VERDICT_WAITS && !s->asked[i]->is_doubtful;
+        }
+        if (!rc && waits)
+            rc = ea_fail(&why, EA_ENET, "%zu of %zu rows are to be sent again: %.300s", waits, count,
+                         s->reason.len_bytes ? s->reason.data : "");
+    } else if (!rc) {
+        snprintf(text, sizeof text, "the receiver answered with status %ld", answer.status);
+        rc = ea_fail(&why, EA_ENET, "%s", text);
+        waits = count;
+    } else {
+        waits = count;
+    }
+    if (is_refused && count > 1) { /* some of these rows, or so many of them */
+        s->limit = count / 2;
+        s->row.retried_count += count;
+        return 0;
+    }
+    if (is_refused) {
+        s->asked[0]->verdict = EC_VERDICT_REFUSED;
+        sink_take_verdicts(s, 1, text);
+        return 0;
+    }
+    if (settled) {
+        s->failures = 0;
+        s->wait_ns = s->o->retry_min_ns;
+        *s->said = 0;
+    }
+    if (!rc) {
+        s->limit = s->limit < s->o->rows_max / 2 ? s->limit * 2 : s->o->rows_max;
+        return 0;
+    }
+    s->row.retried_count += waits;
+    if (rc == EA_ELIMIT && count > 1) /* an answer to fewer rows may be short enough */
+        s->limit = count / 2;
+    return sink_fail(s, &why, answer.retry_after_s, err);
+}
+
+/* Sends the rows at hand until each is settled. EA_ECANCELED: asked to stop. */
+static int sink_send(ec_sink *s, ea_err *err) {
+    size_t capacity = s->asked_capacity;
+    if (EA_GROW(s->asked, capacity, s->item_count, SIZE_MAX))
+        return ea_fail(err, EA_ENOMEM, "make a request");
+    s->asked_capacity = capacity;
+    for (size_t waited_for = 0; !sink_is_stopped(s);) {
+        size_t doubts = 0, count = sink_choose(s);
+        int rc = 0;
+        for (size_t i = 0; i < s->item_count; i++)
+            doubts += s->items[i].is_doubtful != 0;
+        if (doubts && s->has_accepted) {
+            sink_settle_doubts(s, EC_VERDICT_REFUSED);
+            waited_for = 0;
+        } else if (doubts && (!count || doubts >= waited_for + SINK_DOUBTS)) {
+            ea_err why = {0};
+            waited_for = count ? doubts : 0;
+            if (!count) {
+                s->row.retried_count += doubts;
+                sink_settle_doubts(s, EC_VERDICT_WAITS);
+            }
+            (void)ea_fail(&why, EA_EREFUSED, "the receiver accepts nothing and refuses rows, such as %.300s",
+                          s->row.refusal);
+            rc = sink_fail(s, &why, 0, err);
+        } else if (!count) {
+            return 0;
+        } else {
+            rc = sink_ask(s, count, err);
+        }
+        if (rc)
+            return rc;
+    }
+    return EA_ECANCELED;
+}
+
+/* ---- a run ---- */
+
+int ec_sink_lock(struct ea_file **ret, const char *store, const char *name, ea_err *err) {
+    char path[SINK_LOCK_BYTES];
+    struct ea_file *file = NULL;
+    int rc = ec_sinks_check_name(name, err);
+    if (rc)
+        return rc;
+    if (snprintf(path, sizeof path, "%s/sink-%s.lock", store, name) >= (int)sizeof path)
+        return ea_fail(err, EA_EUSAGE, "the path of the store is too long");
+    rc = ea_file_open(&file, path, EA_OPEN_APPEND, err);
+    if (!rc)
+        rc = ea_file_try_lock(file, err);
+    if (rc) {
+        ea_file_close(file);
+        return rc == EA_EBUSY ? ea_fail(err, rc, "sink %s is run by another process", name) : rc;
+    }
+    *ret = file;
+    return 0;
+}
+
+static int sink_compile_where(ec_sink *s, ea_err *err) {
+    ea_lang_classes classes = {.registry = NULL};
+    int rc = ea_registry_create(&classes.registry, 0, err);
+    if (!rc)
+        rc = ea_where_create(&s->where, s->o->where, NULL, &classes, err);
+    ea_lang_classes_deinit(&classes);
+    ea_registry_destroy(classes.registry);
+    if (!rc && ea_where_needs_state(s->where))
+        rc = ea_fail(
+            err, EA_EUSAGE,
+            "--where: a sink knows an event's own fields alone, not what events before it say, such as execname");
+    return rc;
+}
+
+static int sink_is_after(const ec_sink_place *a, const ec_sink_place *b) {
+    return a->segment > b->segment || (a->segment == b->segment && a->offset > b->offset);
+}
+
+/* Finds the sink's row, or makes it. */
+static int sink_open_place(ec_sink *s, ea_err *err) {
+    const ec_sink_options *o = s->o;
+    size_t len = 0;
+    const char *receiver = ec_webhook_receiver(s->webhook, &len);
+    int rc = ec_sinks_find(s->places, o->name, &s->row, err);
+    if (rc < 0)
+        return rc;
+    int is_new = !rc;
+    enum ec_sink_fate fate = EC_SINK_removed;
+    rc = ec_outbox_end(s->outbox, &s->end, err);
+    if (rc)
+        return rc;
+    if (is_new) {
+        s->row = (ec_sink_row){.created_utc_ns = ea_utc_ns()};
+        snprintf(s->row.name, sizeof s->row.name, "%s", o->name);
+        snprintf(s->row.kind, sizeof s->row.kind, "%s", o->kind->name);
+        if (!o->is_all)
+            s->row.place = s->end;
+    } else if (strcmp(s->row.kind, o->kind->name) != 0) {
+        return ea_fail(err, EA_EUSAGE, "sink %s is of kind %s; a receiver of another kind needs a name of its own",
+                       o->name, s->row.kind);
+    } else if (sink_is_after(&s->row.place, &s->end)) {
+        sink_note(s, "the place is after the end of the store, which was made anew: all that is stored is sent");
+        s->row.place = (ec_sink_place){0};
+        fate = EC_SINK_FATE_COUNT;
+    }
+    snprintf(s->row.receiver, sizeof s->row.receiver, "%.*s", (int)len, receiver ? receiver : "");
+    s->at = s->row.place;
+    return sink_audit(s, is_new, fate, err);
+}
+
+static int sink_open(ec_sink *s, ea_err *err) {
+    const ec_sink_options *o = s->o;
+    uint64_t backlog = 0;
+    int rc = ec_sink_lock(&s->lock, o->store, o->name, err);
+    if (!rc && o->where)
+        rc = sink_compile_where(s, err);
+    if (!rc)
+        rc = ea_class_chooser_init(&s->chooser, o->choice, err);
+    s->has_chooser = !rc;
+    if (!rc)
+        rc = ec_webhook_create(&s->webhook,
+                               &(ec_webhook_options){.url = o->to,
+                                                     .ca = o->ca,
+                                                     .headers = o->headers,
+                                                     .type = o->kind->type,
+                                                     .answer_ms = (uint32_t)(o->answer_ns / SINK_MS_NS),
+                                                     .answer_max_bytes = o->kind->answer_max_bytes,
+                                                     .stop = o->stop},
+                               err);
+    if (!rc)
+        rc = ec_sink_judge_open(&s->judge, err);
+    if (!rc)
+        rc = ea_registry_create(&s->registry, 0, err);
+    if (!rc)
+        rc = ec_state_worker_catch_up(o->store, NULL, EC_WAIT_ROUND, SINK_CATCH_UP_NS, &backlog, err);
+    if (!rc)
+        rc = ec_sink_process_open(&s->process, o->store, err);
+    if (!rc)
+        rc = ec_outbox_open(&s->outbox, o->store, err);
+    if (!rc)
+        rc = ec_sinks_open(&s->places, o->store, 1, err);
+    return rc ? rc : sink_open_place(s, err);
+}
+
+int ec_sink_open(ec_sink **ret, const ec_sink_options *options, ea_err *err) {
+    int rc = ec_store_check_readable(options->store, err);
+    if (rc)
+        return rc;
+    ec_sink *s = calloc(1, sizeof *s);
+    if (!s)
+        return ea_fail(err, EA_ENOMEM, "open a sink");
+    s->o = options;
+    s->limit = options->rows_max;
+    s->wait_ns = options->retry_min_ns;
+    ea_text_init(&s->rows);
+    ea_text_init(&s->scratch);
+    ea_text_init(&s->body);
+    ea_text_init(&s->reason);
+    rc = sink_open(s, err);
+    if (rc) {
+        ec_sink_close(s);
+        return rc;
+    }
+    *ret = s;
+    return 0;
+}
+
+void ec_sink_close(ec_sink *s) {
+    if (!s)
+        return;
+    ea_batch_close(s->view);
+    ec_sinks_close(s->places);
+    ec_outbox_close(s->outbox);
+    ec_sink_process_close(s->process);
+    ec_sink_judge_close(s->judge);
+    ec_webhook_destroy(s->webhook);
+    ea_where_destroy(s->where);
+    if (s->has_chooser)
+        ea_class_chooser_deinit(&s->chooser);
+    ea_registry_destroy(s->registry);
+    ea_file_close(s->lock);
+    ea_text_deinit(&s->rows);
+    ea_text_deinit(&s->scratch);
+    ea_text_deinit(&s->body);
+    ea_text_deinit(&s->reason);
+    free(s->items);
+    free(s->asked);
+    free(s->slots);
+    free(s);
+}
+
+int ec_sink_run(ec_sink *s, ea_err *err) {
+    int rc = 0;
+    while (!rc && !sink_is_stopped(s)) {
+        rc = sink_fill(s, err);
+        int has_moved = memcmp(&s->at, &s->row.place, sizeof s->at) != 0;
+        if (!rc && s->item_count)
+            rc = sink_send(s, err);
+        if (!rc && has_moved)
+            rc = sink_settle(s, err);
+        if (!rc && ea_monotonic_ns() - s->audited_ns > SINK_AUDIT_NS)
+            rc = sink_audit(s, 0, EC_SINK_removed, err);
+        if (!rc && !has_moved && s->o->ends)
+            break;
+        if (!rc && !has_moved)
+            sink_wait(s, s->is_held ? SINK_STEP_NS : SINK_LOOK_NS);
+    }
+    ea_err unknown = {0};
+    if (s->reads_events && ea_class_chooser_check(&s->chooser, &unknown))
+        sink_note(s, unknown.message);
+    return rc == EA_ECANCELED ? 0 : rc;
+}
+
+const uint64_t *ec_sink_counts(const ec_sink *s) {
+    return s->counts;
+}

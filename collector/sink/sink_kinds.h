@@ -1,0 +1,46 @@
+/* The kinds of receivers: how rows become the body of a request, and what an answer says of each row. Called by:
+ * sink.c, which sends. Calls: SQLite's JSON functions, by which an answer is read. Thread: a judge belongs to one. */
+#ifndef EC_SINK_SINK_KINDS_H
+#define EC_SINK_SINK_KINDS_H
+
+#include "proto/base/text.h"
+
+#include <stddef.h>
+
+enum ec_sink_verdict {
+    EC_VERDICT_WAITS, /* to be sent, again or for the first time */
+    EC_VERDICT_ACCEPTED,
+    EC_VERDICT_KNOWN,   /* the receiver had it */
+    EC_VERDICT_REFUSED, /* however often it comes */
+};
+
+/* A row of a request. */
+typedef struct ec_sink_item {
+    size_t offset, len_bytes; /* in the text of rows: the JSON object */
+    size_t id_bytes;          /* of the JSON text after {"row": , which names it */
+    uint32_t stream;          /* the caller's */
+    enum ec_sink_verdict verdict;
+    int is_doubtful; /* refused, while nothing was ever accepted */
+} ec_sink_item;
+
+/* Reads answers. */
+typedef struct ec_sink_judge ec_sink_judge;
+
+EA_MUST_CHECK int ec_sink_judge_open(ec_sink_judge **ret, ea_err *err);
+void ec_sink_judge_close(ec_sink_judge *j); /* NULL is allowed */
+
+typedef struct ec_sink_kind {
+    const char *name, *type; /* type: of the body */
+    /* Appends a row to a body. target: as the option --index has it; NULL: none. */
+    void (*add)(ea_text *body, const char *row, const ec_sink_item *item, const char *target);
+    /* What an answer with 2xx says of the rows of a request, in their order, into their verdicts. reason gets why the
+     * first one was refused, or has to come again. EA_EFORMAT: the answer cannot be read; no verdict has changed. */
+    int (*judge)(ec_sink_judge *j, const char *answer, size_t len_bytes, ec_sink_item **items, size_t count,
+                 ea_text *reason, ea_err *err);
+    size_t answer_max_bytes; /* 0: it is not read */
+} ec_sink_kind;
+
+extern const char *const EC_SINK_KIND_NAMES[]; /* NULL at the end */
+extern const ec_sink_kind *const EC_SINK_KINDS[];
+
+#endif

@@ -1,0 +1,480 @@
+"""`etwcollector sink ...`: stored events to a receiver by HTTP POST. The receiver is the test's own: it loses requests and answers, answers 429, 500, 413 and errors
+of single rows, sends answers that are no answers, and is killed, as the sender is. Then each stored event is at the receiver exactly once, after dropping by `row`,
+with what `export` prints of it, and the counts of `sink status` add up.
+"""
+# Promises (tests/promises.py --write puts them into docs/verification/promises.md):
+# - Delivery 23: A sink's receiver gets each stored event at least once, and each one once by its name, whatever fails between. | 10 kills of
+#   the sender, 2 of the receiver; lost requests and answers, 429, 500, 413, errors of items; rows compared with `export` | 2026-11-28
+# sanitizers: asan-ubsan
+import http.server
+import itertools
+import json
+import os
+import random
+import resource
+import signal
+import socketserver
+import ssl
+import subprocess
+import threading
+import time
+
+import harness
+
+import kernel_records as kernel
+import test_rules_test as one
+import test_single_records as single
+
+SECRET = "s3cr3t"
+SECONDS = 60
+KILLS = 10
+EVENTS = 1200
+FATES = ["sent", "known", "refused", "left_out", "damaged", "skipped", "removed"]
+MEMORY_MAX = 600 << 20
+DIRECT = {**os.environ, "no_proxy": "*", "NO_PROXY": "*"}
+
+
+class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def handle_error(self, request, client_address):
+        pass  # connections that end early are part of the test
+
+
+class Receiver:
+    """Takes rows as `act` says of each request, which gets the handler and the rows: what it returns is the answer's status, or None when it answered itself. seen:
+    the rows that were accepted, by id, with the number of times; of _bulk each once."""
+
+    def __init__(self, is_bulk=False, context=None, port=0):
+        self.is_bulk, self.context, self.port = is_bulk, context, port
+        self.act = lambda handler, rows: 200
+        self.poison = lambda row: False
+        self.busy = lambda row: False
+        self.lock = threading.Lock()
+        self.seen, self.order, self.requests, self.heads = {}, [], 0, []
+        self.start()
+
+    def start(self):
+        receiver = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                lines = body.decode().splitlines()
+                rows = [json.loads(line) for line in (lines[1::2] if receiver.is_bulk else lines)]
+                actions = [json.loads(line) for line in lines[::2]] if receiver.is_bulk else []
+                with receiver.lock:
+                    receiver.requests += 1
+                    receiver.heads.append((self.path, dict(self.headers), actions[:1], time.monotonic()))
+                    answer = receiver.act(self, rows)
+                    if answer == 200:
+                        self.answer(200, receiver.take(rows))
+                    elif answer:
+                        self.answer(answer, b"")
+
+            def answer(self, status, body, **headers):
+                self.send_response(status)
+                for name, value in headers.items():
+                    self.send_header(name.replace("_", "-"), value)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def cut(self):
+                self.close_connection = True
+                self.connection.close()
+
+            def log_message(self, *words):
+                pass
+
+        self.server = Server(("127.0.0.1", self.port), Handler)
+        if self.context:
+            self.server.socket = self.context.wrap_socket(self.server.socket, server_side=True)
+        self.port = self.server.server_address[1]
+        self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        self.thread.start()
+
+    def stop(self):
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
+
+    def take(self, rows):
+        items = []
+        for row in rows:
+            name = row["row"]
+            if self.poison(row):
+                items.append({"create": {"_id": name, "status": 400, "error": {"type": "document_parsing_exception", "reason": "failed to parse \u001b[31m"}}})
+            elif self.busy(row):
+                items.append({"create": {"_id": name, "status": 429, "error": {"type": "es_rejected_execution_exception", "reason": "queue is full"}}})
+            elif self.is_bulk and name in self.seen:
+                items.append({"create": {"_id": name, "status": 409, "error": {"type": "version_conflict_engine_exception", "reason": "exists"}}})
+            else:
+                self.seen[name] = self.seen.get(name, 0) + 1
+                self.order.append(row)
+                items.append({"create": {"_id": name, "status": 201}})
+        return json.dumps({"took": 1, "errors": False, "items": items}).encode() if self.is_bulk else b""
+
+    def clear(self):
+        with self.lock:
+            self.seen, self.order, self.requests, self.heads = {}, [], 0, []
+
+
+class World:
+    def __init__(self, env, checks):
+        self.env, self.checks, self.store = env, checks, env.folder / "store"
+
+    def ingest(self, host, records):
+        trace = self.env.folder / f"{host}.etl"
+        trace.write_bytes(single.trace(records))
+        self.env.run([self.env.collector, "ingest", "--store", self.store, "--host", host, trace])
+
+    def command(self, name, receiver, *words, path="", scheme="http", host="127.0.0.1", retry=("2ms", "20ms")):
+        return [str(word) for word in (self.env.collector, "sink", "run", "--store", self.store, "--name", name, "--kind", "bulk" if receiver.is_bulk else "ndjson",
+                                       "--to", f"{scheme}://{host}:{receiver.port}/{SECRET}{path}", "--retry-min", retry[0], "--retry-max", retry[1], *words)]
+
+    def run(self, name, receiver, *words, code=0, once=True, **more):
+        done = self.env.run(self.command(name, receiver, *(["--once"] if once else []), *words, **more), check=False, env=DIRECT, timeout=SECONDS)
+        self.checks.equal(done.returncode, code, f"{name} {words}: {done.stdout} {done.stderr[-2000:]}")
+        self.checks.that(SECRET not in done.stdout + done.stderr, f"no part of the URL but its host: {done.stderr[-1000:]}")
+        return done
+
+    def sink(self, *words, code=0):
+        done = self.env.run([self.env.collector, "sink", words[0], "--store", self.store, *words[1:]], check=False)
+        self.checks.equal(done.returncode, code, f"sink {words}: {done.stdout} {done.stderr}")
+        return done
+
+    def status(self, name):
+        return json.loads(self.env.run([self.env.collector, "sink", "status", "--store", self.store, "--name", name, "--json"]).stdout)["sinks"][0]
+
+    def events(self):
+        """Rows as export has them, by host."""
+        hosts = sorted({s["host"] for s in self.streams()})
+        return {host: [json.loads(line) for line in self.env.run([self.env.collector, "export", "--store", self.store, "--host", host, "--no-names"]).stdout.splitlines()]
+                for host in hosts}
+
+    def streams(self):
+        return json.loads(self.env.run([self.env.collector, "hosts", "--store", self.store, "--json"]).stdout)["streams"]
+
+    def stored(self):
+        return sum(stream["events"] for stream in self.streams())
+
+    def balanced(self, name, what):
+        """All events are accounted for."""
+        status = self.status(name)
+        self.checks.equal(sum(status[fate] for fate in FATES) + status["waiting_events"], self.stored(), f"{what}: {status}")
+        return status
+
+
+def place(row):
+    return row["host"], row["stream"], row["batch"], row["position"]
+
+
+def plain(row):
+    """A row without what a sink adds."""
+    return {key: value for key, value in row.items() if key not in ("row", "host", "stream", "batch", "position", "process")}
+
+
+def whole(world, checks):
+    """Everything arrives once, in order, as export has it; then what comes later."""
+    receiver = Receiver()
+    world.run("whole", receiver, "--all", "--rows", "100")
+    got, expected = receiver.order, world.events()
+    checks.equal(len(got), world.stored(), "all events")
+    for host, rows in expected.items():
+        checks.equal([plain(row) for row in sorted(got, key=place) if row["host"] == host], rows, f"rows of {host} are those of export")
+    batches = {}
+    for row in got:
+        batches.setdefault(place(row)[:3], []).append(row["position"])
+    checks.that(all(positions == sorted(positions) for positions in batches.values()), "events of a batch are in their order")
+    checks.that(all(row["row"] == f"{row['host']}/{row['stream']}/{row['batch']}/{row['position']}" for row in got), "names of rows")
+    checks.equal(len({row["row"] for row in got}), len(got), "which are different")
+    system = [row["process"] for row in sorted(got, key=place) if row["host"] == "a" and row["pid"] == 4]
+    checks.that(system[0] is None and system[-1] == "System" and set(system) == {None, "System"}, f"the process of an event, once it is known: {system[:3]} {system[-3:]}")
+    checks.that(receiver.requests >= len(got) / 100 and receiver.heads[0][1]["Content-Type"] == "application/x-ndjson", "requests are bounded")
+    status = world.balanced("whole", "all is sent")
+    checks.equal((status["sent"], status["waiting_events"], status["requests"]), (len(got), 0, receiver.requests), "status")
+    receiver.clear()
+    world.run("whole", receiver)
+    checks.equal(receiver.requests, 0, "nothing is sent twice")
+    world.run("later", receiver)
+    world.ingest("c", [one.process(90, 4, "late.exe", "late.exe", 1000)])
+    for name in ("whole", "later"):
+        receiver.clear()
+        world.run(name, receiver)
+        checks.equal({row["host"] for row in receiver.order}, {"c"}, f"{name}: what arrived since")
+    receiver.stop()
+
+
+def chaos(world, checks, is_bulk):
+    """A receiver and a sender that fail, and are killed."""
+    dice = random.Random(28 + is_bulk)
+    receiver, name = Receiver(is_bulk), f"chaos-{is_bulk}"
+
+    def act(handler, rows):
+        kind = dice.randrange(10)
+        if kind == 0:
+            return handler.cut()  # nothing was taken
+        if kind == 1:
+            receiver.take(rows)
+            return handler.cut()  # the answer is lost
+        if kind == 2:
+            return handler.answer(429, b"busy", Retry_After="0")
+        if kind == 3:
+            return 500
+        if kind == 4 and len(rows) > 10:
+            return 413
+        if kind == 5:
+            receiver.take(rows)
+            return handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"items\"") and handler.cut()
+        return 200
+
+    receiver.act = act
+    if is_bulk:
+        receiver.busy = lambda row: dice.randrange(8) == 0
+    for kill in range(KILLS):
+        process = subprocess.Popen(world.command(name, receiver, "--all", "--rows", "40"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=DIRECT)
+        more = receiver.requests + dice.randrange(1, 6)
+        if kill % 4 == 3:  # the receiver, too
+            receiver.stop()
+            time.sleep(0.02)
+            receiver.start()
+        harness.wait_until(lambda more=more: receiver.requests >= more, "requests", SECONDS)
+        process.kill()
+        process.wait()
+    answers = itertools.cycle((503, 503, 200))  # fewer in a row than end a run
+    receiver.act = lambda handler, rows: next(answers)
+    receiver.busy = lambda row: False
+    world.run(name, receiver, "--all", "--rows", "100")
+    checks.equal(len(receiver.seen), world.stored(), f"{name}: each event is there")
+    if is_bulk:
+        checks.that(all(count == 1 for count in receiver.seen.values()), "once, by _id")
+    unique, seen = [], set()
+    for row in receiver.order:
+        if row["row"] not in seen:
+            seen.add(row["row"])
+            unique.append(row)
+    for host, rows in world.events().items():
+        mine = sorted((row for row in unique if row["host"] == host), key=place)
+        checks.equal([plain(row) for row in mine], rows, f"{name}: exactly once, after dropping by row: {host}")
+    status = world.balanced(name, name)
+    checks.equal((status["sent"] + status["known"], status["refused"], status["removed"], status["damaged"]), (world.stored(), 0, 0, 0), f"{name}: counts: {status}")
+    checks.that(status["retried"] > 0 and status["last_error"], f"{name}: what was sent again is counted: {status}")
+    receiver.stop()
+
+
+def refusals(world, checks):
+    """Rows that the receiver will not take are counted, with the reason; a receiver that takes nothing costs nothing."""
+    for is_bulk in (False, True):
+        receiver, name = Receiver(is_bulk), f"refusing-{is_bulk}"
+        bad = {0, 1, 137, 1000}
+
+        def is_bad(row, bad=bad):
+            return row["host"] == "a" and row["position"] in bad and row["batch"] == 1
+
+        if is_bulk:
+            receiver.poison = is_bad
+        else:
+            receiver.act = lambda handler, rows: 400 if any(is_bad(row) for row in rows) else 200
+        done = world.run(name, receiver, "--all", "--json")
+        status = world.balanced(name, name)
+        expected = sum(is_bad({"host": row["host"], "position": p, "batch": 1}) for row in [{"host": "a"}] for p in range(EVENTS))
+        checks.equal((status["refused"], status["sent"]), (expected, world.stored() - expected), f"{name}: {status}")
+        checks.equal(json.loads(done.stdout)["refused"], expected, "as the run says")
+        checks.equal([(s["host"], s["refused"]) for s in status["streams"]], [("a", expected)], f"{name}: whose they are")
+        checks.that(status["last_refusal"].startswith("a/") and "status 400" in status["last_refusal"], f"{name}: {status['last_refusal']}")
+        if is_bulk:
+            checks.that("\u001b" in status["last_refusal"] and "\u001b" not in world.sink("status", "--name", name).stdout, "a terminal gets no sequences")
+        receiver.act, receiver.poison = (lambda handler, rows: 400), (lambda row: True)
+        if is_bulk:
+            receiver.act = lambda handler, rows: 200
+        done = world.run(f"wrong-{is_bulk}", receiver, "--all", code=1)
+        status = world.balanced(f"wrong-{is_bulk}", "a receiver that takes nothing")
+        checks.equal((status["refused"], status["sent"], status["waiting_events"]), (0, 0, world.stored()), f"nothing is given up: {status}")
+        checks.that("accepts nothing" in done.stderr and "accepts nothing" in status["last_error"], f"and it is reported: {done.stderr}")
+        receiver.stop()
+
+
+def hostile(world, checks):
+    """Answers that are huge, slow or none: bounded, and the rows wait."""
+    receiver = Receiver(True)
+
+    def huge(handler, rows):
+        receiver.take(rows)
+        handler.send_response(200)
+        handler.send_header("Transfer-Encoding", "chunked")
+        handler.end_headers()
+        block = b"100000\r\n" + b"[" * 0x100000 + b"\r\n"
+        for _ in range(64):
+            handler.wfile.write(block)
+
+    def slow(handler, rows):
+        handler.send_response(200)
+        handler.send_header("Content-Length", "1000000")
+        handler.end_headers()
+        for _ in range(100):
+            handler.wfile.write(b"[")
+            handler.wfile.flush()
+            time.sleep(0.02)
+
+    def text(body):
+        return lambda handler, rows: handler.answer(200, body)
+
+    def heads(handler, rows):
+        handler.send_response(200)
+        for i in range(100):
+            handler.send_header(f"X-{i}", "x" * 20000)
+        handler.send_header("Content-Length", "0")
+        handler.end_headers()
+
+    cases = {
+        "huge": (huge, "too large"),
+        "slow": (slow, "imeout"),
+        "no JSON": (text(b"<html>"), "expected JSON"),
+        "deep": (text(b'{"items":' + b"[" * 1000000), "expected JSON"),
+        "too few": (text(b'{"items":[{"create":{"status":201}}]}'), "expected JSON"),
+        "NUL": (text(b'{"items":[\0'), "expected JSON"),
+        "heads": (heads, ""),
+    }
+    for what, (act, said) in cases.items():
+        receiver.act = act
+        done = world.run("hostile", receiver, "--all", "--rows", "50", "--timeout", "200ms" if what == "slow" else "30s", code=1)
+        checks.that(said in done.stderr, f"{what}: {done.stderr[-500:]}")
+        checks.equal(world.status("hostile")["sent"], 0, f"{what}: nothing counts as sent")
+    checks.that(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 < MEMORY_MAX, "memory is bounded")
+    receiver.act = lambda handler, rows: 200
+    world.run("hostile", receiver, "--all")
+    status = world.balanced("hostile", "after hostile answers")
+    checks.equal(len(receiver.seen), world.stored(), "all is there")
+    checks.that(status["known"] > 0, f"rows whose answer was lost were known: {status}")
+    receiver.stop()
+
+
+def waits(world, checks):
+    """Retry-After; a receiver that is away; SIGTERM while it waits."""
+    receiver = Receiver()
+    answers = [lambda handler: handler.answer(429, b"", Retry_After="1"), lambda handler: handler.answer(503, b"", Retry_After="nonsense")]
+    receiver.act = lambda handler, rows: answers.pop(0)(handler) if answers else 200
+    world.run("waits", receiver, "--all", "--rows", "100000", "--bytes", "64MiB")
+    times = [head[3] for head in receiver.heads]
+    checks.that(len(times) == 3 and times[1] - times[0] >= 0.95, f"Retry-After: {times}")
+    receiver.stop()
+    done = world.run("away", receiver, "--all", code=1)
+    checks.that("sink away: rows are sent again: send to 127.0.0.1" in done.stderr, f"a receiver that is away: {done.stderr}")
+    process = subprocess.Popen(world.command("away", receiver, retry=("1h", "1h")), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=DIRECT)
+    harness.wait_until(lambda: world.status("away")["requests"] > 5, "an attempt", SECONDS)
+    world.sink("skip", "--name", "away", code=1)
+    checks.that("is run by another process" in world.run("away", receiver, code=1).stderr, "one process at a time")
+    process.send_signal(signal.SIGTERM)
+    out = process.communicate(timeout=SECONDS)
+    checks.equal((process.returncode, "sink away: 0 sent" in out[0]), (0, True), f"ends when it is asked to: {out}")
+
+
+def chosen(world, checks):
+    """Hosts, classes, conditions."""
+    receiver = Receiver()
+    events = [(host, row) for host, rows in world.events().items() for row in rows]
+
+    def expect(name, words, fits):
+        receiver.clear()
+        world.run(name, receiver, "--all", *words)
+        wanted = [row for host, row in events if fits(host, row)]
+        checks.equal([plain(row) for row in sorted(receiver.order, key=place)], wanted, f"{words}: {len(wanted)}")
+        checks.that(0 < len(wanted) < len(events), f"{words}: some")
+        status = world.balanced(name, f"{words}")
+        checks.equal((status["sent"], status["left_out"]), (len(wanted), len(events) - len(wanted)), f"{words}: {status}")
+
+    expect("hosts", ["--host", "B", "--host", "z*"], lambda host, row: host == "b")
+    expect("classes", ["--class", "image/*"], lambda host, row: row["name"].startswith("Image/"))
+    expect("where", ["--class", "Process/Start", "--where", "ProcessId % 8 == 0"], lambda host, row: row["name"] == "Process/Start" and row["fields"]["ProcessId"] % 8 == 0)
+    done = world.run("typo", receiver, "--all", "--class", "Proces/Start")
+    checks.that("Process/Start" in done.stderr and world.status("typo")["left_out"] == len(events), f"a class that no event has is reported: {done.stderr}")
+    done = world.run("state", receiver, "--where", 'execname == "a.exe"', code=2)
+    checks.that("a sink knows an event's own fields alone" in done.stderr, f"what needs other events is refused: {done.stderr}")
+    world.run("state", receiver, "--where", "ProcessId ==", code=2)
+    world.run("../x", receiver, code=2)
+    world.run("index", receiver, "--index", "i", code=2)
+    checks.that("is of kind ndjson" in world.run("hosts", Receiver(True), code=2).stderr, "another kind needs another name")
+    receiver.stop()
+
+
+def moved(world, checks):
+    """Replay and skip."""
+    receiver, all_of = Receiver(True), world.stored()
+    world.sink("skip", "--name", "none", code=1)
+    world.sink("replay", "--name", "none", "--all", code=1)
+    world.run("moved", receiver, "--all", "--index", "events", path="/_bulk")
+    path, heads, action, _ = receiver.heads[0]
+    checks.equal((path, action[0]["create"]["_index"], heads["Content-Type"]), (f"/{SECRET}/_bulk", "events", "application/x-ndjson"), "the index")
+    world.sink("replay", "--name", "moved", code=2)
+    world.sink("replay", "--name", "moved", "--from", "soon", code=2)
+    checks.equal(json.loads(world.sink("replay", "--name", "moved", "--all", "--json").stdout)["waiting_events"], all_of, "all waits again")
+    world.run("moved", receiver)
+    status = world.status("moved")
+    checks.equal((status["sent"], status["known"], status["removed"], len(receiver.seen)), (all_of, all_of, 0, all_of), f"sent again, and known: {status}")
+    world.sink("replay", "--name", "moved", "--from", "-1h")
+    checks.equal(json.loads(world.sink("skip", "--name", "moved", "--to", "-1h", "--json").stdout), {"sink": "moved", "skipped": 0, "waiting_events": all_of}, "nothing is so old")
+    checks.equal(json.loads(world.sink("skip", "--name", "moved", "--json").stdout), {"sink": "moved", "skipped": all_of, "waiting_events": 0}, "skipped")
+    requests = receiver.requests
+    world.run("moved", receiver)
+    checks.equal((receiver.requests, world.status("moved")["skipped"]), (requests, all_of), "and counted so")
+    receiver.stop()
+
+
+def secure(world, checks):
+    """TLS with an own CA and headers, from the sandbox; a place that is backed up; a host that is forgotten."""
+    env = world.env
+    env.make_certificates()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(env.certs / "server.crt", env.certs / "server.key")
+    receiver = Receiver(context=context)
+    headers = env.folder / "headers"
+    headers.write_text("Authorization: Bearer abc\n")
+    world.run("secure", receiver, "--all", "--ca", env.certs / "ca.crt", "--headers", headers, scheme="https", host="localhost")
+    checks.equal((len(receiver.seen), receiver.heads[0][1].get("Authorization")), (world.stored(), "Bearer abc"), "by TLS")
+    done = world.run("unsafe", receiver, "--all", code=1, scheme="https", host="localhost")
+    checks.that("sink unsafe: rows are sent again: send to localhost" in done.stderr, f"a certificate that the system does not trust: {done.stderr}")
+    process = subprocess.Popen(world.command("secure", receiver, "--ca", str(env.certs / "ca.crt"), scheme="https", host="localhost"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=DIRECT)
+    receiver.clear()
+    world.ingest("d", [one.process(90, 4, "d.exe", "d.exe", 1000)])
+    harness.wait_until(lambda: receiver.seen, "what arrives while it runs", SECONDS, lambda: world.status("secure"))
+    with open(f"/proc/{process.pid}/status", encoding="ascii") as lines:
+        confined = dict(line.rstrip("\n").split(":\t", 1) for line in lines if ":\t" in line)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=SECONDS)
+    checks.equal((process.returncode, confined["NoNewPrivs"]), (0, "1"), "it runs in a sandbox")
+    receiver.stop()
+
+    before = world.status("secure")
+    backup, restored = env.folder / "backup", env.folder / "restored"
+    env.run([env.collector, "backup", "--store", world.store, "--to", backup])
+    env.run([env.collector, "restore", "--from", backup, "--store", restored])
+    there = json.loads(env.run([env.collector, "sink", "status", "--store", restored, "--name", "secure", "--json"]).stdout)["sinks"][0]
+    checks.equal(there, before, "a backup has the places")
+    env.run([env.collector, "forget", "--store", world.store, "--host", "a"])
+    checks.that(not any(s["host"] == "a" for s in world.status("refusing-True")["streams"]), "a host that is forgotten is forgotten here")
+    checks.equal(world.status("refusing-True")["last_refusal"], None, "with its rows")
+
+
+def test(env, checks, arguments):
+    world = World(env, checks)
+    world.ingest("a", [one.process(4, 0, "System", "", 900), one.process(90, 4, "start.exe", "start.exe", 1000)] +
+                 [one.process(100 + 4 * i, 90, "shell.exe", f"shell.exe /n {i} \u00e9\U0001f600", 2000 + 10 * i) if i % 3 else kernel.image(90, one.BASE + 0x1000 * i, 0x1000, f"x{i}.dll", 2000 + 10 * i)
+                  for i in range(EVENTS)])
+    world.ingest("b", one.RECORDS)
+    whole(world, checks)
+    chosen(world, checks)
+    chaos(world, checks, False)
+    chaos(world, checks, True)
+    refusals(world, checks)
+    hostile(world, checks)
+    waits(world, checks)
+    moved(world, checks)
+    secure(world, checks)
+
+
+if __name__ == "__main__":
+    harness.main(test, __doc__)

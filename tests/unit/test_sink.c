@@ -1,0 +1,341 @@
+/* Sinks without a receiver: the order of batches, what retention removes, places that move, and what an answer to _bulk
+ * says. tests/e2e/test_sinks.py has the rest. */
+
+/* Promises (tests/promises.py --write puts them into docs/verification/promises.md):
+ * - Delivery 24: Of events that retention removes before a sink has sent them, each is counted. | counts of a sink add
+ *   up to what the store ever had | 2026-11-28 */
+
+#include "collector/metrics/metrics.h"
+#include "collector/sink/outbox.h"
+#include "collector/sink/sink_kinds.h"
+#include "tests/unit/store_rig.h"
+
+static const char SINK[] = "x";
+
+/* Five batches of one agent, and one of another after the second: a segment each. Events: 3, 4, 3, 5, 6, 7. */
+static void fill_store(fixture *f) {
+    test_batch sent[SENT], other;
+    test_maker m;
+    make_all(sent, SENT);
+    test_maker_init(&m, 9);
+    test_make(&m, 1, 3, 0, &other);
+    test_maker_deinit(&m);
+    f->segment_bytes = 1;
+    open_store(f);
+    for (size_t i = 0; i < SENT; i++) {
+        assert_int_equal(append(f, "alpha", &sent[i]), EC_STORED);
+        commit(f);
+        if (i == 1) {
+            assert_int_equal(append(f, "beta", &other), EC_STORED);
+            commit(f);
+        }
+    }
+    free_all(sent, SENT);
+    free(other.data);
+}
+
+static void batches_come_as_they_arrived(void **state) {
+    static const struct {
+        const char *host;
+        uint64_t number;
+    } ORDER[] = {{"alpha", 1}, {"alpha", 2}, {"beta", 1}, {"alpha", 3}, {"alpha", 4}, {"alpha", 5}};
+
+    fixture *f = *state;
+    ec_outbox *o = NULL;
+    ec_outbox_batch b;
+    ec_sink_place place = {0}, end;
+    fill_store(f);
+    assert_int_equal(ec_outbox_open(&o, f->dir, &f->err), 0);
+    for (size_t i = 0; i < sizeof ORDER / sizeof *ORDER; i++) {
+        assert_int_equal(ec_outbox_next(o, &place, &b, &f->err), 1);
+        assert_int_equal(ec_outbox_next(o, &place, &b, &f->err), 1); /* the same again */
+        assert_string_equal(b.host, ORDER[i].host);
+        assert_int_equal(b.row.number, ORDER[i].number);
+        assert_int_equal(ec_outbox_has(o, &b, &f->err), 1);
+        place = (ec_sink_place){b.row.segment, b.row.offset + 1, 0};
+    }
+    assert_int_equal(ec_outbox_next(o, &place, &b, &f->err), 0);
+    place = (ec_sink_place){0}; /* moved back */
+    assert_int_equal(ec_outbox_next(o, &place, &b, &f->err), 1);
+    assert_int_equal(b.row.number, 1);
+    assert_int_equal(ec_outbox_at(o, INT64_MIN, &place, &f->err), 0);
+    assert_int_equal(place.segment, b.row.segment);
+    assert_int_equal(ec_outbox_end(o, &end, &f->err), 0);
+    assert_int_equal(ec_outbox_at(o, INT64_MAX, &place, &f->err), 0);
+    assert_memory_equal(&place, &end, sizeof end);
+    assert_int_equal(ec_outbox_next(o, &end, &b, &f->err), 0);
+    ec_outbox_close(o);
+}
+
+typedef struct books {
+    fixture *f;
+    ec_outbox *outbox;
+    ec_sinks *sinks;
+    uint64_t removed; /* as it was reported */
+} books;
+
+static void on_removed(void *arg, const char *host, const char *stream, uint64_t events) {
+    books *b = arg;
+    assert_true(strcmp(host, "alpha") == 0 || strcmp(host, "beta") == 0);
+    assert_int_equal(strlen(stream), 2 * EA_STREAM_ID_BYTES);
+    b->removed += events;
+}
+
+static void audit(books *b, ec_sink_place place, int is_new, enum ec_sink_fate fate) {
+    const ec_outbox_audit a = {.outbox = b->outbox,
+                               .sinks = b->sinks,
+                               .sink = SINK,
+                               .place = place,
+                               .fate = fate,
+                               .is_new = is_new,
+                               .on_removed = on_removed,
+                               .arg = b};
+    assert_int_equal(ec_sinks_begin(b->sinks, &b->f->err), 0);
+    assert_int_equal(ec_outbox_run_audit(&a, &b->f->err), 0);
+    assert_int_equal(ec_sinks_commit(b->sinks, &b->f->err), 0);
+}
+
+typedef struct sums {
+    int64_t before;
+    uint64_t counts[EC_SINK_FATE_COUNT], stored, waiting;
+} sums;
+
+static int add_stream(const ec_sink_stream *s, void *arg) {
+    sums *t = arg;
+    t->before += s->before;
+    for (int i = 0; i < EC_SINK_FATE_COUNT; i++)
+        t->counts[i] += s->counts[i];
+    return 0;
+}
+
+static int add_waiting(const ec_outbox_stream *s, void *arg) {
+    sums *t = arg;
+    t->stored += s->event_count;
+    t->waiting += s->waiting_events;
+    return 0;
+}
+
+/* The sums of all streams; every event is in one of them. */
+static sums sum(books *b, ec_sink_place place) {
+    sums t = {0};
+    int64_t all = 0;
+    assert_int_equal(ec_sinks_each_stream(b->sinks, SINK, add_stream, &t, &b->f->err), 0);
+    assert_int_equal(ec_outbox_measure(b->outbox, &place, add_waiting, &t, &b->f->err), 0);
+    for (int i = 0; i < EC_SINK_FATE_COUNT; i++)
+        all += (int64_t)t.counts[i];
+    assert_int_equal(all + t.before + (int64_t)t.waiting, t.stored);
+    return t;
+}
+
+static void removed_events_are_counted(void **state) {
+    fixture *f = *state;
+    books b = {.f = f};
+    ec_outbox_batch batch;
+    ec_sink_place place = {0};
+    uint64_t counts[EC_SINK_FATE_COUNT] = {[EC_SINK_sent] = 3};
+    fill_store(f);
+    assert_int_equal(ec_outbox_open(&b.outbox, f->dir, &f->err), 0);
+    assert_int_equal(ec_sinks_open(&b.sinks, f->dir, 1, &f->err), 0);
+    audit(&b, place, 1, EC_SINK_removed);
+    assert_int_equal(sum(&b, place).waiting, 28);
+
+    /* the first batch, and two events of the second, are sent */
+    assert_int_equal(ec_outbox_next(b.outbox, &place, &batch, &f->err), 1);
+    assert_int_equal(ec_sinks_count(b.sinks, SINK, batch.host, batch.stream, counts, &f->err), 0);
+    place = (ec_sink_place){batch.row.segment, batch.row.offset + 1, 0};
+    assert_int_equal(ec_outbox_next(b.outbox, &place, &batch, &f->err), 1);
+    counts[EC_SINK_sent] = 2;
+    assert_int_equal(ec_sinks_count(b.sinks, SINK, batch.host, batch.stream, counts, &f->err), 0);
+    place = (ec_sink_place){batch.row.segment, batch.row.offset, 2};
+    audit(&b, place, 0, EC_SINK_removed);
+    assert_int_equal(sum(&b, place).waiting, 23);
+    assert_int_equal(b.removed, 0);
+
+    /* retention takes what was sent: nothing is lost to the sink; then what waited */
+    for (int64_t left; (left = ask_index(f, "SELECT count(*) FROM batches")) > 3;) {
+        ec_store_size size;
+        assert_int_equal(ec_store_measure(f->store, &size, &f->err), 0);
+        retain_all(f, &(ec_retention){.bytes = size.segment_bytes + size.index_bytes - 1});
+        audit(&b, place, 0, EC_SINK_removed);
+        sums t = sum(&b, place);
+        assert_int_equal(t.counts[EC_SINK_removed], b.removed);
+        assert_int_equal(t.counts[EC_SINK_sent], 5);
+        assert_int_equal(t.waiting + b.removed, 23);
+        if (left == 6)
+            assert_int_equal(b.removed, 0);
+    }
+    assert_int_equal(b.removed, 2 + 3); /* the rest of alpha's second batch, and beta's */
+    assert_int_equal(ec_outbox_has(b.outbox, &batch, &f->err), 0);
+    assert_int_equal(ec_outbox_next(b.outbox, &place, &batch, &f->err), 1);
+    assert_int_equal(batch.row.number, 3);
+
+    /* what is skipped, and what is sent again */
+    place = (ec_sink_place){batch.row.segment, batch.row.offset + 1, 0};
+    audit(&b, place, 0, EC_SINK_skipped);
+    assert_int_equal(sum(&b, place).counts[EC_SINK_skipped], 5);
+    audit(&b, (ec_sink_place){0}, 0, EC_SINK_FATE_COUNT);
+    sums t = sum(&b, (ec_sink_place){0});
+    assert_int_equal(t.counts[EC_SINK_skipped], 5);
+    assert_int_equal(t.counts[EC_SINK_removed], 5);
+    assert_int_equal(t.waiting, 18);
+    audit(&b, (ec_sink_place){0}, 0, EC_SINK_removed);
+    assert_int_equal(sum(&b, (ec_sink_place){0}).counts[EC_SINK_removed], 5);
+
+    /* metrics: a line for each number; what waits has come just now */
+    static const char *const LINES[] = {"etwcollector_sink_events_total{sink=\"x\",fate=\"removed\"} 5\n",
+                                        "etwcollector_sink_events_total{sink=\"x\",fate=\"skipped\"} 5\n",
+                                        "etwcollector_sink_requests_total{sink=\"x\"} 7\n",
+                                        "etwcollector_sink_retried_rows_total{sink=\"x\"} 8\n",
+                                        "etwcollector_sink_last_sent_timestamp_seconds{sink=\"x\"} 9.500\n"};
+    ec_sink_row row = {.name = "x", .request_count = 7, .retried_count = 8, .sent_utc_ns = 9500000000};
+    ea_text text;
+    ea_text_init(&text);
+    assert_int_equal(ec_sinks_put(b.sinks, &row, &f->err), 0);
+    assert_int_equal(ec_metrics_text(f->dir, &f->counters, 1, 0, &text, &f->err), 0);
+    for (size_t i = 0; i < sizeof LINES / sizeof *LINES; i++)
+        assert_non_null(strstr(text.data, LINES[i]));
+    static const char LAG[] = "\netwcollector_sink_lag_seconds{sink=\"x\"} ";
+    assert_non_null(strstr(text.data, LAG));
+    double lag_s = strtod(strstr(text.data, LAG) + sizeof LAG - 1, NULL);
+    assert_true(lag_s > 0 && lag_s < 600);
+    assert_int_equal(ec_outbox_end(b.outbox, &row.place, &f->err), 0);
+    assert_int_equal(ec_sinks_put(b.sinks, &row, &f->err), 0);
+    ea_text_clear(&text);
+    assert_int_equal(ec_metrics_text(f->dir, &f->counters, 1, 0, &text, &f->err), 0);
+    assert_int_equal(strtod(strstr(text.data, LAG) + sizeof LAG - 1, NULL) == 0, 1);
+    ea_text_deinit(&text);
+
+    /* a host is forgotten */
+    assert_int_equal(ec_sinks_forget(f->dir, "beta", NULL, &f->err), 0);
+    t = (sums){0};
+    assert_int_equal(ec_sinks_each_stream(b.sinks, SINK, add_stream, &t, &f->err), 0);
+    assert_int_equal(t.counts[EC_SINK_removed], 2);
+    ec_sinks_close(b.sinks);
+    ec_outbox_close(b.outbox);
+}
+
+static void names_are_checked(void **state) {
+    fixture *f = *state;
+    ec_sinks *s = NULL;
+    ec_sink_row row;
+    static const char *const BAD[] = {
+        "", ".x", "a/b", "a b", "\xc3\xa4", "..", "0123456789012345678901234567890123456789012345678901234567890123x"};
+    for (size_t i = 0; i < sizeof BAD / sizeof *BAD; i++)
+        assert_int_equal(ec_sinks_check_name(BAD[i], &f->err), EA_EUSAGE);
+    assert_int_equal(ec_sinks_check_name("es-1.a_B", &f->err), 0);
+    assert_int_equal(ec_sinks_open(&s, f->dir, 0, &f->err), 0); /* no file: no sinks */
+    assert_int_equal(ec_sinks_find(s, "x", &row, &f->err), 0);
+    ec_sinks_close(s);
+    assert_int_equal(ec_sinks_forget(f->dir, "a", NULL, &f->err), 0);
+}
+
+/* ---- answers ---- */
+
+enum { ITEMS = 3 };
+
+static int judge(ec_sink_judge *j, const char *answer, enum ec_sink_verdict *ret, ea_text *reason, ea_err *err) {
+    ec_sink_item items[ITEMS] = {{0}}, *asked[ITEMS];
+    for (size_t i = 0; i < ITEMS; i++)
+        asked[i] = &items[i];
+    ea_text_clear(reason);
+    int rc = EC_SINK_KINDS[1]->judge(j, answer, strlen(answer), asked, ITEMS, reason, err);
+    for (size_t i = 0; i < ITEMS; i++)
+        ret[i] = items[i].verdict;
+    return rc;
+}
+
+static void answers_of_bulk(void **state) {
+    fixture *f = *state;
+    ec_sink_judge *j = NULL;
+    enum ec_sink_verdict v[ITEMS];
+    ea_text reason, deep;
+    ea_text_init(&reason);
+    ea_text_init(&deep);
+    assert_string_equal(EC_SINK_KIND_NAMES[1], "bulk");
+    assert_int_equal(ec_sink_judge_open(&j, &f->err), 0);
+    assert_int_equal(
+        judge(j,
+              "{\"errors\": true, \"items\": [{\"create\": {\"status\": 201}}, {\"create\": {\"status\": 409}},"
+              " {\"create\": {\"status\": 429, \"error\": {\"type\": \"t\", \"reason\": \"busy\"}}}]}",
+              v, &reason, &f->err),
+        0);
+    assert_int_equal(v[0], EC_VERDICT_ACCEPTED);
+    assert_int_equal(v[1], EC_VERDICT_KNOWN);
+    assert_int_equal(v[2], EC_VERDICT_WAITS);
+    assert_string_equal(reason.data, "status 429: t: busy");
+    assert_int_equal(judge(j,
+                           "{\"items\": [{\"create\": {\"status\": 503}}, {\"create\": {\"status\": 400, \"error\":"
+                           " {\"type\": \"m\", \"reason\": \"no date\"}}}, {\"create\": {\"status\": 403}}]}",
+                           v, &reason, &f->err),
+                     0);
+    assert_int_equal(v[0], EC_VERDICT_WAITS);
+    assert_int_equal(v[1], EC_VERDICT_REFUSED);
+    assert_int_equal(v[2], EC_VERDICT_WAITS);
+    assert_string_equal(reason.data, "status 400: m: no date"); /* what is final */
+
+    /* answers that say nothing of the rows change nothing */
+    static const char *const BAD[] = {
+        "",
+        "x",
+        "{}",
+        "[]",
+        "{\"items\": 1}",
+        "{\"items\": []}",
+        "{\"items\": [{\"create\": {\"status\": 201}}, {\"create\": {\"status\": 201}}]}",
+        "{\"items\": [{\"create\": {\"status\": 201}}, {\"create\": {\"status\": 201}}, {\"create\": {\"status\": "
+        "201}},"
+        " {\"create\": {\"status\": 201}}]}",
+        "{\"items\": [{\"create\": {\"status\": 201}}, {\"create\": {\"status\": \"201\"}}, {\"create\": {\"status\": "
+        "1}}]}",
+        "{\"items\": [{\"create\": {\"status\": 201}}, 7, null]}",
+        "{\"items\": [{\"index\": {\"status\": 201}}, {\"create\": {\"status\": 201}}, {\"create\": {\"status\": "
+        "201}}]}",
+        "{\"items\": {\"a\": {\"create\": {\"status\": 201}}, \"b\": {\"create\": {\"status\": 201}}, \"c\": "
+        "{\"create\":"
+        " {\"status\": 201}}}}",
+        "{\"items\": [{\"create\": {\"status\": 201}}, {\"create\": {\"status\": 201}}, {\"create\": {\"status\": "
+        "201}}",
+    };
+    for (size_t i = 0; i < sizeof BAD / sizeof *BAD; i++) {
+        int rc = judge(j, BAD[i], v, &reason, &f->err);
+        if (rc != EA_EFORMAT)
+            fail_msg("%s: %d", BAD[i], rc);
+        assert_int_equal(reason.len_bytes, 0);
+        for (size_t k = 0; k < ITEMS; k++)
+            assert_int_equal(v[k], EC_VERDICT_WAITS);
+    }
+    for (int i = 0; i < 100000; i++)
+        ea_text_str(&deep, "{\"items\": [");
+    assert_int_equal(judge(j, deep.data, v, &reason, &f->err), EA_EFORMAT);
+    ea_text_deinit(&deep);
+    ea_text_deinit(&reason);
+    ec_sink_judge_close(j);
+}
+
+static void bodies(void **state) {
+    static const char ROW[] = "{\"row\":\"a\\\"/s/1/0\",\"host\":\"a\\\"\"}";
+    ec_sink_item item = {.len_bytes = sizeof ROW - 1, .id_bytes = sizeof "\"a\\\"/s/1/0\"" - 1};
+    ea_text t;
+    (void)state;
+    ea_text_init(&t);
+    EC_SINK_KINDS[0]->add(&t, ROW, &item, NULL);
+    assert_string_equal(t.data, "{\"row\":\"a\\\"/s/1/0\",\"host\":\"a\\\"\"}\n");
+    ea_text_clear(&t);
+    EC_SINK_KINDS[1]->add(&t, ROW, &item, NULL);
+    EC_SINK_KINDS[1]->add(&t, ROW, &item, "logs-\"x");
+    assert_string_equal(t.data, "{\"create\":{\"_id\":\"a\\\"/s/1/0\"}}\n{\"row\":\"a\\\"/s/1/0\",\"host\":\"a\\\"\"}\n"
+                                "{\"create\":{\"_index\":\"logs-\\\"x\",\"_id\":\"a\\\"/s/1/0\"}}\n"
+                                "{\"row\":\"a\\\"/s/1/0\",\"host\":\"a\\\"\"}\n");
+    ea_text_deinit(&t);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(batches_come_as_they_arrived, setup, teardown),
+        cmocka_unit_test_setup_teardown(removed_events_are_counted, setup, teardown),
+        cmocka_unit_test_setup_teardown(names_are_checked, setup, teardown),
+        cmocka_unit_test_setup_teardown(answers_of_bulk, setup, teardown),
+        cmocka_unit_test(bodies),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
