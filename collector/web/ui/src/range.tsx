@@ -1,5 +1,5 @@
 // The time range of all pages: a button that says it, a dialog that changes it, and keys that move it.
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { messageOf } from './api';
 import { change, isTyping, RANGE_NAMES, readTime, setRange, shortTime, spanOf, toMs, type View } from './state';
 
@@ -73,7 +73,7 @@ export function RangePicker({ view }: { view: View }) {
         readTime(given, view.host).then((time) => change({ [name]: time }, true), () => {}); // the page reports a wrong one
     }
   }, [view.from, view.to]);
-  useEffect(() => {
+  useLayoutEffect(() => { // with the view itself: of two quick keys the second one moves what the first one made
     const keys: Readonly<Record<string, () => void>> = { t: () => setOpen(true), ',': () => moved(view, -1, 0), '.': () => moved(view, 1, 0), z: () => moved(view, 0, 0.5) };
     const key = (e: KeyboardEvent) => {
       if (isTyping(e) || !Object.hasOwn(keys, e.key) || document.querySelector('dialog[open]')) return;
