@@ -388,7 +388,7 @@ static int split_set(ec_archive *a, const ec_class_set *set, archive_parts *ret,
         ret->sets = ea_arena_alloc(&a->arena, ret->count * sizeof *ret->sets);
         rc = ret->sets ? 0 : ea_fail(err, EA_ENOMEM, "list the classes");
     }
-    for (size_t i = 0; i < ret->count && !rc; i++) {
+    for (size_t i = 0; ret->sets && i < ret->count && !rc; i++) {
         char *key = archive_lower_case(&a->arena, parts[i].set->name);
         ret->sets[i] = parts[i].set;
         parts[i].set->number = a->set_count + a->by_alias.count;
@@ -438,7 +438,7 @@ static int find_part(ec_archive *a, const char *name, const ec_class_set **ret, 
     ea_arena_init(&scratch, 0);
     char *key = archive_lower_case(&scratch, name);
     int rc = key ? 0 : ea_fail(err, EA_ENOMEM, "find a class");
-    if (!rc) {
+    if (key) {
         key[len - PART_NAME_BYTES] = 0;
         rc = ec_archive_set(a, key, &set, err);
         key[len - PART_NAME_BYTES] = '\t';
