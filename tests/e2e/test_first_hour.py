@@ -114,9 +114,10 @@ def check_typing_errors(w):  # 12
     for sql, code, words in (("SELECT pid FROM processes AS p WHERE p.host = 'nosuch'", 6, "nothing is stored of host nosuch"),
                              ("SELECT pid FROM processes WHERE host IN ('day', 'nosuch') LIMIT 1", 0, "nothing is stored of host nosuch"),
                              ("SELECT count(*) FROM events WHERE provider_name = 'Windows kernel Trac'", 0, "provider 'Windows kernel Trac'; did you mean 'Windows Kernel Trace'?"),
+                             ("SELECT pid FROM events WHERE name = 'process/start'", 6, "class 'process/start'; did you mean 'Process/Start'?"),
                              ("SELECT pid FROM events WHERE \"NAME\" == 'Process/Startt'", 6, "class 'Process/Startt'; did you mean 'Process/Start'?")):
         w.says(12, w.collector("query", sql), code, words)
-    for known in ("host = 'day'", "/* host = 'a' */ host <> 'nosuch'", "name = 'process/start' AND provider_name = 'windows kernel trace'", "name IN ('Process/Start')", "host NOT IN ('nosuch')"):
+    for known in ("host = 'day'", "/* host = 'a' */ host <> 'nosuch'", "name = 'Process/Start' AND provider_name = 'windows kernel trace'", "name IN ('Process/Start')", "host NOT IN ('nosuch')"):
         w.checks.equal(w.collector("query", f"SELECT count(*) FROM events WHERE {known}").stderr, "", f"(12) nothing is unknown in {known}")
     w.says(12, w.collector("query", "--json", "SELECT pid FROM processes WHERE host = 'no\"such'"), 6, '"notice": "nothing is stored of host no\\"such')
     w.says(18, w.collector("query", 'SELECT * FROM "Process/Defunct"'), 1, "no event of this class is stored")

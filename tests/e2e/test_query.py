@@ -335,7 +335,8 @@ def test(env, checks, arguments):
                 continue
             sql = sql.format(**values).replace("DCStart", d.dc).replace("dcstart", d.dc.lower())
             done = env.run([env.collector, "query", "--store", collector.store, "--format", "jsonl", "--host", name, sql], check=False)
-            if not checks.equal((done.returncode, done.stderr), (0, ""), f"{name}: {title}: {sql}"):
+            notice = "etwcollector: nothing is stored of the class 'No/Such'\n" if "No/Such" in sql else ""
+            if not checks.equal((done.returncode, done.stderr), (0, notice), f"{name}: {title}: {sql}"):
                 continue
             got = [list(json.loads(line).values()) for line in done.stdout.splitlines()]
             checks.that(same(got, expected, bool(ordered)),

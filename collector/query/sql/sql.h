@@ -50,7 +50,7 @@ int ec_sql_describes_tables(const ec_sql *s);
 EA_MUST_CHECK int ec_sql_use(ec_sql *s, const char *name, size_t len_bytes, ea_err *err);
 
 /* Whether something is stored of the hosts, providers and classes that a statement compares for equality: EA_ENOTFOUND
- * with a sentence about the first name of which nothing is; 0: all are known, or it cannot be said. */
+ * with a sentence about the first name of which nothing is; 0: all are known, or the classes cannot be read. */
 EA_MUST_CHECK int ec_sql_check_known(ec_sql *s, const char *statement, ea_err *why);
 
 /* Appends an identifier in quotes. */

@@ -105,7 +105,7 @@ static int find_named(ec_sql *s, const char *text, int which, const ea_class **r
 }
 
 /* Refuses a text that is compared with what has bits of `has`, if it names a class or a provider. */
-static int check_text(walk *w, const char *text, int has, ea_err *err) {
+static int names_check_text(walk *w, const char *text, int has, ea_err *err) {
     const ea_class *c = NULL;
     char guid[37];
     int is_name = has & CLASS_NAME || (has & UNKNOWN && w->read & CLASS_NAME);
@@ -195,7 +195,7 @@ static int note_instruction(walk *w, const char *opcode, const int *p, const cha
             !(to = names_at(&w->registers, &w->register_capacity, p[2])))
             return EA_ENOMEM;
         if (from->listed && (to->has & (from->wrong | UNKNOWN)))
-            return check_text(w, from->listed, to->has & (from->wrong | UNKNOWN), err);
+            return names_check_text(w, from->listed, to->has & (from->wrong | UNKNOWN), err);
     } else {
         return names_note_list(w, opcode, p);
     }
@@ -212,7 +212,7 @@ static int note_text(walk *w, int address, int which, const char *text, ea_err *
     for (size_t i = 0; !rc && address >= w->constants && i < w->count; i++) {
         const comparison *c = &w->compared[i];
         if (c->left == which || c->right == which)
-            rc = check_text(w, text, c->left == which ? c->right_has : c->left_has, err);
+            rc = names_check_text(w, text, c->left == which ? c->right_has : c->left_has, err);
     }
     return rc ? rc : w->text ? 0 : EA_ENOMEM;
 }

@@ -215,13 +215,13 @@ static int is_beside_numbers(const program *p, int constant, int is_time) {
     return 0;
 }
 
-static uint8_t value_of(const program *p, int which) {
+static uint8_t times_value_of(const program *p, int which) {
     return which >= 0 && (size_t)which < p->register_capacity ? p->registers[which] & VALUES : 0;
 }
 
 /* A text that the program leaves in a register. is_constant: at the program's end; elsewhere its register may have held
  * another value when that was compared. EA_EUSAGE when a number is compared with it. */
-static int check_text(program *p, int which, const char *text, int is_constant, ea_err *err) {
+static int times_check_text(program *p, int which, const char *text, int is_constant, ea_err *err) {
     int64_t utc_ns;
     if (is_like_an_address(text))
         return is_wrong(p, which, 1) || (is_constant && is_beside_numbers(p, which, 0))
@@ -258,8 +258,8 @@ static int check_program(sqlite3_stmt *st, ea_err *err) {
             else
                 p.compared[p.count++] = (comparison){.left = operands[0],
                                                      .right = operands[2],
-                                                     .left_value = value_of(&p, operands[0]),
-                                                     .right_value = value_of(&p, operands[2]),
+                                                     .left_value = times_value_of(&p, operands[0]),
+                                                     .right_value = times_value_of(&p, operands[2]),
                                                      .is_numeric = affinity >= AFFINITY_NUMERIC,
                                                      .is_number = affinity >= AFFINITY_INTEGER,
                                                      .is_expression = affinity <= AFFINITY_BLOB,
@@ -269,7 +269,7 @@ static int check_program(sqlite3_stmt *st, ea_err *err) {
         } else if (opcode) {
             int address = sqlite3_column_int(st, EXPLAIN_ADDRESS);
             if (strcmp(opcode, "String8") == 0 && text)
-                rc = check_text(&p, operands[1], text, address >= p.constants, err);
+                rc = times_check_text(&p, operands[1], text, address >= p.constants, err);
             if (!rc)
                 rc = note(&p, address, opcode, operands, text);
         }

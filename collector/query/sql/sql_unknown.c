@@ -49,6 +49,11 @@ static int unknown_host(search *s, const char *host) {
     return rc;
 }
 
+/* Whether a condition finds the class: by its name as it is written, or by PROVIDER/ID, in any case. */
+static int is_class_name(const char *asked, const char *name, const ea_class *c) {
+    return strcmp(asked, name) == 0 || (!ea_name_equal(asked, name) && ea_class_is_named(asked, c));
+}
+
 /* asked: a provider's or a class's name. */
 static int look_among_classes(search *s, enum compared what, const char *asked) {
     const ea_class *const *classes;
@@ -58,11 +63,11 @@ static int look_among_classes(search *s, enum compared what, const char *asked) 
     int rc = ec_archive_classes(ec_sql_archive(s->sql), &classes, &count, &err);
     for (size_t i = 0; !rc && i < count; i++) {
         const ea_class *c = classes[i];
-        const char *provider = c->provider_name ? c->provider_name : "";
+        const char *provider = c->provider_name ? c->provider_name : "", *name = c->name ? c->name : "";
         if (what == PROVIDER ? ea_provider_is_named(asked, strlen(asked), provider, &c->provider)
-                             : ea_class_is_named(asked, c))
+                             : is_class_name(asked, name, c))
             return 0;
-        ea_near_note(&near, asked, what == PROVIDER ? provider : c->name ? c->name : "");
+        ea_near_note(&near, asked, what == PROVIDER ? provider : name);
         if (what == PROVIDER)
             ea_near_note(&near, asked, ea_provider_short_name(provider));
     }
