@@ -782,7 +782,7 @@ static int answer_fixed(ec_call *c, const fixed *f, ea_err *err) {
     ea_text likes[PARAMS_MAX], sql;
     ec_result q = {.params = params,
                    .subject = f->kind == FIXED_OF_PROCESS ? PROCESS_SQL
-                              : f->kind == FIXED_COLUMNS  ? "SELECT 1 FROM pragma_table_xinfo(?1) LIMIT 1"
+                              : f->kind == FIXED_COLUMNS  ? "SELECT ?1 FROM pragma_table_xinfo(?1) LIMIT 1"
                                                           : NULL,
                    .missing = f->kind == FIXED_PROCESS || f->kind == FIXED_OF_PROCESS ? NO_PROCESS
                               : f->kind == FIXED_COLUMNS                              ? NO_TABLE

@@ -113,7 +113,7 @@ EA_MUST_CHECK int ea_path_make_parent(const char *path, ea_err *err); /* the fol
 EA_MUST_CHECK int ea_path_rename(const char *from, const char *to,
                                  ea_err *err);                          /* replaces to; atomic; syncs the folder */
 EA_MUST_CHECK int ea_path_remove(const char *path, ea_err *err);        /* one file */
-EA_MUST_CHECK int ea_path_remove_folder(const char *path, ea_err *err); /* an empty one */
+EA_MUST_CHECK int ea_path_remove_folder(const char *path, ea_err *err); /* an empty one; on Windows a link, too */
 EA_MUST_CHECK int ea_path_sync_dir(const char *path, ea_err *err);      /* makes names in a folder durable */
 int ea_path_exists(const char *path);
 int ea_path_is_file(const char *path); /* 1: it exists, and is no folder, device or pipe; links are followed */

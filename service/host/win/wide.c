@@ -53,10 +53,3 @@ int ea_path_is_link(const char *path) {
     free(w);
     return attributes != INVALID_FILE_ATTRIBUTES && (attributes & FILE_ATTRIBUTE_REPARSE_POINT);
 }
-
-int ea_path_remove_folder(const char *path, ea_err *err) {
-    WCHAR *w = ea_wide(path);
-    int rc = w && RemoveDirectoryW(w) ? 0 : ea_fail_os(err, EA_EIO, (int)GetLastError(), "remove %s", path);
-    free(w);
-    return rc;
-}

@@ -19,7 +19,5 @@ EA_MUST_CHECK int ea_path_full(const char *path, char *out, size_t out_bytes, ea
 /* 1 when a folder is a link to another place (a junction, a symbolic link): its target's content is not this folder's.
  */
 int ea_path_is_link(const char *path);
-/* An empty folder, or a link. */
-EA_MUST_CHECK int ea_path_remove_folder(const char *path, ea_err *err);
 
 #endif
