@@ -411,6 +411,11 @@ static void differ(const char *what, const ea_text *x, const answer *a, const ea
     abort();
 }
 
+/* A number that is written for a time or an address is refused where a condition is handed down to its table. */
+static int is_spelling(const answer *a) {
+    return strstr(a->message, "a time is a number of ns") || strstr(a->message, "whose numbers are turned");
+}
+
 static void ask_rows(input *in) {
     const table *t = &tables[take(in) % table_count];
     ea_text sql;
@@ -420,9 +425,7 @@ static void ask_rows(input *in) {
     if (sql.failed)
         abort();
     answer a = ask(handed_down, &sql), b = ask(left_alone, &sql);
-    /* the one thing that is only said when a condition is handed down */
-    if (strstr(a.message, "a time is a number of ns") == NULL &&
-        (a.code != b.code || (a.code == SQLITE_DONE && (a.rows != b.rows || a.hash != b.hash))))
+    if (!is_spelling(&a) && (a.code != b.code || (a.code == SQLITE_DONE && (a.rows != b.rows || a.hash != b.hash))))
         differ("handed down and left alone differ", &sql, &a, &sql, &b);
     ea_text_deinit(&sql);
 }
@@ -558,7 +561,7 @@ static void ask_handed_down(input *in) {
     /* both are bounded in steps; an error of a value ends both */
     if ((a.code == SQLITE_DONE) != (b.code == SQLITE_DONE) ||
         (a.code == SQLITE_DONE && (a.rows != b.rows || a.in_order != b.in_order)))
-        if (a.code != SQLITE_INTERRUPT && b.code != SQLITE_INTERRUPT)
+        if (a.code != SQLITE_INTERRUPT && b.code != SQLITE_INTERRUPT && !is_spelling(&a) && !is_spelling(&b))
             differ("groups handed down and not differ", &sql, &a, &sql, &b);
     ea_text_deinit(&sql);
 }
