@@ -842,8 +842,11 @@ int ec_query_named(ec_call *c, ea_err *err) {
 }
 
 int ec_query_names(ec_call *c, ea_err *err) {
-    static const char *const KINDS[] = {"text",     "part", "host",  "time",  "number",
-                                        "duration", "flag", "group", "state", "host"};
+    static const char *const KINDS[] = {
+        [PARAM_TEXT] = "text",       [PARAM_LIKE] = "part",      [PARAM_HOST] = "host",  [PARAM_TIME] = "time",
+        [PARAM_NUMBER] = "number",   [PARAM_WIDTH] = "duration", [PARAM_FLAG] = "flag",  [PARAM_GROUP] = "group",
+        [PARAM_ADDRESS] = "address", [PARAM_STATE] = "state",    [PARAM_AMONG] = "host",
+    };
     ea_text *out = &c->out;
     (void)err;
     ea_text_str(out, "{\"items\":[");

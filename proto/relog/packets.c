@@ -1,6 +1,7 @@
 /* See packets.h. */
 #include "proto/relog/packets.h"
 
+#include "proto/base/arena.h"
 #include "proto/base/array.h"
 #include "proto/base/bytes.h"
 #include "proto/base/map.h"
@@ -79,7 +80,8 @@ typedef struct open_packet {
 
 struct ea_packets {
     ea_packets_options options;
-    ea_bytes_map interfaces; /* packet_place -> its number, and 1 */
+    ea_bytes_map interfaces; /* packet_place, in places -> its number, and 1 */
+    ea_arena places;
     uintptr_t interface_count;
     char **components; /* their names, or NULL */
     open_packet open[PENDING_MAX];
@@ -184,7 +186,8 @@ static int interface_of(ea_packets *p, const packet_part *part, uint32_t *ret, e
     number = p->interface_count + 1;
     if (number > INTERFACES_MAX)
         return 0;
-    if (ea_bytes_map_put(&p->interfaces, &part->place, sizeof part->place, (void *)number))
+    const packet_place *place = ea_arena_copy(&p->places, &part->place, sizeof part->place);
+    if (!place || ea_bytes_map_put(&p->interfaces, place, sizeof *place, (void *)number))
         return ea_fail(err, EA_ENOMEM, "packets");
     p->interface_count++;
     size_t at = begin_block(&p->out, BLOCK_INTERFACE);
@@ -430,6 +433,7 @@ int ea_packets_create(ea_packets **ret, const ea_packets_options *options, ea_er
     ea_text_init(&p->out);
     ea_text_init(&p->text);
     ea_bytes_map_init(&p->interfaces, INTERFACES_MAX);
+    ea_arena_init(&p->places, SIZE_MAX);
     put_section(&p->out, options->program);
     p->options.program = NULL;
     int rc = flush(p, err);
@@ -449,6 +453,7 @@ void ea_packets_destroy(ea_packets *p) {
         free(p->components[i]);
     free(p->components);
     ea_bytes_map_deinit(&p->interfaces);
+    ea_arena_deinit(&p->places);
     ea_text_deinit(&p->out);
     ea_text_deinit(&p->text);
     free(p);
