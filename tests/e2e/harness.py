@@ -110,6 +110,7 @@ class Collector:
 
 
 PATIENCE = "120s"
+NOTHING_STORED = 6  # exit code of query: no rows, and nothing is stored of a name in a condition
 # Commands that wait until the history holds what is stored, as long as --wait says, and ask all the same then.
 ASK_HISTORY = ("ps", "modules", "where", "query", "ledger")
 # ... and those that have no such option
@@ -150,7 +151,9 @@ class Environment:
         options.setdefault("stderr", subprocess.PIPE)
         options.setdefault("stdin", subprocess.DEVNULL)
         done = subprocess.run(command, text=True, errors="surrogateescape", timeout=timeout, **options)
-        if check and done.returncode != 0:
+        # a question about a host may be asked before anything is stored of it: no rows
+        is_early = done.returncode == NOTHING_STORED and command[:2] == [str(self.collector), "query"]
+        if check and done.returncode != 0 and not is_early:
             raise Failure(f"{' '.join(command)}\nended with {done.returncode}: {(done.stderr or '')[-3000:]}")
         return done
 
