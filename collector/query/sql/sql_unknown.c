@@ -96,6 +96,12 @@ static int is_equal_sign(const ec_sql_token *t) {
     return t->kind == EC_TOKEN_SIGN && (ec_sql_token_is(t, "=") || ec_sql_token_is(t, "=="));
 }
 
+/* Whether COLLATE comes next: then the comparison may be without case. */
+static int has_collation(ec_sql_lexer l) {
+    ec_sql_lexer_next(&l);
+    return ec_sql_token_is(&l.token, "COLLATE");
+}
+
 static int names_events(const char *sql) {
     ec_sql_lexer l = {.at = sql, .end = sql + strlen(sql)};
     for (ec_sql_lexer_next(&l); l.token.kind != EC_TOKEN_END; ec_sql_lexer_next(&l))
@@ -114,7 +120,7 @@ int ec_sql_check_known(ec_sql *sql, const char *statement, ea_err *why) {
     int rc = 0;
     for (ec_sql_lexer_next(&l); !rc && l.token.kind != EC_TOKEN_END; ec_sql_lexer_next(&l)) {
         const ec_sql_token *t = &l.token;
-        if (t->kind == EC_TOKEN_STRING && is_equal_sign(&before))
+        if (t->kind == EC_TOKEN_STRING && is_equal_sign(&before) && !has_collation(l))
             rc = unknown_check(&s, unknown_column(&two_before), t);
         else if (ec_sql_token_is(t, "(") && ec_sql_token_is(&before, "IN"))
             list = unknown_column(&two_before);
