@@ -9,7 +9,7 @@
 enum ec_form {
     EC_FORM_ITEMS, /* {"items": [{...}], "next": cursor, "ending": "whole", "damaged": 0} */
     EC_FORM_ONE,   /* the first row as an object, with "damaged" and "behind"; EA_ENOTFOUND without one */
-    EC_FORM_ARRAY, /* {"columns": [{"name", "type"}], "rows": [[...]], "ending", "damaged"}; "notice" about a name in a condition */
+    EC_FORM_ARRAY, /* {"columns": [{"name", "type"}], "rows": [[...]], "ending", "damaged"}, and "notice" */
     EC_FORM_CSV,   /* RFC 4180, sent as it comes */
     EC_FORM_JSONL, /* likewise */
 };
