@@ -25,7 +25,7 @@ typedef struct options {
 typedef struct part {
     char name[SEGMENT_NAME_BYTES];
     uint64_t bytes;
-    int64_t to_utc_ns; /* of its last event; INT64_MAX: unknown, as its key is missing */
+    int64_t to_utc_ns; /* of its last event; INT64_MIN: it has none; INT64_MAX: unknown, as its key is missing */
     int has_keyframe;
 } part;
 
@@ -137,11 +137,17 @@ static int keep_look(keeping *k) {
 /* ---- copying ---- */
 
 /* The first file to be copied: of those with events since then, and from there back to one with a keyframe, which has
- * the processes and modules of its time. */
+ * the processes and modules of its time. A file without events (the agent has just made it, or all of it is damaged)
+ * does not say that those before it are older. */
 static size_t keep_first_part(const keeping *k, int64_t from_utc_ns) {
     size_t first = k->part_count;
-    while (first && k->parts[first - 1].to_utc_ns >= from_utc_ns)
-        first--;
+    for (size_t i = first; i--;) {
+        if (k->parts[i].to_utc_ns == INT64_MIN)
+            continue;
+        if (k->parts[i].to_utc_ns < from_utc_ns)
+            break;
+        first = i;
+    }
     while (first && first < k->part_count && !k->parts[first].has_keyframe)
         first--;
     return first;

@@ -34,7 +34,7 @@ import uploads
 
 TRACE, SMALL = "shutdown-win10", "clr-32bit"
 FIRST, KEYFRAME = b"EABATCH1", 2
-WAIT_S, AT_A_TIME = 60, 3
+WAIT_S, AT_A_TIME, SEGMENT_HEAD_BYTES = 60, 3, 40
 
 
 def read_export(path):
@@ -215,6 +215,11 @@ def kept(env, checks, run, truth):
     path, said = export(env, run, "--name", names[2], name="kept")
     checks.equal(len(read_export(path)), before, "kept: batches of a copy")
     checks.equal(shown(env, path), truth[len(truth) - said["events"]:], "kept: records of a copy")
+    # the newest file has no events, as one that was made a moment ago: those before it are still found
+    files = sorted((run.spool / "recorder/replay").glob("*.seg"))
+    files[-1].write_bytes(files[-1].read_bytes()[:SEGMENT_HEAD_BYTES])
+    done = keep("--last", "36000d")
+    checks.that(done.returncode == 0 and f"{len(files)} files" in done.stdout, f"kept: behind a file without events: {done}")
 
 
 def encrypted(env, checks, collector):
