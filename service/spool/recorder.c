@@ -115,6 +115,8 @@ int ea_recorder_find(const char *root, const ea_spool_keys *keys, const uint8_t 
     int rc = ea_recorder_each(root, find_in_recorder, &f, err);
     if (!rc && f.first_number)
         count_removed(&f);
+    else if (!rc && !f.events) /* the ring went on: the stream was of a failed attempt of a process that then ran on */
+        numbers->values[EA_COUNT_events_removed_size] += numbers->values[EA_COUNT_events_recorded];
     if (!rc)
         *ret_events = f.events;
     free(f.first);

@@ -167,8 +167,17 @@ static void recorded_events_are_found(void **state) {
     assert_int_equal(n->values[EA_COUNT_events_recorded], 50);
     assert_int_equal(n->values[EA_COUNT_events_evicted_damage], 14);
     assert_int_equal(n->values[EA_COUNT_events_spooled], 0);
+    /* of this one the ring has nothing any more: what it had was removed, not lost */
+    memset(n, 0, sizeof *n);
+    n->values[EA_COUNT_events_batched] = 64;
+    n->values[EA_COUNT_events_recorded] = 50;
+    n->values[EA_COUNT_events_removed_size] = 10;
     must(ea_recorder_find(scratch_path("spool"), NULL, OTHER, n, &events, &err), &err);
     assert_int_equal(events, 0);
+    (void)ea_last_numbers_settle(n, EA_COUNT_events_recorded, events);
+    assert_int_equal(n->values[EA_COUNT_events_recorded], 0);
+    assert_int_equal(n->values[EA_COUNT_events_removed_size], 60);
+    assert_int_equal(n->values[EA_COUNT_events_evicted_damage], 4);
     free(n);
 }
 
