@@ -281,9 +281,11 @@ const ea_command ea_cmd_recorder_keep = {
     .details =
         "Copies whole files of the recorder, encrypted as they are, to the folder recorder/NAME@TIME of the "
         "spool's, TIME in\n"
-        "milliseconds since 1970: those with events of the last time, and those before them back to a keyframe, if there "
+        "milliseconds since 1970: those with events of the last time, and those before them back to a keyframe, if "
+        "there "
         "is one.\n"
-        "'recorder list' lists the copy, and 'recorder export --name NAME@TIME' exports it. Works while the agent records.\n"
+        "'recorder list' lists the copy, and 'recorder export --name NAME@TIME' exports it. Works while the agent "
+        "records.\n"
         "Copies are bounded in number and bytes: the oldest are removed first, those of all recorders together.\n"
         "Files whose key is not in --spool-key have no known times, and are copied.\n\n" EA_SPOOL_FOLDER_TEXT,
     .options = (const ea_option[]){{.name = "spool",

@@ -483,8 +483,8 @@ static int find_recorded(void *arg, const uint8_t *stream, ea_last_numbers *numb
     return ea_recorder_find(scratch_path("spool"), NULL, stream, numbers, ret_events, err);
 }
 
-/* What a recorder has of a stream under both of its names counts as recorded, not as lost, when its process ends without
- * closing it. */
+/* What a recorder has of a stream under both of its names counts as recorded, not as lost, when its process ends
+ * without closing it. */
 static void a_renewed_recording_is_found(void **state) {
     (void)state;
     rig g;
@@ -494,10 +494,10 @@ static void a_renewed_recording_is_found(void **state) {
     ea_err err;
     g.spool = open_spool();
     begin(g.spool, STREAM, 0);
-    must(ea_spool_open(&recorder, scratch_path("spool/recorder/x"),
-                       &(ea_spool_options){
-                           .sync = EA_SPOOL_SYNC_NEVER, .live = 1, .is_recorder = 1, .counters = &counters},
-                       &err),
+    must(ea_spool_open(
+             &recorder, scratch_path("spool/recorder/x"),
+             &(ea_spool_options){.sync = EA_SPOOL_SYNC_NEVER, .live = 1, .is_recorder = 1, .counters = &counters},
+             &err),
          &err);
     ea_recorder_stream(STREAM, recording);
     begin(recorder, recording, 0);
@@ -549,11 +549,20 @@ static void a_replay_keeps_its_name(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        T(numbers_have_no_hole),           T(the_ledger_counts_each_event_once),  T(a_claimed_number_is_not_made_again),
-        T(a_replay_waits_for_room),        T(a_canceled_spool_ends_the_waiting),  T(a_live_session_evicts),
-        T(an_encoder_that_fails_ends_it),  T(what_was_counted_goes_out_once),     T(only_the_source_makes_news),
-        T(a_stream_has_one_closing_batch), T(a_replay_ends_with_one_empty_batch), T(a_renewed_stream_begins_with_1),
-        T(a_renewed_recording_is_found), T(a_replay_keeps_its_name),
+        T(numbers_have_no_hole),
+        T(the_ledger_counts_each_event_once),
+        T(a_claimed_number_is_not_made_again),
+        T(a_replay_waits_for_room),
+        T(a_canceled_spool_ends_the_waiting),
+        T(a_live_session_evicts),
+        T(an_encoder_that_fails_ends_it),
+        T(what_was_counted_goes_out_once),
+        T(only_the_source_makes_news),
+        T(a_stream_has_one_closing_batch),
+        T(a_replay_ends_with_one_empty_batch),
+        T(a_renewed_stream_begins_with_1),
+        T(a_renewed_recording_is_found),
+        T(a_replay_keeps_its_name),
     };
     return cmocka_run_group_tests_name("pipeline", tests, NULL, NULL);
 }

@@ -259,9 +259,11 @@ static void a_broken_file_is_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TWICE(the_oldest_is_removed),      TWICE(a_later_run_continues_the_ring), T(the_too_old_is_removed),
-        T(what_never_fits_is_unrecorded),  T(runs_are_not_bounded),               T(recorders_are_listed_by_name),
-        T(recorded_events_are_found),      T(a_file_of_batches_is_read_back),     T(a_broken_file_is_refused),
+        TWICE(the_oldest_is_removed), TWICE(a_later_run_continues_the_ring),
+        T(the_too_old_is_removed),    T(what_never_fits_is_unrecorded),
+        T(runs_are_not_bounded),      T(recorders_are_listed_by_name),
+        T(recorded_events_are_found), T(a_file_of_batches_is_read_back),
+        T(a_broken_file_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
