@@ -225,7 +225,7 @@ def kept(env, checks, run, truth):
     files = sorted((run.spool / "recorder/replay").glob("*.seg"))
     files[-1].write_bytes(files[-1].read_bytes()[:SEGMENT_HEAD_BYTES])
     done = keep("--last", "36000d")
-    checks.that(done.returncode == 0 and f"{len(files)} files" in done.stdout, f"kept: behind a file without events: {done}")
+    checks.that(done.returncode == 0 and f"{len(files)} files" in done.stdout, f"kept: before a file without events: {done}")
 
 
 def kept_without_keyframes(env, checks, collector):
