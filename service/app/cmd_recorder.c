@@ -294,15 +294,6 @@ const ea_command ea_cmd_recorder_list = {
 
 /* ---- recorder export ---- */
 
-typedef struct exporting {
-    look *look;
-    ea_batch_file_writer file;
-    uint64_t batches, events, keyframe_batches, missing;
-    int64_t from_utc_ns, to_utc_ns; /* of what was written */
-    ea_text batch;
-    ea_err *err;
-} exporting;
-
 /* The batches of one stream, items[0..count): those whose events' times touch [from, to), all between, and all from the
  * last keyframe before on, which has the state at its time. */
 static void recorder_choose(recorded *items, size_t count, int64_t from_utc_ns, int64_t to_utc_ns) {
@@ -363,22 +354,41 @@ static int find_part(const look *l, size_t first, size_t end, part *ret, ea_err 
     return ea_definition_hash((const uint8_t *)&what, sizeof what, ret->stream, err);
 }
 
+typedef struct exporting {
+    look *look;
+    size_t first, end; /* the stream at hand, of the look's items */
+    part of;           /* its */
+    ea_batch_file_writer file;
+    uint64_t batches, events, keyframe_batches, missing;
+    int64_t from_utc_ns, to_utc_ns; /* of what was written */
+    ea_text batch;
+    ea_err *err;
+} exporting;
+
+/* The stream of an item becomes the one at hand. A stream's batches follow each other in the files, so that this is
+ * done once a stream, not once a batch. */
+static int export_turn_to(exporting *x, size_t at) {
+    size_t first = at;
+    while (first && memcmp(x->look->items[first - 1].stream, x->look->items[at].stream, EA_STREAM_ID_BYTES) == 0)
+        first--;
+    x->first = first;
+    x->end = end_of_stream(x->look, first);
+    return find_part(x->look, x->first, x->end, &x->of, x->err);
+}
+
 static int export_record(const ea_spool_seen *seen, void *arg) {
     exporting *x = arg;
     const ea_spool_record *r = seen->record;
     recorded wanted = {.number = r->number};
-    part of;
     memcpy(wanted.stream, r->stream, sizeof wanted.stream);
     recorded *found = bsearch(&wanted, x->look->items, x->look->count, sizeof wanted, by_stream_and_number);
     if (!found || !found->is_chosen || found->is_written || seen->opened != 1 || found->events != r->event_count)
         return 0;
-    size_t first = (size_t)(found - x->look->items);
-    while (first && memcmp(x->look->items[first - 1].stream, r->stream, EA_STREAM_ID_BYTES) == 0)
-        first--;
-    int rc = find_part(x->look, first, end_of_stream(x->look, first), &of, x->err);
+    size_t at = (size_t)(found - x->look->items);
+    int rc = at >= x->first && at < x->end ? 0 : export_turn_to(x, at);
     ea_text_clear(&x->batch);
     if (!rc)
-        rc = ea_batch_rename(r->batch, r->len_bytes, of.stream, r->number - of.before, &x->batch, x->err);
+        rc = ea_batch_rename(r->batch, r->len_bytes, x->of.stream, r->number - x->of.before, &x->batch, x->err);
     if (!rc && x->batch.failed)
         rc = ea_fail(x->err, EA_ENOMEM, "export a recorder");
     if (!rc)

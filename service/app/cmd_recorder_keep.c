@@ -25,7 +25,7 @@ typedef struct options {
 typedef struct part {
     char name[SEGMENT_NAME_BYTES];
     uint64_t bytes;
-    int64_t to_utc_ns; /* of its last event; INT64_MAX: unknown, as its key is missing */
+    int64_t to_utc_ns; /* of its last event; INT64_MIN: it has none; INT64_MAX: unknown, as its key is missing */
     int has_keyframe;
 } part;
 
@@ -137,14 +137,21 @@ static int keep_look(keeping *k) {
 /* ---- copying ---- */
 
 /* The first file to be copied: of those with events since then, and from there back to one with a keyframe, which has
- * the processes and modules of its time. */
+ * the processes and modules of its time; sessions of other events have none. A file without events (the agent has just
+ * made it, or all of it is damaged) does not say that those before it are older. */
 static size_t keep_first_part(const keeping *k, int64_t from_utc_ns) {
     size_t first = k->part_count;
-    while (first && k->parts[first - 1].to_utc_ns >= from_utc_ns)
-        first--;
-    while (first && first < k->part_count && !k->parts[first].has_keyframe)
-        first--;
-    return first;
+    for (size_t i = first; i--;) {
+        if (k->parts[i].to_utc_ns == INT64_MIN)
+            continue;
+        if (k->parts[i].to_utc_ns < from_utc_ns)
+            break;
+        first = i;
+    }
+    size_t keyframe = first;
+    while (keyframe && keyframe < k->part_count && !k->parts[keyframe].has_keyframe)
+        keyframe--;
+    return keyframe < k->part_count && k->parts[keyframe].has_keyframe ? keyframe : first;
 }
 
 static int keep_remove_file(const char *name, int is_dir, void *arg) {
@@ -274,9 +281,11 @@ const ea_command ea_cmd_recorder_keep = {
     .details =
         "Copies whole files of the recorder, encrypted as they are, to the folder recorder/NAME@TIME of the "
         "spool's, TIME in\n"
-        "milliseconds since 1970: those with events of the last time, and those before them back to a keyframe. "
-        "'recorder list'\n"
-        "lists the copy, and 'recorder export --name NAME@TIME' exports it. Works while the agent records.\n"
+        "milliseconds since 1970: those with events of the last time, and those before them back to a keyframe, if "
+        "there "
+        "is one.\n"
+        "'recorder list' lists the copy, and 'recorder export --name NAME@TIME' exports it. Works while the agent "
+        "records.\n"
         "Copies are bounded in number and bytes: the oldest are removed first, those of all recorders together.\n"
         "Files whose key is not in --spool-key have no known times, and are copied.\n\n" EA_SPOOL_FOLDER_TEXT,
     .options = (const ea_option[]){{.name = "spool",

@@ -79,9 +79,11 @@ static int open_recording(ea_ingest_session *f, ea_err *err) {
     return ea_spool_stream(f->o.recorder, f->recording, 0, 0, f->ledger, err);
 }
 
-static void close_recording(ea_ingest_session *f) {
+/* stream: the session's name now, from which the recording's follows. */
+static void close_recording(ea_ingest_session *f, const uint8_t *stream) {
     if (!f->o.recorder)
         return;
+    ea_recorder_stream(stream, f->recording);
     ea_spool_stream_end(f->o.recorder, f->recording, 0);
     ea_spool_detach(f->o.recorder, f->ledger);
 }
@@ -138,7 +140,7 @@ int ea_ingest_session_attach(ea_ingest_session *f, ea_spool *spool, uint64_t tar
         if (rc) {
             ea_spool_stream_end(spool, f->stream, 0);
             ea_spool_detach(spool, f->ledger);
-            close_recording(f);
+            close_recording(f, f->stream);
         }
     }
     free(rows);
@@ -256,7 +258,7 @@ void ea_ingest_session_close(ea_ingest_session *f) {
         ea_pipeline_destroy(f->pipeline);
         ea_spool_stream_end(f->spool, stream, f->is_over && !f->o.remember);
         ea_spool_detach(f->spool, f->ledger);
-        close_recording(f);
+        close_recording(f, stream);
     }
     ea_event_filters_destroy(f->filters);
     ea_watches_destroy(f->watches);

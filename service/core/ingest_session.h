@@ -39,7 +39,7 @@ typedef struct ea_ingest_session {
     ea_ledger *ledger;
     ea_pipeline *pipeline; /* once it is attached */
     ea_spool *spool;
-    uint8_t recording[EA_STREAM_ID_BYTES]; /* the stream in the recorder */
+    uint8_t recording[EA_STREAM_ID_BYTES]; /* the stream in the recorder, at the start as well */
     uint8_t stream[EA_STREAM_ID_BYTES];    /* its name at the start; ea_pipeline_stream has the one now */
     uint64_t trace_bytes;
     atomic_uint progress_permille; /* of the source; any thread */

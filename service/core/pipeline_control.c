@@ -1,5 +1,6 @@
 /* What others say to a pipeline while it works. See pipeline.h. */
 #include "service/core/pipeline_parts.h"
+#include "service/spool/recorder.h"
 
 #include <string.h>
 
@@ -35,6 +36,24 @@ void ea_pipeline_want_keyframe(ea_pipeline *p) {
     atomic_store(&p->keyframe_wanted, 1);
 }
 
+/* What is recorded goes on under the name that follows from the stream's new one: a later process finds it by that.
+ * With turn, and no batch in an encoder's hands. */
+static int pipeline_renew_recording(ea_pipeline *p, ea_err *err) {
+    uint8_t fresh[EA_STREAM_ID_BYTES];
+    ea_mutex_assert_held(p->turn);
+    if (!p->o.recorder)
+        return 0;
+    ea_recorder_stream(p->stream, fresh);
+    int rc = ea_spool_renew(p->o.recorder, p->recording, fresh, &p->recorded_number, err);
+    if (rc)
+        return rc;
+    memcpy(p->recording, fresh, sizeof p->recording);
+    atomic_store(&p->batches, p->number + p->recorded_number);
+    for (unsigned i = 0; !rc && i < p->worker_count; i++)
+        rc = ea_pipeline_make_recording(p, &p->workers[i], err);
+    return rc;
+}
+
 int ea_pipeline_renew(ea_pipeline *p, ea_err *err) {
     uint8_t fresh[EA_STREAM_ID_BYTES];
     uint64_t count = 0;
@@ -61,6 +80,8 @@ int ea_pipeline_renew(ea_pipeline *p, ea_err *err) {
     }
     for (unsigned i = 0; !rc && i < p->worker_count; i++)
         rc = ea_pipeline_make_encoder(p, &p->workers[i], err);
+    if (!rc)
+        rc = pipeline_renew_recording(p, err);
     int finished = p->finished;
     ea_mutex_unlock(p->lock);
     ea_mutex_unlock(p->turn);

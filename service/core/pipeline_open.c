@@ -23,12 +23,18 @@ int ea_pipeline_make_encoder(ea_pipeline *p, ea_pipeline_worker *w, ea_err *err)
 
 /* In a recorder no definition is acknowledged: its batches are complete, and have no dictionary, which is not in each.
  */
-static int pipeline_make_recording(ea_pipeline *p, ea_pipeline_worker *w, ea_err *err) {
+int ea_pipeline_make_recording(ea_pipeline *p, ea_pipeline_worker *w, ea_err *err) {
+    ea_encoder *fresh;
     ea_encoder_options e = {.zstd_level = p->o.zstd_level, .is_numbered = p->o.is_numbered};
     if (!p->o.recorder)
         return 0;
     memcpy(e.stream, p->recording, sizeof e.stream);
-    return ea_encoder_create(&w->recording, &e, err);
+    int rc = ea_encoder_create(&fresh, &e, err);
+    if (rc)
+        return rc;
+    ea_encoder_destroy(w->recording);
+    w->recording = fresh;
+    return 0;
 }
 
 /* What keyframes are made from. A quarter of the memory is for names. */
@@ -90,7 +96,7 @@ int ea_pipeline_create(ea_pipeline **ret, const ea_pipeline_options *options, ea
         ea_pipeline_worker *w = &p->workers[i];
         w->pipeline = p;
         rc = ea_pipeline_make_encoder(p, w, err);
-        if (!rc && (rc = pipeline_make_recording(p, w, err)))
+        if (!rc && (rc = ea_pipeline_make_recording(p, w, err)))
             ea_encoder_destroy(w->encoder);
         if (!rc) {
             p->worker_count++;

@@ -139,5 +139,7 @@ EA_MUST_CHECK int ea_pipeline_save_ledger(const ea_pipeline *p, ea_err *err) EA_
 
 /* Makes an encoder for the stream's current name; it replaces an existing one, which may have no batch. */
 EA_MUST_CHECK int ea_pipeline_make_encoder(ea_pipeline *p, ea_pipeline_worker *w, ea_err *err);
+/* The same for the recording; without a recorder there is none. */
+EA_MUST_CHECK int ea_pipeline_make_recording(ea_pipeline *p, ea_pipeline_worker *w, ea_err *err);
 
 #endif

@@ -69,17 +69,17 @@ static int find_in_record(const ea_spool_seen *seen, void *arg) {
     finding *f = arg;
     const ea_spool_record *r = seen->record;
     int is_ended;
-    if (memcmp(r->stream, f->recording, sizeof f->recording) != 0)
+    if (memcmp(seen->stream, f->recording, sizeof f->recording) != 0)
         return 0;
     f->events += r->event_count;
     if (seen->opened != 1)
         return 0;
     int rc = ea_last_numbers_take_batch(f->numbers, r->batch, r->len_bytes, &is_ended, NULL);
-    if (!rc && (!f->first_number || r->number < f->first_number)) {
+    if (!rc && (!f->first_number || seen->number < f->first_number)) {
         memset(f->first, 0, sizeof *f->first);
         f->first->incarnation = f->numbers->incarnation;
         rc = ea_last_numbers_take_batch(f->first, r->batch, r->len_bytes, &is_ended, NULL);
-        f->first_number = r->number;
+        f->first_number = seen->number;
         f->first_events = r->event_count;
     }
     return rc == EA_ENOMEM ? ea_fail(f->err, rc, "look into a recorder") : 0;
@@ -115,6 +115,8 @@ int ea_recorder_find(const char *root, const ea_spool_keys *keys, const uint8_t 
     int rc = ea_recorder_each(root, find_in_recorder, &f, err);
     if (!rc && f.first_number)
         count_removed(&f);
+    else if (!rc && !f.events) /* the ring went on: the stream was of a failed attempt of a process that then ran on */
+        numbers->values[EA_COUNT_events_removed_size] += numbers->values[EA_COUNT_events_recorded];
     if (!rc)
         *ret_events = f.events;
     free(f.first);

@@ -25,7 +25,8 @@ EA_MUST_CHECK int ea_recorder_each(const char *root, int (*fn)(const char *dir, 
 
 /* The events that recorders (not their kept copies) have of a session's stream that was cut off. Its numbers become
  * those of the last recorded batch where those are later; what the oldest recorded batch says was recorded before it
- * counts as removed. Batches whose key is not in keys (may be NULL) count, but their numbers are unknown. */
+ * counts as removed; when there is none, its last recorded events do. Batches whose key is not in keys (may be NULL)
+ * count, but their numbers are unknown. */
 EA_MUST_CHECK int ea_recorder_find(const char *root, const ea_spool_keys *keys, const uint8_t *stream,
                                    ea_last_numbers *numbers, uint64_t *ret_events, ea_err *err);
 

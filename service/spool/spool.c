@@ -11,7 +11,7 @@ const char *ea_spool_folder(const ea_spool *s) {
 
 /* ---- streams ---- */
 
-int ea_spool_stream(ea_spool *s, const uint8_t *id, int resumable, uint64_t target, ea_ledger *ledger, ea_err *err) {
+static int open_stream(ea_spool *s, const uint8_t *id, int resumable, uint64_t target, ea_ledger *ledger) {
     int rc = 0;
     ea_mutex_lock(s->lock);
     stream *k = ea_spool_find_stream(s, id);
@@ -33,6 +33,16 @@ int ea_spool_stream(ea_spool *s, const uint8_t *id, int resumable, uint64_t targ
         s->dirty = 1;
     }
     ea_mutex_unlock(s->lock);
+    return rc;
+}
+
+int ea_spool_stream(ea_spool *s, const uint8_t *id, int resumable, uint64_t target, ea_ledger *ledger, ea_err *err) {
+    int rc, gone = 1;
+    /* a recorder has a stream of an earlier run as long as its batches: no settlement ends one */
+    while ((rc = open_stream(s, id, resumable, target, ledger)) == EA_ELIMIT && s->o.is_recorder && gone > 0)
+        gone = ea_spool_evict(s, EA_SPOOL_PRIORITIES - 1, INT64_MAX, EA_COUNT_events_evicted_size, err);
+    if (gone < 0)
+        return gone;
     if (rc)
         return ea_fail(err, rc, "open a stream in the spool %s", s->dir);
     if (resumable)

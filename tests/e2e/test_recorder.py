@@ -5,7 +5,8 @@ compared with the trace's, as `etwagent dump` prints them.
 
 - Whole: each record of the trace is in the export, once, and none travels; the collector's ledger counts each as recorded.
 - A full ring: what is exported are the trace's last records; those before are counted as removed.
-- Kept: a copy of the ring's newest part has the same records; copies are bounded in number and bytes.
+- Kept: a copy of the ring's newest part has the same records, and no older ones where it has no keyframe; copies are bounded in number
+  and bytes.
 - Encrypted: no batch can be read without the key; with it all of them.
 - kill -9: what is exported is a beginning of the trace, and the next start's closing batch counts exactly that as recorded. The
   next run's events follow in the same ring.
@@ -20,8 +21,10 @@ compared with the trace's, as `etwagent dump` prints them.
 import collections
 import concurrent.futures
 import json
+import pathlib
 import struct
 import subprocess
+import time
 
 import disk
 import faulted
@@ -29,12 +32,14 @@ import format_reader
 import harness
 import test_identity
 import test_ledger
+import test_tracegen
 import traces
 import uploads
 
 TRACE, SMALL = "shutdown-win10", "clr-32bit"
 FIRST, KEYFRAME = b"EABATCH1", 2
-WAIT_S, AT_A_TIME = 60, 3
+WAIT_S, AT_A_TIME, SEGMENT_HEAD_BYTES = 60, 3, 40
+EARLY_2020_S = 1577836800
 
 
 def read_export(path):
@@ -82,7 +87,8 @@ class Recorded:
 
 
 def replay(env, checks, collector, agent, trace, *extra, spool=None, environment=None, finish=True):
-    run = faulted.Replay(env, traces.paths(trace, env.build), collector, agent, spool=spool, environment=environment,
+    paths = [trace] if isinstance(trace, pathlib.Path) else traces.paths(trace, env.build)
+    run = faulted.Replay(env, paths, collector, agent, spool=spool, environment=environment,
                          extra=["--live", "--batch-events", "200", *extra])
     if not finish:
         return run
@@ -215,6 +221,25 @@ def kept(env, checks, run, truth):
     path, said = export(env, run, "--name", names[2], name="kept")
     checks.equal(len(read_export(path)), before, "kept: batches of a copy")
     checks.equal(shown(env, path), truth[len(truth) - said["events"]:], "kept: records of a copy")
+    # the newest file has no events, as one that was made a moment ago: those before it are still found
+    files = sorted((run.spool / "recorder/replay").glob("*.seg"))
+    files[-1].write_bytes(files[-1].read_bytes()[:SEGMENT_HEAD_BYTES])
+    done = keep("--last", "36000d")
+    checks.that(done.returncode == 0 and f"{len(files)} files" in done.stdout, f"kept: before a file without events: {done}")
+
+
+def kept_without_keyframes(env, checks, collector):
+    """Two traces that end before their first keyframe is due, one of 2016 and one of 2024: of the second alone a copy is wanted."""
+    if not checks.real("a copy of a ring without keyframes", "small-32bit-xpress/trace.etl"):
+        return
+    later, _ = test_tracegen.generate(env.build, env.folder, "later", "--preset", "office", "--duration-ms", "300")
+    run = replay(env, checks, collector, "stateless", "small-32bit-xpress", "--recorder", "64MiB")
+    replay(env, checks, collector, "stateless", later, "--recorder", "64MiB")
+    row, = listed(env, run)
+    checks.equal((row["files"], row["keyframe_batches"]), (2, 0), "stateless: the ring")
+    since = int(time.time()) - EARLY_2020_S
+    done = env.run([env.agent, "recorder", "keep", "--spool", run.spool, "--last", f"{since}s"], check=False)
+    checks.that(done.returncode == 0 and " 1 files" in done.stdout, f"stateless: the copy: {done}")
 
 
 def encrypted(env, checks, collector):
@@ -302,10 +327,11 @@ def refusals(env, checks, collector):
 
 
 def test(env, checks, arguments):
-    env.make_certificates(("whole", "ring", "sealed", "killed", "disk", "damaged", "refused"))
+    env.make_certificates(("whole", "ring", "sealed", "killed", "disk", "damaged", "refused", "stateless"))
     collector = env.new_collector().start()
     truth = dumped(env, TRACE)
-    cases = [(whole, truth), (full_ring, truth), (encrypted,), (killed, truth), (full_disk,), (damaged, truth), (refusals,)]
+    cases = [(whole, truth), (full_ring, truth), (encrypted,), (killed, truth), (full_disk,), (damaged, truth), (refusals,),
+             (kept_without_keyframes,)]
     with concurrent.futures.ThreadPoolExecutor(AT_A_TIME) as pool:
         for done in [pool.submit(case, env, checks, collector, *more) for case, *more in cases]:
             done.result()

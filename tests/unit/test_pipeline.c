@@ -5,6 +5,7 @@
 
 #include "proto/wire/wire.h"
 #include "service/core/pipeline.h"
+#include "service/spool/recorder.h"
 #include "tests/unit/batch_samples.h"
 
 enum { BATCH_EVENTS = 100, EVENTS = 1050, NUMBERS_MAX = 2000 };
@@ -463,6 +464,75 @@ static void a_renewed_stream_begins_with_1(void **state) {
     rig_close(&g);
 }
 
+typedef struct closings {
+    uint64_t recorded, lost;
+    unsigned count;
+} closings;
+
+static int see_closing(const ea_spool_cut_off *c, void *arg) {
+    closings *all = arg;
+    all->recorded = c->numbers.values[EA_COUNT_events_recorded];
+    all->lost = c->numbers.values[EA_COUNT_events_evicted_damage];
+    all->count++;
+    return 0;
+}
+
+static int find_recorded(void *arg, const uint8_t *stream, ea_last_numbers *numbers, uint64_t *ret_events,
+                         ea_err *err) {
+    (void)arg;
+    return ea_recorder_find(scratch_path("spool"), NULL, stream, numbers, ret_events, err);
+}
+
+/* What a recorder has of a stream under both of its names counts as recorded, not as lost, when its process ends
+ * without closing it. */
+static void a_renewed_recording_is_found(void **state) {
+    (void)state;
+    rig g;
+    ea_spool *recorder;
+    closings all = {.count = 0};
+    uint8_t recording[EA_STREAM_ID_BYTES];
+    ea_err err;
+    g.spool = open_spool();
+    begin(g.spool, STREAM, 0);
+    must(ea_spool_open(
+             &recorder, scratch_path("spool/recorder/x"),
+             &(ea_spool_options){.sync = EA_SPOOL_SYNC_NEVER, .live = 1, .is_recorder = 1, .counters = &counters},
+             &err),
+         &err);
+    ea_recorder_stream(STREAM, recording);
+    begin(recorder, recording, 0);
+    must(ea_pipeline_create(&g.pipeline,
+                            &(ea_pipeline_options){.stream = STREAM,
+                                                   .batch_events = BATCH_EVENTS,
+                                                   .encoders = 2,
+                                                   .sources = SOURCES,
+                                                   .source_count = 2,
+                                                   .live = 1,
+                                                   .spool = g.spool,
+                                                   .recorder = recorder,
+                                                   .recording = recording,
+                                                   .ledger = ledger},
+                            &err),
+         &err);
+    samples_init(&g.records, 7, 2);
+    add(&g, 5 * BATCH_EVENTS);
+    must(ea_pipeline_renew(g.pipeline, &err), &err);
+    check_ledger();
+    add(&g, 3 * BATCH_EVENTS);
+    must(ea_pipeline_store(g.pipeline, &err), &err);
+    uint64_t recorded = counter(EA_COUNT_events_recorded);
+    assert_int_equal(recorded, 8 * BATCH_EVENTS + counter(EA_COUNT_events_synthesised));
+    rig_close(&g); /* without its closing batch */
+    close_spool(recorder);
+    new_process();
+    g.spool = open_spool();
+    must(ea_spool_each_cut_off(g.spool, find_recorded, see_closing, &all, &err), &err);
+    assert_int_equal(all.count, 1);
+    assert_int_equal(all.recorded, recorded);
+    assert_int_equal(all.lost, 0);
+    close_spool(g.spool);
+}
+
 static void a_replay_keeps_its_name(void **state) {
     (void)state;
     rig g;
@@ -479,10 +549,19 @@ static void a_replay_keeps_its_name(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        T(numbers_have_no_hole),           T(the_ledger_counts_each_event_once),  T(a_claimed_number_is_not_made_again),
-        T(a_replay_waits_for_room),        T(a_canceled_spool_ends_the_waiting),  T(a_live_session_evicts),
-        T(an_encoder_that_fails_ends_it),  T(what_was_counted_goes_out_once),     T(only_the_source_makes_news),
-        T(a_stream_has_one_closing_batch), T(a_replay_ends_with_one_empty_batch), T(a_renewed_stream_begins_with_1),
+        T(numbers_have_no_hole),
+        T(the_ledger_counts_each_event_once),
+        T(a_claimed_number_is_not_made_again),
+        T(a_replay_waits_for_room),
+        T(a_canceled_spool_ends_the_waiting),
+        T(a_live_session_evicts),
+        T(an_encoder_that_fails_ends_it),
+        T(what_was_counted_goes_out_once),
+        T(only_the_source_makes_news),
+        T(a_stream_has_one_closing_batch),
+        T(a_replay_ends_with_one_empty_batch),
+        T(a_renewed_stream_begins_with_1),
+        T(a_renewed_recording_is_found),
         T(a_replay_keeps_its_name),
     };
     return cmocka_run_group_tests_name("pipeline", tests, NULL, NULL);

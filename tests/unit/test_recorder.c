@@ -81,6 +81,34 @@ static void what_never_fits_is_unrecorded(void **state) {
     close_spool(s);
 }
 
+/* Each run has a stream of its own, as long as its batches are in the ring: when there is no place for one more, the
+ * oldest file goes, also when the ring has room. */
+static void runs_are_not_bounded(void **state) {
+    enum { ALL = 1024, OTHERS = ALL - 6, RUNS = 12 };
+
+    (void)state;
+    ea_err err;
+    ea_spool_status status;
+    ea_spool_options o = RING;
+    o.limit_bytes = 1 << 20;
+    ea_spool *s = open_with(&o);
+    for (uint32_t i = 1; i <= OTHERS + RUNS; i++) {
+        uint8_t id[EA_STREAM_ID_BYTES] = {0};
+        memcpy(id, &i, sizeof i);
+        begin(s, id, i <= OTHERS); /* these take places alone; they have no batches */
+        if (i <= OTHERS)
+            continue;
+        must(offer_batch(s, id, 1, 10, 1, 5000, &err), &err);
+        ea_spool_stream_end(s, id, 0);
+    }
+    ea_spool_get_status(s, &status);
+    assert_in_range(status.streams, OTHERS + 1, ALL);
+    assert_int_equal(status.events, counter(EA_COUNT_events_recorded));
+    assert_in_range(counter(EA_COUNT_events_removed_size), 60, 100);
+    assert_int_equal(counter(EA_COUNT_events_recorded) + counter(EA_COUNT_events_removed_size), 10 * RUNS);
+    close_spool(s);
+}
+
 /* ---- names ---- */
 
 enum { SEEN_BYTES = 64 };
@@ -139,8 +167,17 @@ static void recorded_events_are_found(void **state) {
     assert_int_equal(n->values[EA_COUNT_events_recorded], 50);
     assert_int_equal(n->values[EA_COUNT_events_evicted_damage], 14);
     assert_int_equal(n->values[EA_COUNT_events_spooled], 0);
+    /* of this one the ring has nothing any more: what it had was removed, not lost */
+    memset(n, 0, sizeof *n);
+    n->values[EA_COUNT_events_batched] = 64;
+    n->values[EA_COUNT_events_recorded] = 50;
+    n->values[EA_COUNT_events_removed_size] = 10;
     must(ea_recorder_find(scratch_path("spool"), NULL, OTHER, n, &events, &err), &err);
     assert_int_equal(events, 0);
+    (void)ea_last_numbers_settle(n, EA_COUNT_events_recorded, events);
+    assert_int_equal(n->values[EA_COUNT_events_recorded], 0);
+    assert_int_equal(n->values[EA_COUNT_events_removed_size], 60);
+    assert_int_equal(n->values[EA_COUNT_events_evicted_damage], 4);
     free(n);
 }
 
@@ -222,9 +259,11 @@ static void a_broken_file_is_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TWICE(the_oldest_is_removed),      TWICE(a_later_run_continues_the_ring), T(the_too_old_is_removed),
-        T(what_never_fits_is_unrecorded),  T(recorders_are_listed_by_name),       T(recorded_events_are_found),
-        T(a_file_of_batches_is_read_back), T(a_broken_file_is_refused),
+        TWICE(the_oldest_is_removed), TWICE(a_later_run_continues_the_ring),
+        T(the_too_old_is_removed),    T(what_never_fits_is_unrecorded),
+        T(runs_are_not_bounded),      T(recorders_are_listed_by_name),
+        T(recorded_events_are_found), T(a_file_of_batches_is_read_back),
+        T(a_broken_file_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
