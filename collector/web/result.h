@@ -9,7 +9,8 @@
 enum ec_form {
     EC_FORM_ITEMS, /* {"items": [{...}], "next": cursor, "ending": "whole", "damaged": 0} */
     EC_FORM_ONE,   /* the first row as an object, with "damaged" and "behind"; EA_ENOTFOUND without one */
-    EC_FORM_ARRAY, /* {"columns": [{"name", "type"}], "rows": [[...]], "ending", "damaged"}; "notice" about a name in a condition */
+    EC_FORM_ARRAY, /* {"columns": [{"name", "type"}], "rows": [[...]], "ending", "damaged"}; "notice" about a name in a
+                      condition */
     EC_FORM_CSV,   /* RFC 4180, sent as it comes */
     EC_FORM_JSONL, /* likewise */
 };
@@ -18,6 +19,7 @@ typedef struct ec_result {
     const char *sql, *host; /* host NULL: of all */
     const ec_value *params;
     size_t param_count;
+    int is_written; /* as of ec_question */
     uint64_t limit_rows;
     enum ec_form form;
     /* paging: the statement gives one row more than limit_rows when there are more; a cursor is the place of the next

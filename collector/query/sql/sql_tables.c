@@ -810,9 +810,7 @@ static int tables_bind(const cursor *c, sqlite3 *db, int number, enum ec_kind ki
             return rc;
         code = sqlite3_bind_int64(c->statement, number, utc_ns);
     } else {
-        int rc = kind == EC_KIND_TIME && sqlite3_value_type(v) != SQLITE_BLOB
-                     ? ec_data_check_ns(sqlite3_value_double(v), err)
-                     : 0;
+        int rc = kind == EC_KIND_TIME ? ec_sql_check_ns(((const table *)c->base.pVtab)->sql, v, err) : 0;
         if (rc)
             return rc;
         code = sqlite3_bind_value(c->statement, number, v);
