@@ -426,7 +426,7 @@ static void test_texts_of_times(void **state) {
         {"count(*) FROM batches HAVING max(time_text(begin)) > " TIME, "! no row"},
         {"count(*) FROM batches HAVING max(begin) > time_ns(" TIME ")", "! no row"},
         {"time_text(5) < " TIME, "1"},
-        {"count(*) FROM (SELECT time_text(begin) AS t FROM batches ORDER BY begin LIMIT 5) WHERE t > " TIME, "0"},
+        {"count(*) FROM (SELECT time_text(begin) AS t FROM batches ORDER BY host, begin LIMIT 5) WHERE t > " TIME, "0"},
         {"count(*) FROM json_each('[\"2024-05-18\", \"2024-05-16\"]') WHERE value > '2024-05-17'", "1"},
         {"count(*) FROM batches WHERE begin <> " TIME, REFUSED},
         {"count(*) FROM batches WHERE NOT begin > " TIME, REFUSED},
