@@ -422,6 +422,7 @@ static int query_run(const void *arg, int operand_count, char **operands) {
         ec_question question = {.store = o->store,
                                 .host = o->host,
                                 .sql = sql,
+                                .is_written = 1,
                                 .limit_ns = o->limit_ns,
                                 .wait_ns = o->wait_ns,
                                 .limit_temp_bytes = o->limit_temp_bytes,

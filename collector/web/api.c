@@ -59,7 +59,7 @@ static int sql(ec_call *c, ea_err *err) {
         return rc;
     const char *statement = ec_body_get(&body, "sql"), *limit = ec_body_get(&body, "rows"),
                *format = ec_body_get(&body, "format");
-    ec_result q = {.sql = statement, .host = ec_body_get(&body, "host"), .form = EC_FORM_ARRAY};
+    ec_result q = {.sql = statement, .host = ec_body_get(&body, "host"), .is_written = 1, .form = EC_FORM_ARRAY};
     if (!statement)
         rc = ea_fail(err, EA_EUSAGE, "\"sql\" is missing");
     else if (limit && (ea_u64_parse(limit, &rows) || !rows || rows > SQL_ROWS_MAX))

@@ -238,6 +238,7 @@ int ec_result_answer(ec_call *c, const ec_result *q, ea_err *err) {
                             .first_sql = q->subject,
                             .params = q->params,
                             .param_count = q->param_count,
+                            .is_written = q->is_written,
                             .limit_ns = c->options->limit_ns,
                             .limit_bytes = c->options->limit_bytes,
                             .limit_rows = q->limit_rows + (q->has_pages != 0)};

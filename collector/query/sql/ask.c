@@ -45,6 +45,7 @@ static int send_question(int in, const ec_question *q, int is_up_to_date, int ha
     ec_message_u8(&t, (uint8_t)is_up_to_date);
     ec_message_u8(&t, (uint8_t)has_names);
     ec_message_u8(&t, q->host != NULL);
+    ec_message_u8(&t, q->is_written != 0);
     ec_message_string(&t, q->store);
     ec_message_string(&t, q->host);
     ec_message_string(&t, q->shown);

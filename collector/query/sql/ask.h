@@ -28,6 +28,7 @@ typedef struct ec_question {
     const char *first_sql;          /* a statement whose one row says what ?1, ?2 ... of sql are; NULL: none */
     const ec_value *params;         /* for ?1, ?2 ... of the statements; borrowed */
     size_t param_count;
+    int is_written; /* sql is a person's: ec_sql_options */
     int64_t limit_ns;
     int64_t wait_ns; /* how long to wait until what is stored is in the history, when a statement reads that */
     enum ec_state_wait wait;

@@ -22,6 +22,7 @@ typedef struct ec_sql_options {
     void *arg;
     uint64_t sort_bytes; /* that a sort holds in memory before it goes on in a temporary file; 0: SQLite's 2 MiB */
     const ec_profile_namer *namer; /* of functions; borrowed; NULL: places stay places */
+    int is_written;                /* statements are a person's, whose seconds are no time: ec_sql_check_ns */
     int no_pushdown;               /* for tests: conditions and groups are left to SQLite alone */
     int no_grouping;               /* likewise: groups alone */
 } ec_sql_options;

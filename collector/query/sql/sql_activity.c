@@ -111,11 +111,11 @@ static int activity_close_cursor(sqlite3_vtab_cursor *base) {
 }
 
 /* ns since 1970, or a text. */
-static int take_time(sqlite3_value *v, int64_t *ret, ea_err *err) {
+static int take_time(const ec_sql *s, sqlite3_value *v, int64_t *ret, ea_err *err) {
     const char *text = (const char *)sqlite3_value_text(v);
     if (sqlite3_value_type(v) == SQLITE_INTEGER) {
         *ret = sqlite3_value_int64(v);
-        return ec_data_check_ns((double)*ret, err);
+        return ec_sql_check_ns(s, v, err);
     }
     if (!text || ea_time_parse(text, &(ea_time_reference){.now_utc_ns = ea_utc_ns()}, ret))
         return ea_fail(err, EA_EUSAGE, "from and to: expected " EA_TIME_FORMS);
@@ -190,7 +190,7 @@ static int activity_filter(sqlite3_vtab_cursor *base, int number, const char *pl
         } else if (which == EVERY) {
             rc = take_width(argv[i], &times[EVERY], &err);
         } else {
-            rc = take_time(argv[i], &times[which], &err);
+            rc = take_time(t->sql, argv[i], &times[which], &err);
         }
     }
     if (!rc && !is_nothing && times[FROM] > times[TO])

@@ -210,7 +210,7 @@ static int aggregate_filter(sqlite3_vtab_cursor *base, int number, const char *p
         if (column < OWN_COUNT)
             rc = take_argument(c, (enum out)column, argv[i], &err);
         else
-            rc = ec_sql_condition(&plan, argv[i], &t->shape, column - OWN_COUNT, &c->arena,
+            rc = ec_sql_condition(t->sql, &plan, argv[i], &t->shape, column - OWN_COUNT, &c->arena,
                                   &conditions[c->options.condition_count++], &err);
     }
     c->options.conditions = conditions;

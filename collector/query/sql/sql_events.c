@@ -126,7 +126,7 @@ static int events_filter(sqlite3_vtab_cursor *base, int number, const char *plan
     int rc = conditions ? 0 : ea_fail(&err, EA_ENOMEM, "begin a scan");
     for (int i = 0; !rc && i < argc; i++) {
         size_t column = ec_sql_plan_number(&plan);
-        rc = ec_sql_condition(&plan, argv[i], &t->shape, column, &c->arena, &conditions[i], &err);
+        rc = ec_sql_condition(t->sql, &plan, argv[i], &t->shape, column, &c->arena, &conditions[i], &err);
     }
     if (!rc)
         rc = ec_scan_open(&c->scan, t->sql->archive, &t->shape, &t->sql->annotator, conditions, (size_t)argc, &err);

@@ -330,7 +330,7 @@ int ec_sql_groups_conditions(const ec_sql_groups *g, const char *plan, int argc,
     plan = plan ? plan + 1 : "";
     for (int i = 0; !rc && i < argc; i++) {
         size_t which = ec_sql_plan_number(&plan);
-        rc = ec_sql_condition(&plan, argv[i], &g->shape, g->compared[which], arena, &conditions[i], err);
+        rc = ec_sql_condition(g->sql, &plan, argv[i], &g->shape, g->compared[which], arena, &conditions[i], err);
     }
     *ret = conditions;
     return rc;

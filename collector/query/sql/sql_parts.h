@@ -70,6 +70,9 @@ int ec_sql_fail(sqlite3_vtab *table, const ea_err *err);
 /* The value of a condition: what SQLite compares a column of that kind with. Texts are copied into the arena. kind: of
  * the column. EA_ENOMEM; EA_EUSAGE for a text that is no time where a time is meant. */
 EA_MUST_CHECK int ec_sql_value(sqlite3_value *from, enum ec_kind kind, ea_arena *arena, ec_value *ret, ea_err *err);
+/* EA_EUSAGE when a person's statement compares a time with a number that can only be meant as seconds, ms or a year.
+ * Other statements' numbers are times of events, which a wrong clock may have in 1970, too. */
+EA_MUST_CHECK int ec_sql_check_ns(const ec_sql *s, sqlite3_value *v, ea_err *err);
 /* A text that is compared with a time: ns since 1970, or EA_EUSAGE. */
 EA_MUST_CHECK int ec_sql_time(const char *text, int64_t *ret, ea_err *err);
 /* As ec_sql_time of an address column: the number that the column has for it. EA_EUSAGE. */
@@ -107,8 +110,9 @@ void ec_sql_plan_condition(ea_text *plan, sqlite3_index_info *info, int i, int c
 /* One number of a plan. */
 size_t ec_sql_plan_number(const char **plan);
 /* Reads the rest of a condition after the column's number in the plan, with its argument: values live in the arena. */
-EA_MUST_CHECK int ec_sql_condition(const char **plan, sqlite3_value *from, const ec_table_schema *shape, size_t column,
-                                   ea_arena *arena, ec_condition *ret, ea_err *err);
+EA_MUST_CHECK int ec_sql_condition(const ec_sql *s, const char **plan, sqlite3_value *from,
+                                   const ec_table_schema *shape, size_t column, ea_arena *arena, ec_condition *ret,
+                                   ea_err *err);
 /* Takes away what a condition may leave of the rows that come out, and of those that are decoded. */
 void ec_sql_share(const ec_column *c, enum ec_op op, double *rows, double *decoded);
 

@@ -471,7 +471,7 @@ static void agent_ended(sqlite3_context *c, int count, sqlite3_value **v) {
     ec_sql *s = sqlite3_user_data(c);
     const char *agent = (const char *)sqlite3_value_text(v[0]);
     sqlite3 *state = NULL;
-    int64_t utc_ns;
+    int64_t utc_ns = 0;
     ea_err err = {0};
     (void)count;
     int rc = s->ends ? 0 : open_state(s, &state, &err);
@@ -810,9 +810,7 @@ static int tables_bind(const cursor *c, sqlite3 *db, int number, enum ec_kind ki
             return rc;
         code = sqlite3_bind_int64(c->statement, number, utc_ns);
     } else {
-        int rc = kind == EC_KIND_TIME && sqlite3_value_type(v) != SQLITE_BLOB
-                     ? ec_data_check_ns(sqlite3_value_double(v), err)
-                     : 0;
+        int rc = kind == EC_KIND_TIME ? ec_sql_check_ns(((const table *)c->base.pVtab)->sql, v, err) : 0;
         if (rc)
             return rc;
         code = sqlite3_bind_value(c->statement, number, v);

@@ -34,7 +34,7 @@ typedef struct comparison {
     uint8_t left_value, right_value; /* VALUE_... bits */
     int is_numeric;                  /* at least one side is a number's column */
     int is_number;                   /* ... whose type has no texts */
-    int is_expression;               /* neither side is a column: SQLite converts nothing */
+    int is_expression;               /* neither side is a column of a table, as it is: SQLite converts nothing */
     int is_order;                    /* <, <=, >, >= */
 } comparison;
 
@@ -48,8 +48,9 @@ typedef struct program {
     int branches_end; /* up to here another branch may have written the same register: CASE, coalesce */
 } program;
 
-/* A column as it is; the min() or max() of one. What the register can hold: a column's value, a number that was
- * computed, anything else. */
+/* A column as it is; the min() or max() of one. What the register can hold: the value of a table's column, a number
+ * that was computed, anything else. What a sorter or a subquery's rows gave back may have been computed: it is anything
+ * else. */
 enum { REGISTER_COLUMN = 1, REGISTER_EXTREME = 2, VALUE_COLUMN = 4, VALUE_NUMBER = 8, VALUE_OTHER = 16 };
 
 enum { VALUES = VALUE_COLUMN | VALUE_NUMBER | VALUE_OTHER };
@@ -119,7 +120,7 @@ static int written(const program *p, const char *opcode, const int *operands, co
     static const char *const ARITHMETIC[] = {"Add", "Subtract", "Multiply", "Divide", "Remainder"};
     *ret_value = VALUE_OTHER;
     if (strcmp(opcode, "VColumn") == 0 || strcmp(opcode, "Column") == 0) {
-        *ret_value = VALUE_COLUMN;
+        *ret_value = opcode[0] == 'V' ? VALUE_COLUMN : VALUE_OTHER;
         return operands[2];
     }
     for (size_t i = 0; i < sizeof ARITHMETIC / sizeof *ARITHMETIC; i++)
@@ -262,7 +263,7 @@ static int check_program(sqlite3_stmt *st, ea_err *err) {
                                                      .right_value = times_value_of(&p, operands[2]),
                                                      .is_numeric = affinity >= AFFINITY_NUMERIC,
                                                      .is_number = affinity >= AFFINITY_INTEGER,
-                                                     .is_expression = affinity <= AFFINITY_BLOB,
+                                                     .is_expression = affinity < AFFINITY_BLOB,
                                                      .is_order = opcode[0] == 'L' || opcode[0] == 'G'};
         } else if (opcode && strcmp(opcode, "Init") == 0) {
             p.constants = operands[1];

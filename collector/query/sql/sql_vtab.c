@@ -132,6 +132,13 @@ int ec_sql_is_binary(sqlite3_index_info *info, int i) {
     return collation && sqlite3_stricmp(collation, "BINARY") == 0;
 }
 
+int ec_sql_check_ns(const ec_sql *s, sqlite3_value *v, ea_err *err) {
+    int type = sqlite3_value_numeric_type(v);
+    return s->options.is_written && (type == SQLITE_INTEGER || type == SQLITE_FLOAT)
+               ? ec_data_check_ns(sqlite3_value_double(v), err)
+               : 0;
+}
+
 int ec_sql_value(sqlite3_value *from, enum ec_kind kind, ea_arena *arena, ec_value *ret, ea_err *err) {
     /* a number's column turns a text that is one into it before it compares; so does this */
     int is_number = kind != EC_KIND_TEXT && kind != EC_KIND_BLOB && kind != EC_KIND_ANY;
@@ -140,10 +147,10 @@ int ec_sql_value(sqlite3_value *from, enum ec_kind kind, ea_arena *arena, ec_val
     switch (type) {
     case SQLITE_INTEGER:
         *ret = (ec_value){.type = EC_INT, .i = sqlite3_value_int64(from)};
-        return kind == EC_KIND_TIME ? ec_data_check_ns((double)ret->i, err) : 0;
+        return 0;
     case SQLITE_FLOAT:
         *ret = (ec_value){.type = EC_REAL, .r = sqlite3_value_double(from)};
-        return kind == EC_KIND_TIME ? ec_data_check_ns(ret->r, err) : 0;
+        return 0;
     case SQLITE_NULL:
         return 0;
     default:
@@ -222,8 +229,8 @@ size_t ec_sql_plan_number(const char **plan) {
     return n;
 }
 
-int ec_sql_condition(const char **plan, sqlite3_value *from, const ec_table_schema *shape, size_t column,
-                     ea_arena *arena, ec_condition *ret, ea_err *err) {
+int ec_sql_condition(const ec_sql *s, const char **plan, sqlite3_value *from, const ec_table_schema *shape,
+                     size_t column, ea_arena *arena, ec_condition *ret, ea_err *err) {
     enum ec_kind kind = shape->columns[column].kind;
     size_t capacity = 1, n = 0;
     enum ec_op op = (enum ec_op)ec_sql_plan_number(plan);
@@ -235,10 +242,10 @@ int ec_sql_condition(const char **plan, sqlite3_value *from, const ec_table_sche
     if (!rc && (how & PLAN_HEX) && kind == EC_KIND_ADDRESS && sqlite3_value_type(from) == SQLITE_INTEGER)
         rc = ea_fail(err, EA_EUSAGE, EC_SQL_NO_ADDRESS, shape->columns[column].name,
                      (const char *)sqlite3_value_text(from));
-    if (!rc && !in) {
-        rc = ec_sql_value(from, kind, arena, &values[n], err);
-        n++;
-    }
+    if (!rc && !in && kind == EC_KIND_TIME)
+        rc = ec_sql_check_ns(s, from, err);
+    if (!rc && !in)
+        rc = ec_sql_value(from, kind, arena, &values[n++], err);
 #if SQLITE_VERSION_NUMBER >= 3038000
     sqlite3_value *item = NULL;
     for (int code = rc || !in ? SQLITE_DONE : sqlite3_vtab_in_first(from, &item); !rc && code == SQLITE_OK && item;
@@ -251,7 +258,9 @@ int ec_sql_condition(const char **plan, sqlite3_value *from, const ec_table_sche
             values = bigger;
             capacity *= 2;
         }
-        rc = ec_sql_value(item, kind, arena, &values[n++], err);
+        rc = kind == EC_KIND_TIME ? ec_sql_check_ns(s, item, err) : 0;
+        if (!rc)
+            rc = ec_sql_value(item, kind, arena, &values[n++], err);
     }
 #endif
     *ret = (ec_condition){.column = column, .op = op, .values = values, .value_count = n};

@@ -32,6 +32,7 @@ typedef struct worker {
     uint64_t parent;   /* process that asks */
     int is_up_to_date; /* the history */
     int has_names;     /* a symbol worker is at the extra descriptors */
+    int is_written;    /* the statement, by a person */
     ec_symbol_worker *symbols;
     ec_profile_names names;
     ec_profile_namer namer;
@@ -66,7 +67,7 @@ static void end_message(worker *w) {
 /* ---- the question ---- */
 
 /* u64 limit_ns, limit_bytes, limit_rows, process that asks, limit_temp_bytes; u8 the history is up to date, has names,
- * has a host; five strings; u32 parameters, each of them a value. */
+ * has a host, is a person's statement; five strings; u32 parameters, each of them a value. */
 static int read_question(worker *w) {
     ec_message m;
     w->in = (ec_message_reader){.fd = STDIN_FILENO, .deadline_ns = INT64_MAX};
@@ -81,6 +82,7 @@ static int read_question(worker *w) {
     w->is_up_to_date = ec_message_get(&m, 1) != 0;
     w->has_names = ec_message_get(&m, 1) != 0;
     int has_host = ec_message_get(&m, 1) != 0;
+    w->is_written = ec_message_get(&m, 1) != 0;
     w->store = ec_message_get_string(&m);
     w->host = ec_message_get_string(&m);
     w->shown = ec_message_get_string(&m);
@@ -324,6 +326,7 @@ static int open_sql(worker *w, ec_sql **ret, ea_err *err) {
     int rc = ec_sql_open(ret, w->store,
                          &(ec_sql_options){.host = w->host,
                                            .shown = w->shown,
+                                           .is_written = w->is_written,
                                            .keep_going = keep_going,
                                            .arg = w,
                                            .namer = w->symbols ? &w->namer : NULL,
