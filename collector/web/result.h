@@ -18,6 +18,7 @@ typedef struct ec_result {
     const char *sql, *host; /* host NULL: of all */
     const ec_value *params;
     size_t param_count;
+    int is_written; /* as of ec_question */
     uint64_t limit_rows;
     enum ec_form form;
     /* paging: the statement gives one row more than limit_rows when there are more; a cursor is the place of the next
