@@ -35,7 +35,7 @@ static const ea_guid METADATA = EA_PROVIDER_META_DATA;
 typedef struct word {
     char *text; /* lower case */
     uint8_t len_bytes, kind;
-    uint32_t next_odd; /* 1 + the place of the next odd word with the same first characters */
+    uint8_t is_odd; /* it has blanks, dots or hyphens in it */
 } word;
 
 struct ea_redact {
@@ -44,8 +44,10 @@ struct ea_redact {
     ea_redact_counts counts;
     word *words; /* known users and machines */
     size_t word_count, word_capacity;
-    ea_u64_map by_hash; /* of a word's lower case: 1 + its place */
-    ea_u64_map odd;     /* the first characters of words with blanks, dots or hyphens: 1 + the place of the last one */
+    ea_u64_map by_hash;                /* of a word's lower case: 1 + its place */
+    ea_u64_map odd;                    /* the first characters of odd words */
+    uint8_t odd_lengths[WORD_MAX + 1]; /* 1: an odd word has so many bytes */
+    size_t odd_longest;
     ea_arena arena;
     ea_text scratch, other;
     int rc; /* the first failure inside of a record */
@@ -402,14 +404,18 @@ static void put_whole(ea_redact *x, int kind, const char *text, size_t n, ea_tex
     }
 }
 
+static const word *find_folded(const ea_redact *x, const char *folded, size_t n) {
+    const uint64_t *place = ea_u64_map_get(&x->by_hash, ea_hash64(folded, n, 0));
+    const word *w = place ? &x->words[*place - 1] : NULL;
+    return w && w->len_bytes == n && memcmp(w->text, folded, n) == 0 ? w : NULL;
+}
+
 static const word *find_word(const ea_redact *x, const char *text, size_t n) {
     char folded[WORD_MAX];
     if (n < WORD_LEAST || n > WORD_MAX)
         return NULL;
     ea_fold_letters(text, n, folded);
-    const uint64_t *place = ea_u64_map_get(&x->by_hash, ea_hash64(folded, n, 0));
-    const word *w = place ? &x->words[*place - 1] : NULL;
-    return w && w->len_bytes == n && memcmp(w->text, folded, n) == 0 ? w : NULL;
+    return find_folded(x, folded, n);
 }
 
 /* Length of a SID that begins here; 0: none does. */
@@ -513,22 +519,20 @@ static uint64_t odd_key(const char *text, size_t n) {
     return (uint64_t)(uint8_t)folded[0] << 16 | (uint64_t)(uint8_t)folded[1] << 8 | (uint8_t)folded[2];
 }
 
-static int is_word(const char *text, const word *w) {
-    char folded[WORD_MAX];
-    ea_fold_letters(text, w->len_bytes, folded);
-    return memcmp(folded, w->text, w->len_bytes) == 0;
-}
-
-/* The longest word that has blanks, dots or hyphens in it and begins here; NULL: none. */
+/* The longest word that has blanks, dots or hyphens in it and begins here; NULL: none. One look-up a length, however
+ * many words begin like that: a network's machines do. */
 static const word *find_odd_word(const ea_redact *x, const char *text, size_t n) {
-    const uint64_t *first = n < WORD_LEAST ? NULL : ea_u64_map_get(&x->odd, odd_key(text, n));
-    const word *found = NULL;
-    for (size_t i = first ? (size_t)*first : 0; i; i = x->words[i - 1].next_odd) {
-        const word *w = &x->words[i - 1];
-        if (w->len_bytes <= n && (!found || w->len_bytes > found->len_bytes) && is_word(text, w))
-            found = w;
+    char folded[WORD_MAX];
+    if (n < WORD_LEAST || !ea_u64_map_get(&x->odd, odd_key(text, n)))
+        return NULL;
+    n = n < x->odd_longest ? n : x->odd_longest;
+    ea_fold_letters(text, n, folded); /* a word ends with a letter, so what is folded of one that goes on is none */
+    for (; n >= WORD_LEAST; n--) {
+        const word *w = x->odd_lengths[n] ? find_folded(x, folded, n) : NULL;
+        if (w && w->is_odd)
+            return w;
     }
-    return found;
+    return NULL;
 }
 
 /* A word, or what stands for it. Returns its length; a SID may begin with the last character of a word, and is not part
@@ -652,10 +656,12 @@ static int add_word(ea_redact *x, int kind, const char *text, size_t n, ea_err *
     folded[n] = 0;
     word *w = &x->words[x->word_count++];
     *w = (word){.text = folded, .len_bytes = (uint8_t)n, .kind = (uint8_t)kind};
-    int is_odd = word_length(folded, n) < n;
-    const uint64_t *odd = is_odd ? ea_u64_map_get(&x->odd, odd_key(folded, n)) : NULL;
-    w->next_odd = odd ? (uint32_t)*odd : 0;
-    if ((is_odd && ea_u64_map_put(&x->odd, odd_key(folded, n), x->word_count)) ||
+    w->is_odd = word_length(folded, n) < n;
+    if (w->is_odd) {
+        x->odd_lengths[n] = 1;
+        x->odd_longest = n > x->odd_longest ? n : x->odd_longest;
+    }
+    if ((w->is_odd && ea_u64_map_put(&x->odd, odd_key(folded, n), 1)) ||
         ea_u64_map_put(&x->by_hash, ea_hash64(folded, n, 0), x->word_count))
         return ea_fail(err, EA_ENOMEM, "redact");
     return 0;
