@@ -128,20 +128,27 @@ static int is_letter(char c) {
 
 /* ---- pseudonyms ---- */
 
-/* The keyed hash of a value in lower case; what stands for one thing has one domain. */
-static void digest(ea_redact *x, char domain, const void *value, size_t len_bytes, uint8_t *out) {
+/* The keyed hash of bytes; what stands for one thing has one domain. is_text: of its letters in lower case. */
+static void digest_bytes(ea_redact *x, char domain, const void *value, size_t len_bytes, int is_text, uint8_t *out) {
     unsigned n = DIGEST_BYTES;
     size_t bytes = len_bytes + 1;
-    char *folded = ea_arena_alloc(&x->arena, bytes);
+    char *copy = ea_arena_alloc(&x->arena, bytes);
     memset(out, 0, DIGEST_BYTES);
-    if (!folded) {
+    if (!copy) {
         x->rc = EA_ENOMEM;
         return;
     }
-    folded[0] = domain;
-    ea_fold_letters(value, len_bytes, folded + 1);
-    if (!HMAC(EVP_sha256(), x->key, (int)x->options.key_bytes, (const unsigned char *)folded, bytes, out, &n))
+    copy[0] = domain;
+    if (is_text)
+        ea_fold_letters(value, len_bytes, copy + 1);
+    else
+        memcpy(copy + 1, value, len_bytes);
+    if (!HMAC(EVP_sha256(), x->key, (int)x->options.key_bytes, (const unsigned char *)copy, bytes, out, &n))
         x->rc = EA_ECRYPTO;
+}
+
+static void digest(ea_redact *x, char domain, const void *text, size_t len_bytes, uint8_t *out) {
+    digest_bytes(x, domain, text, len_bytes, 1, out);
 }
 
 /* Characters that are in no case and in no word of a person: a consonant first, so that it is no number. */
@@ -199,7 +206,7 @@ static void change_address(ea_redact *x, uint8_t *a, size_t len_bytes) {
         return;
     if (len_bytes == 16 && (memcmp(a, NONE, 16) == 0 || memcmp(a, LOOPBACK, 16) == 0))
         return;
-    digest(x, '4', a, len_bytes, d);
+    digest_bytes(x, '4', a, len_bytes, 0, d);
     memcpy(a + 1, d, len_bytes - 1);
     a[0] = len_bytes == 4 ? 10 : 0xfd; /* private networks */
     x->counts.values[EA_REDACT_ADDRESS]++;

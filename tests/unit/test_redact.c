@@ -60,6 +60,10 @@ static void texts(void **state) {
     check(x, "PathS-1-5-18", "PathS-1-5-18", "");
     check(x, "from s3://bucket/key", "from s3://x", "bucket");
     check(x, "", "", "");
+    char *upper = redacted(x, "192.168.1.70"), *lower = redacted(x, "192.168.1.102"); /* F and f, were they letters */
+    assert_string_not_equal(upper, lower);
+    free(upper);
+    free(lower);
     check(paths, "192.168.7.9 C:\\secret", "192.168.7.9 C:\\x", "secret");
     ea_redact_destroy(x);
     ea_redact_destroy(paths);
