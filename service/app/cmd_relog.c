@@ -659,7 +659,12 @@ static int choose_trace(relog_job *j) {
     static const char END[] = ".etl";
     const ea_strings *outputs = &j->o->outputs;
     for (size_t i = 0; i < outputs->count; i++) {
-        if (ea_relog_form_kind(outputs->items[i]) != RELOG_TRACE)
+        enum relog_form_kind kind = ea_relog_form_kind(outputs->items[i]);
+        if (kind == RELOG_PCAPNG && j->o->redact)
+            return ea_fail(&j->err, EA_EUSAGE,
+                           "--output %s: --redact zeroes packets, so there are none to write: leave out one of them",
+                           outputs->items[i]);
+        if (kind != RELOG_TRACE)
             continue;
         if (j->trace)
             return ea_fail(&j->err, EA_EUSAGE,
