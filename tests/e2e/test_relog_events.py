@@ -85,6 +85,15 @@ def check_list(env, checks, path):
     relog(env, path, out, "--mark", "start=open C:\\Users\\carolina\\plan.doc", "--redact", "all", "--key", key)
     text = added(env, out, providers)[0][3]["Text"]
     checks.that(text.startswith("open C:\\Users\\x") and "carolina" not in text and "plan" not in text, f"a redacted mark: {text}")
+    # names that only what is added has are hidden everywhere
+    listed.write_text(json.dumps({"time": "start+40ms", "provider": "Contoso-Build", "name": "By", "fields": {"UserName": "zebulon"}}), encoding="utf-8")
+    modules = env.folder / "modules.tsv"
+    modules.write_text("pid\tbase\tsize\tpath\n4\t0x10000000\t4096\t\\Device\\HarddiskVolume3\\Users\\Wilhelmina\\plug.dll\n", encoding="utf-8")
+    words = ("--mark", "start=for Zebulon and wilhelmina", "--events", listed, "--modules", modules)
+    said = relog(env, path, out, *words, "--redact", "user", "--key", key)
+    lines = env.run([env.agent, "dump", "--format", "jsonl", out]).stdout
+    checks.equal((said["events_added"], said["injected"]), (2, 1), "what was added to a redacted trace")
+    checks.that("plug.dll" in lines and "zebulon" not in lines.lower() and "wilhelmina" not in lines.lower(), "names of what was added are left")
 
 
 def check_wrong(env, checks, path):
