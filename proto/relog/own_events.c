@@ -93,6 +93,8 @@ static int own_word_field(own_reader *k, const char *name, const char *word) {
         rc = own_describe(k, name, *word == '-' ? EA_IN_INT64 : EA_IN_UINT64);
         return rc ? rc : own_put(k, bytes, sizeof bytes);
     }
+    if (*digits && strspn(digits, "0123456789") == strlen(digits))
+        return own_wrong(k, "no 64 bits hold the number", word);
     fraction = strtod(word, &end); /* no program here sets a locale */
     if (*digits < '0' || *digits > '9' || *end || fraction - fraction != 0 ||
         strspn(digits, "0123456789+-.eE") != strlen(digits))

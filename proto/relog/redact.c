@@ -35,7 +35,7 @@ static const ea_guid METADATA = EA_PROVIDER_META_DATA;
 typedef struct word {
     char *text; /* lower case */
     uint8_t len_bytes, kind;
-    uint32_t next_odd; /* 1 + the place of the next odd word with the same first characters */
+    uint8_t is_odd; /* it has blanks, dots or hyphens in it */
 } word;
 
 struct ea_redact {
@@ -44,8 +44,10 @@ struct ea_redact {
     ea_redact_counts counts;
     word *words; /* known users and machines */
     size_t word_count, word_capacity;
-    ea_u64_map by_hash; /* of a word's lower case: 1 + its place */
-    ea_u64_map odd;     /* the first characters of words with blanks, dots or hyphens: 1 + the place of the last one */
+    ea_u64_map by_hash;                /* of a word's lower case: 1 + its place */
+    ea_u64_map odd;                    /* the first characters of odd words */
+    uint8_t odd_lengths[WORD_MAX + 1]; /* 1: an odd word has so many bytes */
+    size_t odd_longest;
     ea_arena arena;
     ea_text scratch, other;
     int rc; /* the first failure inside of a record */
@@ -126,20 +128,27 @@ static int is_letter(char c) {
 
 /* ---- pseudonyms ---- */
 
-/* The keyed hash of a value in lower case; what stands for one thing has one domain. */
-static void digest(ea_redact *x, char domain, const void *value, size_t len_bytes, uint8_t *out) {
+/* The keyed hash of bytes; what stands for one thing has one domain. is_text: of its letters in lower case. */
+static void digest_bytes(ea_redact *x, char domain, const void *value, size_t len_bytes, int is_text, uint8_t *out) {
     unsigned n = DIGEST_BYTES;
     size_t bytes = len_bytes + 1;
-    char *folded = ea_arena_alloc(&x->arena, bytes);
+    char *copy = ea_arena_alloc(&x->arena, bytes);
     memset(out, 0, DIGEST_BYTES);
-    if (!folded) {
+    if (!copy) {
         x->rc = EA_ENOMEM;
         return;
     }
-    folded[0] = domain;
-    ea_fold_letters(value, len_bytes, folded + 1);
-    if (!HMAC(EVP_sha256(), x->key, (int)x->options.key_bytes, (const unsigned char *)folded, bytes, out, &n))
+    copy[0] = domain;
+    if (is_text)
+        ea_fold_letters(value, len_bytes, copy + 1);
+    else
+        memcpy(copy + 1, value, len_bytes);
+    if (!HMAC(EVP_sha256(), x->key, (int)x->options.key_bytes, (const unsigned char *)copy, bytes, out, &n))
         x->rc = EA_ECRYPTO;
+}
+
+static void digest(ea_redact *x, char domain, const void *text, size_t len_bytes, uint8_t *out) {
+    digest_bytes(x, domain, text, len_bytes, 1, out);
 }
 
 /* Characters that are in no case and in no word of a person: a consonant first, so that it is no number. */
@@ -197,7 +206,7 @@ static void change_address(ea_redact *x, uint8_t *a, size_t len_bytes) {
         return;
     if (len_bytes == 16 && (memcmp(a, NONE, 16) == 0 || memcmp(a, LOOPBACK, 16) == 0))
         return;
-    digest(x, '4', a, len_bytes, d);
+    digest_bytes(x, '4', a, len_bytes, 0, d);
     memcpy(a + 1, d, len_bytes - 1);
     a[0] = len_bytes == 4 ? 10 : 0xfd; /* private networks */
     x->counts.values[EA_REDACT_ADDRESS]++;
@@ -402,14 +411,18 @@ static void put_whole(ea_redact *x, int kind, const char *text, size_t n, ea_tex
     }
 }
 
+static const word *find_folded(const ea_redact *x, const char *folded, size_t n) {
+    const uint64_t *place = ea_u64_map_get(&x->by_hash, ea_hash64(folded, n, 0));
+    const word *w = place ? &x->words[*place - 1] : NULL;
+    return w && w->len_bytes == n && memcmp(w->text, folded, n) == 0 ? w : NULL;
+}
+
 static const word *find_word(const ea_redact *x, const char *text, size_t n) {
     char folded[WORD_MAX];
     if (n < WORD_LEAST || n > WORD_MAX)
         return NULL;
     ea_fold_letters(text, n, folded);
-    const uint64_t *place = ea_u64_map_get(&x->by_hash, ea_hash64(folded, n, 0));
-    const word *w = place ? &x->words[*place - 1] : NULL;
-    return w && w->len_bytes == n && memcmp(w->text, folded, n) == 0 ? w : NULL;
+    return find_folded(x, folded, n);
 }
 
 /* Length of a SID that begins here; 0: none does. */
@@ -513,22 +526,20 @@ static uint64_t odd_key(const char *text, size_t n) {
     return (uint64_t)(uint8_t)folded[0] << 16 | (uint64_t)(uint8_t)folded[1] << 8 | (uint8_t)folded[2];
 }
 
-static int is_word(const char *text, const word *w) {
-    char folded[WORD_MAX];
-    ea_fold_letters(text, w->len_bytes, folded);
-    return memcmp(folded, w->text, w->len_bytes) == 0;
-}
-
-/* The longest word that has blanks, dots or hyphens in it and begins here; NULL: none. */
+/* The longest word that has blanks, dots or hyphens in it and begins here; NULL: none. One look-up a length, however
+ * many words begin like that: a network's machines do. */
 static const word *find_odd_word(const ea_redact *x, const char *text, size_t n) {
-    const uint64_t *first = n < WORD_LEAST ? NULL : ea_u64_map_get(&x->odd, odd_key(text, n));
-    const word *found = NULL;
-    for (size_t i = first ? (size_t)*first : 0; i; i = x->words[i - 1].next_odd) {
-        const word *w = &x->words[i - 1];
-        if (w->len_bytes <= n && (!found || w->len_bytes > found->len_bytes) && is_word(text, w))
-            found = w;
+    char folded[WORD_MAX];
+    if (n < WORD_LEAST || !ea_u64_map_get(&x->odd, odd_key(text, n)))
+        return NULL;
+    n = n < x->odd_longest ? n : x->odd_longest;
+    ea_fold_letters(text, n, folded); /* a word ends with a letter, so what is folded of one that goes on is none */
+    for (; n >= WORD_LEAST; n--) {
+        const word *w = x->odd_lengths[n] ? find_folded(x, folded, n) : NULL;
+        if (w && w->is_odd)
+            return w;
     }
-    return found;
+    return NULL;
 }
 
 /* A word, or what stands for it. Returns its length; a SID may begin with the last character of a word, and is not part
@@ -652,10 +663,12 @@ static int add_word(ea_redact *x, int kind, const char *text, size_t n, ea_err *
     folded[n] = 0;
     word *w = &x->words[x->word_count++];
     *w = (word){.text = folded, .len_bytes = (uint8_t)n, .kind = (uint8_t)kind};
-    int is_odd = word_length(folded, n) < n;
-    const uint64_t *odd = is_odd ? ea_u64_map_get(&x->odd, odd_key(folded, n)) : NULL;
-    w->next_odd = odd ? (uint32_t)*odd : 0;
-    if ((is_odd && ea_u64_map_put(&x->odd, odd_key(folded, n), x->word_count)) ||
+    w->is_odd = word_length(folded, n) < n;
+    if (w->is_odd) {
+        x->odd_lengths[n] = 1;
+        x->odd_longest = n > x->odd_longest ? n : x->odd_longest;
+    }
+    if ((w->is_odd && ea_u64_map_put(&x->odd, odd_key(folded, n), 1)) ||
         ea_u64_map_put(&x->by_hash, ea_hash64(folded, n, 0), x->word_count))
         return ea_fail(err, EA_ENOMEM, "redact");
     return 0;

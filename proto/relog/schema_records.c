@@ -108,24 +108,21 @@ static int schema_type_of(const ea_field *f, schema_type *ret) {
 
 /* ---- texts ---- */
 
-/* Appends UTF-16 with its NUL; its offset goes to where ("" has the offset 0). base: where offsets count from. */
-static void put_name(ea_text *t, size_t base, size_t where, const char *text) {
-    char wide[2 * 512];
-    size_t n = ea_utf8_to_utf16(text, strlen(text), wide, sizeof wide - 2);
-    if (!n)
-        return;
-    if (n > sizeof wide - 2)
-        n = (sizeof wide - 2) & ~(size_t)1; /* whole characters were written */
-    memset(wide + n, 0, 2);
-    uint32_t offset = (uint32_t)(t->len_bytes - base);
-    ea_text_add(t, wide, n + 2);
-    if (!t->failed)
-        ea_store32(t->data + where, offset);
-}
-
 static void put_zeros(ea_text *t, size_t n) {
     for (size_t i = 0; i < n; i++)
         ea_text_char(t, 0);
+}
+
+/* Appends UTF-16 with its NUL; its offset goes to where ("" has the offset 0). base: where offsets count from. */
+static void put_name(ea_text *t, size_t base, size_t where, const char *text) {
+    size_t len_bytes = strlen(text), at = t->len_bytes, n = ea_utf8_to_utf16(text, len_bytes, NULL, 0);
+    if (!n)
+        return;
+    put_zeros(t, n + 2);
+    if (t->failed)
+        return;
+    ea_utf8_to_utf16(text, len_bytes, t->data + at, n);
+    ea_store32(t->data + where, (uint32_t)(at - base));
 }
 
 /* ---- maps ---- */
@@ -155,6 +152,15 @@ static int is_map(const ea_enum *map) {
         if (map->entries[i].value > UINT32_MAX || !*map->entries[i].name)
             return 0;
     return 1;
+}
+
+/* The first field of its map: of several, the map is written once. */
+static int brings_map(const ea_class *c, size_t field) {
+    const ea_enum *map = c->fields[field].map;
+    for (size_t i = 0; i < field; i++)
+        if (c->fields[i].map == map)
+            return 0;
+    return is_map(map);
 }
 
 /* ---- an event's information ---- */
@@ -289,7 +295,7 @@ int ea_schema_records(const ea_class *c, const ea_record *r, int (*write)(void *
     put_info(&info, c, r, &order);
     int fits = info.len_bytes <= PAYLOAD_MAX_BYTES;
     for (size_t i = 0; !rc && !info.failed && fits && i < c->field_count; i++) {
-        if (!is_map(c->fields[i].map))
+        if (!brings_map(c, i))
             continue;
         ea_text_clear(&map);
         put_map(&map, c, c->fields[i].map);

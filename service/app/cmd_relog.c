@@ -434,31 +434,49 @@ static int open_redact(relog_job *j) {
     return rc ? rc : ea_redact_create(&j->redact, &redact, &j->err);
 }
 
+/* What will be added has names, too. */
+static int learn_injected(void *arg, const ea_record *r) {
+    relog_job *j = arg;
+    return ea_redact_learn(j->redact, r, ea_registry_find(j->registry, r), &j->err);
+}
+
 static int learn_names(ea_relog *relog, const ea_relog_input *input, const ea_relog_event *event, void *arg) {
     relog_job *j = arg;
     const ea_record *r = (const ea_record *)event;
     (void)input;
     if (atomic_load(ea_stop_flag()))
         ea_relog_cancel(relog);
+    int rc = j->adds_moments || j->images ? ea_relog_inject(j, relog, r) : 0;
+    if (rc)
+        return rc;
     const ea_class *c = relog_class(j, r);
     j->has_unknown |= c->status == EA_CLASS_UNKNOWN;
-    int rc = ea_redact_learn(j->redact, r, c, &j->err);
+    rc = ea_redact_learn(j->redact, r, c, &j->err);
     return rc ? rc : EA_RELOG_KEEP;
 }
 
+static int learn_end(ea_relog *relog, void *arg) {
+    relog_job *j = arg;
+    return j->adds_moments ? ea_relog_inject_rest(j, relog) : 0;
+}
+
 static int read_names_once(relog_job *j, char **paths, int path_count) {
-    const ea_relog_callbacks callbacks = {.on_event = learn_names};
+    const ea_relog_callbacks callbacks = {.on_begin = relog_begin, .on_event = learn_names, .on_end = learn_end};
     ea_relog *relog = NULL;
+    j->take_injected = learn_injected;
     int rc = open_inputs(j, &relog, paths, path_count);
     if (!rc)
         rc = ea_relog_run(relog, &callbacks, j);
     if (rc && !j->err.code)
         rc = ea_fail(&j->err, rc, "%s", ea_relog_error(relog));
     ea_relog_destroy(relog);
+    ea_relog_rewind_injected(j);
+    j->take_injected = take_injected;
     return rc;
 }
 
-/* Reads the traces for names of users and machines: once, and again when events came before their schemas. */
+/* Reads the traces, and what is added to them, for names of users and machines: once, and again when events came before
+ * their schemas. */
 static int read_names(relog_job *j, char **paths, int path_count) {
     int rc = read_names_once(j, paths, path_count);
     if (rc || !j->has_late_schema)
@@ -659,7 +677,12 @@ static int choose_trace(relog_job *j) {
     static const char END[] = ".etl";
     const ea_strings *outputs = &j->o->outputs;
     for (size_t i = 0; i < outputs->count; i++) {
-        if (ea_relog_form_kind(outputs->items[i]) != RELOG_TRACE)
+        enum relog_form_kind kind = ea_relog_form_kind(outputs->items[i]);
+        if (kind == RELOG_PCAPNG && j->o->redact)
+            return ea_fail(&j->err, EA_EUSAGE,
+                           "--output %s: --redact zeroes packets, so there are none to write: leave out one of them",
+                           outputs->items[i]);
+        if (kind != RELOG_TRACE)
             continue;
         if (j->trace)
             return ea_fail(&j->err, EA_EUSAGE,

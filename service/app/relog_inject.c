@@ -187,6 +187,13 @@ int ea_relog_inject_schema(relog_job *j, const ea_record *r, const ea_class *c) 
     return rc;
 }
 
+void ea_relog_rewind_injected(relog_job *j) {
+    j->moment_next = 0;
+    j->injected = j->ids_added = j->ids_missing = 0;
+    j->id_raw = 0;
+    j->id_base = 0;
+}
+
 int ea_relog_inject_rest(relog_job *j, const ea_relog *relog) {
     return inject_until(j, relog, INT64_MAX);
 }

@@ -125,6 +125,8 @@ void ea_relog_close_injected(relog_job *j);
 EA_MUST_CHECK int ea_relog_inject(relog_job *j, const ea_relog *relog, const ea_record *r);
 /* Writes the schema of an event's class, once. */
 EA_MUST_CHECK int ea_relog_inject_schema(relog_job *j, const ea_record *r, const ea_class *c);
+/* What was injected so far was only looked at: it comes again. */
+void ea_relog_rewind_injected(relog_job *j);
 /* After the last event. */
 EA_MUST_CHECK int ea_relog_inject_rest(relog_job *j, const ea_relog *relog);
 

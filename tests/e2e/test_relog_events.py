@@ -85,6 +85,15 @@ def check_list(env, checks, path):
     relog(env, path, out, "--mark", "start=open C:\\Users\\carolina\\plan.doc", "--redact", "all", "--key", key)
     text = added(env, out, providers)[0][3]["Text"]
     checks.that(text.startswith("open C:\\Users\\x") and "carolina" not in text and "plan" not in text, f"a redacted mark: {text}")
+    # names that only what is added has are hidden everywhere
+    listed.write_text(json.dumps({"time": "start+40ms", "provider": "Contoso-Build", "name": "By", "fields": {"UserName": "zebulon"}}), encoding="utf-8")
+    modules = env.folder / "modules.tsv"
+    modules.write_text("pid\tbase\tsize\tpath\n4\t0x10000000\t4096\t\\Device\\HarddiskVolume3\\Users\\Wilhelmina\\plug.dll\n", encoding="utf-8")
+    words = ("--mark", "start=for Zebulon and wilhelmina", "--events", listed, "--modules", modules)
+    said = relog(env, path, out, *words, "--redact", "user", "--key", key)
+    lines = env.run([env.agent, "dump", "--format", "jsonl", out]).stdout
+    checks.equal((said["events_added"], said["injected"]), (2, 1), "what was added to a redacted trace")
+    checks.that("plug.dll" in lines and "zebulon" not in lines.lower() and "wilhelmina" not in lines.lower(), "names of what was added are left")
 
 
 def check_wrong(env, checks, path):
@@ -97,7 +106,8 @@ def check_wrong(env, checks, path):
                          (line(color=1), "no key is called color"), (line(pid=1 << 32), "no such number can be pid"), (line(pid="5\0"), "no such number can be pid"),
                          (line(time="soon"), "expected ticks of the trace"), (line(time=1 << 63), "no such number can be time"), (line(time="0" * 300), "1 to 256 bytes"),
                          (line(fields=[1]), "expected an object of fields"), (line(fields={"a": None}), "expected a text, a number, true or false, not null"),
-                         (line(fields={"a": {}}), "expected a text, a number, true or false for the field a"), (line(fields={"a": -(1 << 63) - 1}), "no 64 bits hold the number"), (line(fields={"": 1}), "a field without a name"),
+                         (line(fields={"a": {}}), "expected a text, a number, true or false for the field a"), (line(fields={"a": -(1 << 63) - 1}), "no 64 bits hold the number"),
+                         (line(fields={"a": 1 << 64}), "no 64 bits hold the number 18446744073709551616"), (line(fields={"": 1}), "a field without a name"),
                          (line(fields={"a": "x\0y"}), "a NUL in the field a"), (line(fields={"a": "x" * 20000}), "more than 32 KiB"),
                          (line(fields={"n" * 9000: 1}), "more than 8 KiB"),
                          (line(fields={f"n{i}": i for i in range(129)}), "more than 128 fields"), (line(provider="p" * 257), "1 to 256 bytes for provider"),

@@ -22,14 +22,14 @@ MANIFEST = """<instrumentationManifest xmlns="http://schemas.microsoft.com/win/2
 <templates><template tid="T1"><data name="Color" inType="win:UInt32" map="Color"/><data name="Style" inType="win:UInt32" map="Style"/><data name="Title" inType="win:UnicodeString"/>
 <data name="Owner" inType="win:UInt32" outType="win:PID"/><data name="Status" inType="win:UInt32" outType="win:NTSTATUS"/><data name="Ratio" inType="win:Double"/>
 <data name="Ok" inType="win:Boolean"/><data name="Id" inType="win:GUID"/><data name="Mask" inType="win:HexInt64"/><data name="At" inType="win:Pointer"/>
-<data name="Note" inType="win:AnsiString"/></template>
+<data name="Note" inType="win:AnsiString"/><data name="Shade" inType="win:UInt32" map="Color"/></template>
 <template tid="T2"><data name="Count" inType="win:UInt16"/><data name="Sizes" inType="win:UInt32" count="Count"/><data name="Length" inType="win:UInt32"/>
 <data name="Blob" inType="win:Binary" length="Length"/><struct name="Points" count="Count"><data name="X" inType="win:Int32"/><data name="Name" inType="win:UnicodeString"/></struct>
 <data name="Fixed" inType="win:UnicodeString" length="4"/><data name="User" inType="win:SID"/><data name="Last" inType="win:Int8"/></template>
 <template tid="T4"><data name="Address" inType="win:UInt32" outType="win:IPv4"/><data name="Port" inType="win:UInt16" outType="win:Port"/>
 <data name="When" inType="win:FILETIME"/><data name="Pair" inType="win:UInt16" count="2"/><data name="Six" inType="win:Binary" outType="win:IPv6" length="16"/></template></templates></provider></events></instrumentation>
 <localization><resources culture="en-US"><stringTable><string id="red" value="rot"/><string id="blue" value="größer blau"/><string id="bold" value="Bold"/><string id="wide" value="Wide"/>
-<string id="text" value="drew %%3 in %%1"/></stringTable></resources></localization></instrumentationManifest>"""
+<string id="text" value="drew %%3 in %%1, long LONG"/></stringTable></resources></localization></instrumentationManifest>"""
 
 
 def wide(text):
@@ -43,7 +43,8 @@ def event(number, version, payload, clock):
 
 
 def make():
-    one = struct.pack("<II", 7, 5) + wide("größe") + struct.pack("<IIdI", 4711, 0xC0000022, 0.25, 1) + uuid.UUID(int=77).bytes_le + struct.pack("<QQ", 1 << 63, 0x7FF0) + b"ansi\0"
+    one = struct.pack("<II", 7, 5) + wide("größe") + struct.pack("<IIdI", 4711, 0xC0000022, 0.25, 1) + uuid.UUID(int=77).bytes_le + struct.pack("<QQ", 1 << 63, 0x7FF0) + b"ansi\0" + \
+        struct.pack("<I", 7)
     two = struct.pack("<HIIIB", 2, 10, 20, 3, 1) + b"\2\3" + struct.pack("<i", -1) + wide("a") + struct.pack("<i", 5) + wide("bc") + "wxyz".encode("utf-16le") + \
         bytes([1, 2, 0, 0, 0, 0, 0, 5]) + struct.pack("<II", 21, 1001) + b"\xff"
     four = bytes([10, 1, 2, 3]) + struct.pack(">H", 443) + struct.pack("<QHH", 132000000000000000, 8, 9) + bytes(15) + b"\1"
@@ -61,9 +62,9 @@ def events(env, path, *words):
 def test(env, checks, _):
     path, manifest, out = env.folder / "in.etl", env.folder / "paint.man", env.folder / "out.etl"
     path.write_bytes(make())
-    manifest.write_text(MANIFEST % PROVIDER, encoding="utf-8")
+    manifest.write_text((MANIFEST % PROVIDER).replace("LONG", "long " * 250 + "end"), encoding="utf-8")
     said = json.loads(env.run([env.agent, "relog", path, "-o", out, "-m", manifest, "--metadata", "--json"]).stdout)
-    checks.equal((said["schemas"], said["added"]), ({"added": 4, "missing": 0}, 6), "the summary: four events, two maps")
+    checks.equal((said["schemas"], said["added"]), ({"added": 4, "missing": 0}, 6), "the summary: four events, two maps, of which one is that of two fields")
     before, bare, after = events(env, path, "-m", manifest), events(env, path), events(env, out)
     checks.equal(len(before), 6, "events")
     checks.equal([event["name"] for event in after], ["Draw/Start", "Two", "Three", "Draw/Start", "Four", ""], "names")
@@ -85,7 +86,7 @@ def test(env, checks, _):
             name, bits, values = schemas.map_of(payload[16:])
             maps[name] = (bool(bits), values)
     checks.equal(sorted(infos), [(1, 2), (2, 0), (3, 0), (4, 0)], "events' information by the tests' reader")
-    checks.equal({name: found for name, found in infos[1, 2].items() if found}, {"Color": "Color", "Style": "Style"}, "maps of fields")
+    checks.equal({name: found for name, found in infos[1, 2].items() if found}, {"Color": "Color", "Style": "Style", "Shade": "Color"}, "maps of fields")
     checks.equal(maps, {"Color": (False, {1: "rot", 7: "größer blau"}), "Style": (True, {1: "Bold", 4: "Wide"})}, "maps")
     # once; a cut has those of its events; events with a schema of their own get none
     again = json.loads(env.run([env.agent, "relog", out, "-o", env.folder / "again.etl", "--mark", "start=x", "--metadata", "--json"]).stdout)
