@@ -13,6 +13,7 @@ import pathlib
 import re
 import struct
 import sys
+import threading
 import types
 
 from xxh3 import xxh3
@@ -199,7 +200,13 @@ for _name, _result, _arguments in (
     getattr(ZSTD, _name).restype = _result
     getattr(ZSTD, _name).argtypes = _arguments
 ZSTD_MAGIC = bytes.fromhex("28b52ffd")
-ZSTD_CONTEXT = ZSTD.ZSTD_createDCtx()
+ZSTD_CONTEXTS = threading.local()  # a call releases the interpreter's lock: threads of a test share none
+
+
+def zstd_context():
+    if not hasattr(ZSTD_CONTEXTS, "own"):
+        ZSTD_CONTEXTS.own = ZSTD.ZSTD_createDCtx()
+    return ZSTD_CONTEXTS.own
 
 
 def decompress(data, size, dictionary, section):
@@ -207,7 +214,7 @@ def decompress(data, size, dictionary, section):
     need(ZSTD.ZSTD_getFrameContentSize(data, len(data)) == size, section, "a zstd frame says the size that the batch says")
     need(ZSTD.ZSTD_findFrameCompressedSize(data, len(data)) == len(data), section, "the data is one zstd frame and nothing after it")
     out = ctypes.create_string_buffer(max(size, 1))
-    got = ZSTD.ZSTD_decompress_usingDict(ZSTD_CONTEXT, out, size, data, len(data), dictionary, len(dictionary))
+    got = ZSTD.ZSTD_decompress_usingDict(zstd_context(), out, size, data, len(data), dictionary, len(dictionary))
     need(not ZSTD.ZSTD_isError(got) and got == size, section, "the data is a zstd frame of so many bytes")
     return out.raw[:size]
 
