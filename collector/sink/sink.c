@@ -414,9 +414,10 @@ static void sink_note_refusal(ec_sink *s, const ec_sink_item *item, const char *
 /* What a request of count rows has come to, beside what waits. Rows that are refused while the receiver has accepted
  * nothing are in doubt: it may be the request that is wrong, not the row. */
 static void sink_take_verdicts(ec_sink *s, size_t count, const char *why) {
+    int accepts = 0;
     for (size_t i = 0; i < count; i++)
         if (s->asked[i]->verdict == EC_VERDICT_ACCEPTED || s->asked[i]->verdict == EC_VERDICT_KNOWN) {
-            s->has_accepted = 1;
+            accepts = s->has_accepted = 1;
             s->refused_count = 0;
             s->row.sent_utc_ns = ea_utc_ns();
         }
@@ -427,6 +428,8 @@ static void sink_take_verdicts(ec_sink *s, size_t count, const char *why) {
             s->doubt_count++;
             sink_note_refusal(s, s->asked[i], why);
         }
+    if (!accepts && s->refused_count + s->doubt_count > SINK_DOUBTS) /* what it accepted before says nothing of these */
+        s->has_accepted = 0;
 }
 
 /* The first rows that wait and are not in doubt, at most s->limit. */

@@ -296,6 +296,13 @@ def refusals(world, checks):
         status = world.balanced(f"wrong-{is_bulk}", "a receiver that takes nothing")
         checks.equal((status["refused"], status["sent"], status["waiting_events"]), (0, 0, world.stored()), f"nothing is given up: {status}")
         checks.that("accepts nothing" in done.stderr and "accepts nothing" in status["last_error"], f"and it is reported: {done.stderr}")
+
+        receiver.clear()  # it takes some requests, and then nothing
+        receiver.act = lambda handler, rows, full=receiver: 400 if not full.is_bulk and len(full.seen) >= 200 else 200
+        receiver.poison = lambda row, full=receiver: len(full.seen) >= 200
+        world.run(f"full-{is_bulk}", receiver, "--all", "--rows", "100", code=1)
+        status = world.balanced(f"full-{is_bulk}", "a receiver that takes nothing any more")
+        checks.that(status["sent"] == 200 and status["refused"] <= 16, f"at most 16 rows are given up: {status}")
         receiver.stop()
 
 
