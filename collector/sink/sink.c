@@ -286,6 +286,13 @@ static int sink_fill(ec_sink *s, ea_err *err) {
     ea_text_clear(&s->rows);
     s->item_count = s->slot_count = s->doubt_count = 0;
     s->is_held = 0;
+    if (s->view) { /* the rest of a batch that is gone is counted as removed: it is not sent */
+        int is_there = ec_outbox_has(s->outbox, &s->batch, err);
+        if (is_there < 0)
+            return is_there;
+        if (!is_there)
+            sink_leave_batch(s);
+    }
     for (int batches = 0; batches < SINK_BATCHES && s->item_count < s->o->rows_max &&
                           s->rows.len_bytes < s->o->bytes_max && !sink_is_stopped(s);
          batches++) {

@@ -6,6 +6,7 @@ with what `export` prints of it, and the counts of `sink status` add up.
 # - Delivery 23: A sink's receiver gets each stored event at least once, and each one once by its name, whatever fails between. | 10 kills of
 #   the sender, 2 of the receiver; lost requests and answers, 429, 500, 413, errors of items; rows compared with `export` | 2026-11-28
 # sanitizers: asan-ubsan
+import contextlib
 import http.server
 import itertools
 import json
@@ -14,6 +15,7 @@ import random
 import resource
 import signal
 import socketserver
+import sqlite3
 import ssl
 import subprocess
 import threading
@@ -467,6 +469,29 @@ def secure(world, checks):
     checks.equal(world.status("refusing-True")["last_refusal"], None, "with its rows")
 
 
+def removed(world, checks):
+    """The index loses a batch while some of its rows are being sent, as to retention: the others are not sent, and are counted as removed, once."""
+    receiver, first = Receiver(), {}
+
+    def act(handler, rows):
+        if not first:
+            first.update(rows[0])
+            key = (rows[0]["batch"], rows[0]["stream"])
+            with contextlib.closing(sqlite3.connect(world.store / "index.db")) as index, index:
+                where = "FROM batches WHERE number = ? AND stream_id = (SELECT stream_id FROM streams WHERE lower(hex(stream)) = ?)"
+                first["events"] = index.execute(f"SELECT event_count {where}", key).fetchone()[0]
+                index.execute(f"DELETE {where}", key)
+        return 200
+
+    receiver.act = act
+    for _ in range(2):  # the second run looks for what was removed
+        world.run("removed", receiver, "--all", "--rows", "100")
+    sent = [row for row in receiver.order if place(row)[:3] == place(first)[:3]]
+    status = world.balanced("removed", "a batch is removed while it is sent")
+    checks.equal((len(sent), status["removed"], status["sent"]), (100, first["events"] - 100, len(receiver.order)), f"{status}")
+    receiver.stop()
+
+
 def test(env, checks, arguments):
     world = World(env, checks)
     world.ingest("a", [one.process(4, 0, "System", "", 900), one.process(90, 4, "start.exe", "start.exe", 1000)] +
@@ -482,6 +507,8 @@ def test(env, checks, arguments):
     waits(world, checks)
     moved(world, checks)
     secure(world, checks)
+    world.store = env.folder / "restored"
+    removed(world, checks)
 
 
 if __name__ == "__main__":
