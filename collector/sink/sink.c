@@ -19,7 +19,6 @@ enum {
     SINK_BATCHES = 256, /* that are looked at for one request; all may be left out */
     SINK_DOUBTS = 16,   /* rows that are refused one after the other, while nothing was accepted, until it waits */
     SINK_RETRY_AFTER_S = 3600, /* longer ones are cut */
-    SINK_LOCK_BYTES = 1400,
 };
 
 #define SINK_MS_NS INT64_C(1000000)
@@ -572,25 +571,6 @@ static int sink_send(ec_sink *s, ea_err *err) {
 
 /* ---- a run ---- */
 
-int ec_sink_lock(struct ea_file **ret, const char *store, const char *name, ea_err *err) {
-    char path[SINK_LOCK_BYTES];
-    struct ea_file *file = NULL;
-    int rc = ec_sinks_check_name(name, err);
-    if (rc)
-        return rc;
-    if (snprintf(path, sizeof path, "%s/sink-%s.lock", store, name) >= (int)sizeof path)
-        return ea_fail(err, EA_EUSAGE, "the path of the store is too long");
-    rc = ea_file_open(&file, path, EA_OPEN_APPEND, err);
-    if (!rc)
-        rc = ea_file_try_lock(file, err);
-    if (rc) {
-        ea_file_close(file);
-        return rc == EA_EBUSY ? ea_fail(err, rc, "sink %s is run by another process", name) : rc;
-    }
-    *ret = file;
-    return 0;
-}
-
 static int sink_compile_where(ec_sink *s, ea_err *err) {
     ea_lang_classes classes = {.registry = NULL};
     int rc = ea_registry_create(&classes.registry, 0, err);
@@ -644,7 +624,7 @@ static int sink_open_place(ec_sink *s, ea_err *err) {
 static int sink_open(ec_sink *s, ea_err *err) {
     const ec_sink_options *o = s->o;
     uint64_t backlog = 0;
-    int rc = ec_sink_lock(&s->lock, o->store, o->name, err);
+    int rc = ec_sinks_lock(&s->lock, o->store, o->name, err);
     if (!rc && o->where)
         rc = sink_compile_where(s, err);
     if (!rc)

@@ -453,6 +453,9 @@ def secure(world, checks):
     harness.wait_until(lambda: receiver.seen, "what arrives while it runs", SECONDS, lambda: world.status("secure"))
     with open(f"/proc/{process.pid}/status", encoding="ascii") as lines:
         confined = dict(line.rstrip("\n").split(":\t", 1) for line in lines if ":\t" in line)
+    refused = env.run([env.collector, "forget", "--store", world.store, "--host", "a"], check=False)
+    checks.that(refused.returncode == 1 and "sink secure is run by another process" in refused.stderr, f"a sink that runs could send what is forgotten: {refused}")
+    checks.that(any(s["host"] == "a" for s in world.streams()) and world.status("refusing-True")["last_refusal"], "and nothing is removed")
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=SECONDS)
     checks.equal((process.returncode, confined["NoNewPrivs"]), (0, "1"), "it runs in a sandbox")
@@ -467,6 +470,7 @@ def secure(world, checks):
     env.run([env.collector, "forget", "--store", world.store, "--host", "a"])
     checks.that(not any(s["host"] == "a" for s in world.status("refusing-True")["streams"]), "a host that is forgotten is forgotten here")
     checks.equal(world.status("refusing-True")["last_refusal"], None, "with its rows")
+    checks.that("a/" not in json.dumps(world.status("wrong-True")), f"and its last failure, which named one: {world.status('wrong-True')}")
 
 
 def removed(world, checks):

@@ -256,8 +256,15 @@ static void removed_events_are_counted(void **state) {
     assert_int_equal(strtod(strstr(text.data, LAG) + sizeof LAG - 1, NULL) == 0, 1);
     ea_text_deinit(&text);
 
-    /* a host is forgotten */
+    /* a host is forgotten, and what names it */
+    snprintf(row.refusal, sizeof row.refusal, "beta/0/1/0: status 400");
+    snprintf(row.error, sizeof row.error, "the receiver accepts nothing and refuses rows, such as %s", row.refusal);
+    assert_int_equal(ec_sinks_put(b.sinks, &row, &f->err), 0);
     assert_int_equal(ec_sinks_forget(f->dir, "beta", NULL, &f->err), 0);
+    assert_int_equal(ec_sinks_find(b.sinks, "x", &row, &f->err), 1);
+    assert_string_equal(row.refusal, "");
+    assert_string_equal(row.error, "");
+    assert_int_equal(row.request_count, 7);
     t = (sums){0};
     assert_int_equal(ec_sinks_each_stream(b.sinks, SINK, add_stream, &t, &f->err), 0);
     assert_int_equal(t.counts[EC_SINK_removed], 2);
