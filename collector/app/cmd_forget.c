@@ -154,8 +154,8 @@ const ea_command ec_cmd_forget = {
     .summary = "Remove a host and all it sent, or one run of it, from the store",
     .details = "Removes the host's batches from the segment files, its rows from the index, the history and the "
                "incidents, and\n"
-               "what only it had described. The collector and sinks (sink run) must be stopped: the command fails while "
-               "one runs.\n"
+               "what only it had described. The collector and sinks (sink run) must be stopped: the command fails "
+               "while one runs.\n"
                "When the command is interrupted, the same command or the collector's next start finishes the work. "
                "Revoke the\n"
                "agent's certificate first (ca revoke): an agent that may still connect sends what is in its spool.\n"

@@ -86,8 +86,8 @@ EA_MUST_CHECK int ec_sinks_put_stream(ec_sinks *s, const char *name, const ec_si
 /* Adds to the counts of a stream, whose row is made when it is new (before: 0). */
 EA_MUST_CHECK int ec_sinks_count(ec_sinks *s, const char *name, const char *host, const char *stream,
                                  const uint64_t *counts, ea_err *err);
-/* Deletes what is kept of a host (stream NULL: of all its runs), and of each sink the last failure and the last refusal,
- * which may quote a row. Places stay. A folder without sinks: nothing. */
+/* Deletes what is kept of a host (stream NULL: of all its runs), and of each sink the last failure and the last
+ * refusal, which may quote a row. Places stay. A folder without sinks: nothing. */
 EA_MUST_CHECK int ec_sinks_forget(const char *dir, const char *host, const char *stream, ea_err *err);
 
 #endif
