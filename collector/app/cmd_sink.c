@@ -280,7 +280,7 @@ static int sink_move(const sink_options *o, int is_skip) {
     ec_sinks_close(m.sinks);
     m.sinks = NULL;
     if (!rc)
-        rc = ec_sink_lock(&lock, o->store, o->name, &err);
+        rc = ec_sinks_lock(&lock, o->store, o->name, &err);
     if (!rc)
         rc = ec_outbox_open(&m.outbox, o->store, &err);
     if (!rc)

@@ -736,7 +736,6 @@ static int open_round(ec_detector *d, ea_err *err) {
     const ea_sigma_source *sources = ea_sigma_sources(d->tables, &count);
     const char *tail;
     d->deadline_ns = INT64_MAX;
-    d->opened_ns = ea_thread_cpu_ns();
     d->range_count = 0;
     int rc = ec_sql_open(&d->sql, d->store, &options, err);
     if (!rc && ec_sql_prepare(d->sql, CHAIN_SQL, &d->process_of_key, &tail, err) != SQLITE_OK)
@@ -752,6 +751,7 @@ static int open_round(ec_detector *d, ea_err *err) {
         if (p.group != UINT32_MAX)
             rc = ec_rules_each_class(d->source, prepare_class, &p);
     }
+    d->opened_ns = ea_thread_cpu_ns(); /* however long that took, it is of use for a while */
     return rc;
 }
 

@@ -113,23 +113,25 @@ int ec_outbox_next(ec_outbox *o, const ec_sink_place *place, ec_outbox_batch *re
     if (o->at == o->count || place->segment != o->page[o->at].row.segment || o->at == 0) {
         uint64_t segment = place->segment, offset = place->offset;
         for (;;) {
+            /* first: when there is a later segment, this one does not grow any more */
             sqlite3_stmt *st = NULL;
-            int rc = outbox_page(o, segment, offset, err);
-            if (rc)
-                return rc;
-            if (o->count)
-                break;
-            rc = outbox_prepare(o, NEXT_SEGMENT, &st, err);
+            int rc = outbox_prepare(o, NEXT_SEGMENT, &st, err);
             if (rc)
                 return rc;
             sqlite3_bind_int64(st, 1, (sqlite3_int64)segment);
             rc = ec_sqlite_step(st, OUTBOX_DOING, err);
             int has_next = rc > 0 && sqlite3_column_type(st, 0) != SQLITE_NULL;
-            segment = has_next ? (uint64_t)sqlite3_column_int64(st, 0) : 0;
-            offset = 0;
+            uint64_t next = has_next ? (uint64_t)sqlite3_column_int64(st, 0) : 0;
             sqlite3_reset(st);
-            if (rc < 0 || !has_next)
-                return rc < 0 ? rc : 0;
+            rc = rc < 0 ? rc : outbox_page(o, segment, offset, err);
+            if (rc)
+                return rc;
+            if (o->count)
+                break;
+            if (!has_next)
+                return 0;
+            segment = next;
+            offset = 0;
         }
     }
     *ret = o->page[o->at];

@@ -19,7 +19,6 @@ enum {
     SINK_BATCHES = 256, /* that are looked at for one request; all may be left out */
     SINK_DOUBTS = 16,   /* rows that are refused one after the other, while nothing was accepted, until it waits */
     SINK_RETRY_AFTER_S = 3600, /* longer ones are cut */
-    SINK_LOCK_BYTES = 1400,
 };
 
 #define SINK_MS_NS INT64_C(1000000)
@@ -286,6 +285,13 @@ static int sink_fill(ec_sink *s, ea_err *err) {
     ea_text_clear(&s->rows);
     s->item_count = s->slot_count = s->doubt_count = 0;
     s->is_held = 0;
+    if (s->view) { /* the rest of a batch that is gone is counted as removed: it is not sent */
+        int is_there = ec_outbox_has(s->outbox, &s->batch, err);
+        if (is_there < 0)
+            return is_there;
+        if (!is_there)
+            sink_leave_batch(s);
+    }
     for (int batches = 0; batches < SINK_BATCHES && s->item_count < s->o->rows_max &&
                           s->rows.len_bytes < s->o->bytes_max && !sink_is_stopped(s);
          batches++) {
@@ -414,9 +420,10 @@ static void sink_note_refusal(ec_sink *s, const ec_sink_item *item, const char *
 /* What a request of count rows has come to, beside what waits. Rows that are refused while the receiver has accepted
  * nothing are in doubt: it may be the request that is wrong, not the row. */
 static void sink_take_verdicts(ec_sink *s, size_t count, const char *why) {
+    int accepts = 0;
     for (size_t i = 0; i < count; i++)
         if (s->asked[i]->verdict == EC_VERDICT_ACCEPTED || s->asked[i]->verdict == EC_VERDICT_KNOWN) {
-            s->has_accepted = 1;
+            accepts = s->has_accepted = 1;
             s->refused_count = 0;
             s->row.sent_utc_ns = ea_utc_ns();
         }
@@ -427,6 +434,8 @@ static void sink_take_verdicts(ec_sink *s, size_t count, const char *why) {
             s->doubt_count++;
             sink_note_refusal(s, s->asked[i], why);
         }
+    if (!accepts && s->refused_count + s->doubt_count > SINK_DOUBTS) /* what it accepted before says nothing of these */
+        s->has_accepted = 0;
 }
 
 /* The first rows that wait and are not in doubt, at most s->limit. */
@@ -562,25 +571,6 @@ static int sink_send(ec_sink *s, ea_err *err) {
 
 /* ---- a run ---- */
 
-int ec_sink_lock(struct ea_file **ret, const char *store, const char *name, ea_err *err) {
-    char path[SINK_LOCK_BYTES];
-    struct ea_file *file = NULL;
-    int rc = ec_sinks_check_name(name, err);
-    if (rc)
-        return rc;
-    if (snprintf(path, sizeof path, "%s/sink-%s.lock", store, name) >= (int)sizeof path)
-        return ea_fail(err, EA_EUSAGE, "the path of the store is too long");
-    rc = ea_file_open(&file, path, EA_OPEN_APPEND, err);
-    if (!rc)
-        rc = ea_file_try_lock(file, err);
-    if (rc) {
-        ea_file_close(file);
-        return rc == EA_EBUSY ? ea_fail(err, rc, "sink %s is run by another process", name) : rc;
-    }
-    *ret = file;
-    return 0;
-}
-
 static int sink_compile_where(ec_sink *s, ea_err *err) {
     ea_lang_classes classes = {.registry = NULL};
     int rc = ea_registry_create(&classes.registry, 0, err);
@@ -634,7 +624,7 @@ static int sink_open_place(ec_sink *s, ea_err *err) {
 static int sink_open(ec_sink *s, ea_err *err) {
     const ec_sink_options *o = s->o;
     uint64_t backlog = 0;
-    int rc = ec_sink_lock(&s->lock, o->store, o->name, err);
+    int rc = ec_sinks_lock(&s->lock, o->store, o->name, err);
     if (!rc && o->where)
         rc = sink_compile_where(s, err);
     if (!rc)

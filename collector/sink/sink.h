@@ -41,8 +41,4 @@ EA_MUST_CHECK int ec_sink_run(ec_sink *s, ea_err *err);
 /* What this run has sent, by fate. */
 const uint64_t *ec_sink_counts(const ec_sink *s);
 
-/* One process at a time runs a sink or moves its place. EA_EBUSY. *ret: to be closed by ea_file_close. */
-struct ea_file;
-EA_MUST_CHECK int ec_sink_lock(struct ea_file **ret, const char *store, const char *name, ea_err *err);
-
 #endif

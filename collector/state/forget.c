@@ -7,6 +7,7 @@
 #include "collector/state/state_db.h"
 #include "collector/store/retention.h"
 #include "collector/store/segment.h"
+#include "proto/base/array.h"
 #include "proto/base/platform.h"
 
 #include <inttypes.h>
@@ -300,6 +301,43 @@ static int forget_sinks(const char *dir, const subject *who, ea_err *err) {
     return rc;
 }
 
+/* A sink that ran meanwhile would send rows that it has at hand, and write anew what is forgotten. */
+typedef struct sink_locks {
+    const char *dir;
+    struct ea_file **items;
+    size_t count, capacity;
+    ea_err *err;
+} sink_locks;
+
+static int lock_sink(const ec_sink_row *row, void *arg) {
+    sink_locks *l = arg;
+    if (EA_GROW(l->items, l->capacity, l->count + 1, SIZE_MAX))
+        return ea_fail(l->err, EA_ENOMEM, "stop the sinks");
+    int rc = ec_sinks_lock(&l->items[l->count], l->dir, row->name, l->err);
+    l->count += !rc;
+    return rc;
+}
+
+/* Unlocked by unlock_sinks, also on failure. EA_EBUSY: a sink runs. */
+static int lock_sinks(sink_locks *l) {
+    ec_sinks *sinks = NULL;
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%s/sinks.db", l->dir);
+    if (!ea_path_exists(path))
+        return 0;
+    int rc = ec_sinks_open(&sinks, l->dir, 1, l->err);
+    if (!rc)
+        rc = ec_sinks_each(sinks, lock_sink, l, l->err);
+    ec_sinks_close(sinks);
+    return rc;
+}
+
+static void unlock_sinks(sink_locks *l) {
+    for (size_t i = 0; i < l->count; i++)
+        ea_file_close(l->items[i]);
+    free(l->items);
+}
+
 /* ---- all of it ---- */
 
 /* The marks of a removal that has begun: of a host, and of a run. */
@@ -332,9 +370,9 @@ static int remove_all(ec_store *s, const subject *who, ec_forgotten *ret, ea_err
     if (!rc)
         rc = forget_alarms(ec_store_folder(s), who, err);
     if (!rc)
-        rc = forget_sinks(ec_store_folder(s), who, err);
-    if (!rc)
         rc = forget_index(s, who, err);
+    if (!rc) /* after the index, by which a sink knows the host */
+        rc = forget_sinks(ec_store_folder(s), who, err);
     if (!rc)
         rc = ec_retention_keep(s, err);
     /* the mark goes last; the file is rewritten after it, and again when that is interrupted */
@@ -382,11 +420,15 @@ static int is_begun(ec_store *s, const subject *who) {
 int ec_forget(ec_store *s, const char *host, const uint8_t *stream, ec_forgotten *ret, ea_err *err) {
     const subject who = {host, stream};
     char other[256];
-    int was_begun = is_begun(s, &who), rc = was_begun ? 0 : ec_forget_resume(s, other, err);
+    sink_locks locks = {.dir = ec_store_folder(s), .err = err};
+    int was_begun = is_begun(s, &who), rc = lock_sinks(&locks);
+    if (!rc && !was_begun)
+        rc = ec_forget_resume(s, other, err);
     if (rc >= 0) /* one removal is marked at a time */
         rc = remove_all(s, &who, ret, err);
     if (!rc)
         ret->was_begun = was_begun;
+    unlock_sinks(&locks);
     return rc;
 }
 

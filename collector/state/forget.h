@@ -18,7 +18,8 @@ typedef struct ec_forgotten {
 /* store: open for writing, owned by the caller. stream: EA_STREAM_ID_BYTES of the run; NULL: all of the host. Counts of
  * what is stored of it; nothing changes. */
 EA_MUST_CHECK int ec_forget_count(ec_store *s, const char *host, const uint8_t *stream, ec_forgotten *ret, ea_err *err);
-/* Removes it, after finishing a removal that was interrupted. Nothing stored of it: 0, with zeros. */
+/* Removes it, after finishing a removal that was interrupted. Nothing stored of it: 0, with zeros. EA_EBUSY: a sink
+ * runs; nothing has changed. */
 EA_MUST_CHECK int ec_forget(ec_store *s, const char *host, const uint8_t *stream, ec_forgotten *ret, ea_err *err);
 /* The run of the host whose removal was begun and is not finished, and of which the index may have nothing any more: 1
  * with its stream; 0 when there is none. */

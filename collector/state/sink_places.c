@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SINKS_BUSY_MS = 10000, SINKS_PATH_BYTES = 1200 };
+enum { SINKS_BUSY_MS = 10000, SINKS_PATH_BYTES = 1400 };
 
 static const char SINKS_DOING[] = "keep the place of a sink";
 
@@ -66,6 +66,25 @@ int ec_sinks_check_name(const char *name, ea_err *err) {
         return ea_fail(err, EA_EUSAGE,
                        "the name of a sink has 1 to %d letters, digits, - _ and dots, no dot at its begin",
                        EC_SINK_NAME_MAX);
+    return 0;
+}
+
+int ec_sinks_lock(struct ea_file **ret, const char *dir, const char *name, ea_err *err) {
+    char path[SINKS_PATH_BYTES];
+    struct ea_file *file = NULL;
+    int rc = ec_sinks_check_name(name, err);
+    if (rc)
+        return rc;
+    if (snprintf(path, sizeof path, "%s/sink-%s.lock", dir, name) >= (int)sizeof path)
+        return ea_fail(err, EA_EUSAGE, "the path of the store is too long");
+    rc = ea_file_open(&file, path, EA_OPEN_APPEND, err);
+    if (!rc)
+        rc = ea_file_try_lock(file, err);
+    if (rc) {
+        ea_file_close(file);
+        return rc == EA_EBUSY ? ea_fail(err, rc, "sink %s is run by another process", name) : rc;
+    }
+    *ret = file;
     return 0;
 }
 
@@ -267,21 +286,15 @@ int ec_sinks_forget(const char *dir, const char *host, const char *stream, ea_er
     if (!ea_path_exists(path))
         return 0;
     int rc = ec_sinks_open(&s, dir, 1, err);
-    if (!rc) /* a refusal names a row of the host */
-        rc = ec_sqlite_prepare(s->db, &st,
-                               "UPDATE sinks SET refusal = '' WHERE substr(refusal, 1, length(?1) + 1) = ?1 || '/'",
+    if (!rc)
+        rc = ec_sqlite_exec(s->db, "UPDATE sinks SET refusal = '', error = '', error_utc_ns = 0", SINKS_DOING, err);
+    if (!rc)
+        rc = ec_sqlite_prepare(s->db, &st, "DELETE FROM sink_streams WHERE host = ?1 AND (?2 IS NULL OR stream = ?2)",
                                SINKS_DOING, err);
-    for (int i = 0; !rc && i < 2; i++) {
+    if (!rc) {
         sqlite3_bind_text(st, 1, host, -1, SQLITE_STATIC);
-        if (i)
-            sqlite3_bind_text(st, 2, stream, -1, SQLITE_STATIC);
+        sqlite3_bind_text(st, 2, stream, -1, SQLITE_STATIC);
         rc = ec_sqlite_run(st, SINKS_DOING, err);
-        sqlite3_finalize(st);
-        st = NULL;
-        if (!rc && !i)
-            rc = ec_sqlite_prepare(s->db, &st,
-                                   "DELETE FROM sink_streams WHERE host = ?1 AND (?2 IS NULL OR stream = ?2)",
-                                   SINKS_DOING, err);
     }
     sqlite3_finalize(st);
     if (!rc)

@@ -62,6 +62,10 @@ void ec_sinks_close(ec_sinks *s); /* NULL is allowed */
 
 /* A name: letters, digits, - _ and dots, not at the begin. EA_EUSAGE. */
 EA_MUST_CHECK int ec_sinks_check_name(const char *name, ea_err *err);
+/* One process at a time runs a sink or moves its place, and none while a host is forgotten. EA_EBUSY, EA_EUSAGE (the
+ * name). *ret: to be closed by ea_file_close. */
+struct ea_file;
+EA_MUST_CHECK int ec_sinks_lock(struct ea_file **ret, const char *dir, const char *name, ea_err *err);
 /* 1 and the sink; 0: there is none of that name. */
 EA_MUST_CHECK int ec_sinks_find(ec_sinks *s, const char *name, ec_sink_row *ret, ea_err *err);
 /* By name; fn returns non-zero to stop. */
@@ -82,7 +86,8 @@ EA_MUST_CHECK int ec_sinks_put_stream(ec_sinks *s, const char *name, const ec_si
 /* Adds to the counts of a stream, whose row is made when it is new (before: 0). */
 EA_MUST_CHECK int ec_sinks_count(ec_sinks *s, const char *name, const char *host, const char *stream,
                                  const uint64_t *counts, ea_err *err);
-/* Deletes what is kept of a host; stream NULL: of all its runs. Places stay. A folder without sinks: nothing. */
+/* Deletes what is kept of a host (stream NULL: of all its runs), and of each sink the last failure and the last
+ * refusal, which may quote a row. Places stay. A folder without sinks: nothing. */
 EA_MUST_CHECK int ec_sinks_forget(const char *dir, const char *host, const char *stream, ea_err *err);
 
 #endif

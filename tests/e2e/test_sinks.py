@@ -6,6 +6,7 @@ with what `export` prints of it, and the counts of `sink status` add up.
 # - Delivery 23: A sink's receiver gets each stored event at least once, and each one once by its name, whatever fails between. | 10 kills of
 #   the sender, 2 of the receiver; lost requests and answers, 429, 500, 413, errors of items; rows compared with `export` | 2026-11-28
 # sanitizers: asan-ubsan
+import contextlib
 import http.server
 import itertools
 import json
@@ -14,6 +15,7 @@ import random
 import resource
 import signal
 import socketserver
+import sqlite3
 import ssl
 import subprocess
 import threading
@@ -296,6 +298,13 @@ def refusals(world, checks):
         status = world.balanced(f"wrong-{is_bulk}", "a receiver that takes nothing")
         checks.equal((status["refused"], status["sent"], status["waiting_events"]), (0, 0, world.stored()), f"nothing is given up: {status}")
         checks.that("accepts nothing" in done.stderr and "accepts nothing" in status["last_error"], f"and it is reported: {done.stderr}")
+
+        receiver.clear()  # it takes some requests, and then nothing
+        receiver.act = lambda handler, rows, full=receiver: 400 if not full.is_bulk and len(full.seen) >= 200 else 200
+        receiver.poison = lambda row, full=receiver: len(full.seen) >= 200
+        world.run(f"full-{is_bulk}", receiver, "--all", "--rows", "100", code=1)
+        status = world.balanced(f"full-{is_bulk}", "a receiver that takes nothing any more")
+        checks.that(status["sent"] == 200 and status["refused"] <= 16, f"at most 16 rows are given up: {status}")
         receiver.stop()
 
 
@@ -444,6 +453,9 @@ def secure(world, checks):
     harness.wait_until(lambda: receiver.seen, "what arrives while it runs", SECONDS, lambda: world.status("secure"))
     with open(f"/proc/{process.pid}/status", encoding="ascii") as lines:
         confined = dict(line.rstrip("\n").split(":\t", 1) for line in lines if ":\t" in line)
+    refused = env.run([env.collector, "forget", "--store", world.store, "--host", "a"], check=False)
+    checks.that(refused.returncode == 1 and "sink secure is run by another process" in refused.stderr, f"a sink that runs could send what is forgotten: {refused}")
+    checks.that(any(s["host"] == "a" for s in world.streams()) and world.status("refusing-True")["last_refusal"], "and nothing is removed")
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=SECONDS)
     checks.equal((process.returncode, confined["NoNewPrivs"]), (0, "1"), "it runs in a sandbox")
@@ -458,6 +470,30 @@ def secure(world, checks):
     env.run([env.collector, "forget", "--store", world.store, "--host", "a"])
     checks.that(not any(s["host"] == "a" for s in world.status("refusing-True")["streams"]), "a host that is forgotten is forgotten here")
     checks.equal(world.status("refusing-True")["last_refusal"], None, "with its rows")
+    checks.that("a/" not in json.dumps(world.status("wrong-True")), f"and its last failure, which named one: {world.status('wrong-True')}")
+
+
+def removed(world, checks):
+    """The index loses a batch while some of its rows are being sent, as to retention: the others are not sent, and are counted as removed, once."""
+    receiver, first = Receiver(), {}
+
+    def act(handler, rows):
+        if not first:
+            first.update(rows[0])
+            key = (rows[0]["batch"], rows[0]["stream"])
+            with contextlib.closing(sqlite3.connect(world.store / "index.db")) as index, index:
+                where = "FROM batches WHERE number = ? AND stream_id = (SELECT stream_id FROM streams WHERE lower(hex(stream)) = ?)"
+                first["events"] = index.execute(f"SELECT event_count {where}", key).fetchone()[0]
+                index.execute(f"DELETE {where}", key)
+        return 200
+
+    receiver.act = act
+    for _ in range(2):  # the second run looks for what was removed
+        world.run("removed", receiver, "--all", "--rows", "100")
+    sent = [row for row in receiver.order if place(row)[:3] == place(first)[:3]]
+    status = world.balanced("removed", "a batch is removed while it is sent")
+    checks.equal((len(sent), status["removed"], status["sent"]), (100, first["events"] - 100, len(receiver.order)), f"{status}")
+    receiver.stop()
 
 
 def test(env, checks, arguments):
@@ -475,6 +511,8 @@ def test(env, checks, arguments):
     waits(world, checks)
     moved(world, checks)
     secure(world, checks)
+    world.store = env.folder / "restored"
+    removed(world, checks)
 
 
 if __name__ == "__main__":

@@ -67,6 +67,57 @@ static void batches_come_as_they_arrived(void **state) {
     ec_outbox_close(o);
 }
 
+typedef struct arrivals {
+    fixture *f;
+    const test_batch *sent;
+    int have_come;
+} arrivals;
+
+/* When a page was read, a batch comes to the last segment, and one to a segment after it. */
+static int arrive(unsigned what, void *arg, void *statement, void *duration) {
+    arrivals *a = arg;
+    (void)what, (void)duration;
+    if (a->have_come || !strstr(sqlite3_sql(statement), "JOIN streams s"))
+        return 0;
+    a->have_come = 1;
+    assert_int_equal(append(a->f, "alpha", &a->sent[1]), EC_STORED);
+    commit(a->f);
+    close_store(a->f);
+    a->f->segment_bytes = 1;
+    open_store(a->f);
+    assert_int_equal(append(a->f, "alpha", &a->sent[2]), EC_STORED);
+    commit(a->f);
+    return 0;
+}
+
+static void a_segment_that_ends_meanwhile_is_read_to_its_end(void **state) {
+    fixture *f = *state;
+    test_batch sent[SENT];
+    arrivals a = {.f = f, .sent = sent};
+    ec_outbox *o = NULL;
+    ec_outbox_batch b;
+    ec_sink_place place = {0};
+    make_all(sent, SENT);
+    open_store(f);
+    assert_int_equal(append(f, "alpha", &sent[0]), EC_STORED);
+    commit(f);
+    assert_int_equal(ec_outbox_open(&o, f->dir, &f->err), 0);
+    assert_int_equal(ec_outbox_next(o, &place, &b, &f->err), 1);
+    sqlite3_trace_v2(ec_store_database(ec_outbox_store(o)), SQLITE_TRACE_PROFILE, arrive, &a);
+    for (uint64_t number = 2; number <= 3; number++) {
+        place = (ec_sink_place){b.row.segment, b.row.offset + 1, 0};
+        int rc = ec_outbox_next(o, &place, &b, &f->err);
+        if (!rc)
+            rc = ec_outbox_next(o, &place, &b, &f->err);
+        assert_int_equal(rc, 1);
+        assert_int_equal(b.row.number, number);
+    }
+    assert_int_equal(a.have_come, 1);
+    assert_int_equal(ask_index(f, "SELECT count(DISTINCT segment) FROM batches"), 2);
+    ec_outbox_close(o);
+    free_all(sent, SENT);
+}
+
 typedef struct books {
     fixture *f;
     ec_outbox *outbox;
@@ -205,8 +256,15 @@ static void removed_events_are_counted(void **state) {
     assert_int_equal(strtod(strstr(text.data, LAG) + sizeof LAG - 1, NULL) == 0, 1);
     ea_text_deinit(&text);
 
-    /* a host is forgotten */
+    /* a host is forgotten, and what names it */
+    snprintf(row.refusal, sizeof row.refusal, "beta/0/1/0: status 400");
+    snprintf(row.error, sizeof row.error, "the receiver accepts nothing and refuses rows, such as %s", row.refusal);
+    assert_int_equal(ec_sinks_put(b.sinks, &row, &f->err), 0);
     assert_int_equal(ec_sinks_forget(f->dir, "beta", NULL, &f->err), 0);
+    assert_int_equal(ec_sinks_find(b.sinks, "x", &row, &f->err), 1);
+    assert_string_equal(row.refusal, "");
+    assert_string_equal(row.error, "");
+    assert_int_equal(row.request_count, 7);
     t = (sums){0};
     assert_int_equal(ec_sinks_each_stream(b.sinks, SINK, add_stream, &t, &f->err), 0);
     assert_int_equal(t.counts[EC_SINK_removed], 2);
@@ -335,6 +393,7 @@ static void bodies(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(batches_come_as_they_arrived, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_segment_that_ends_meanwhile_is_read_to_its_end, setup, teardown),
         cmocka_unit_test_setup_teardown(removed_events_are_counted, setup, teardown),
         cmocka_unit_test_setup_teardown(names_are_checked, setup, teardown),
         cmocka_unit_test_setup_teardown(answers_of_bulk, setup, teardown),

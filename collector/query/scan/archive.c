@@ -36,6 +36,8 @@ struct ec_archive {
     ea_bytes_map by_name;       /* name in lower case -> index of its set + 1 */
     ea_bytes_map by_alias;      /* alias, or name of a part, in lower case -> its set, once it was asked for */
     ea_bytes_map parts;         /* name of a set in lower case -> archive_parts */
+    int has_class_hosts;        /* they were asked for, and are here */
+    ea_u64_map class_hosts;     /* address of a class -> how many hosts have sent it */
     ea_u64_map ordinals;        /* place in the store -> ec_archive_ordinal */
     int (*keep_going)(void *arg);
     void *arg;
@@ -169,6 +171,7 @@ int ec_archive_open(ec_archive **ret, const char *dir, const char *host, const c
     ea_bytes_map_init(&a->shown_classes, 0);
     a->shown = shown;
     ea_u64_map_init(&a->ordinals, 0);
+    ea_u64_map_init(&a->class_hosts, 0);
     ea_u64_map_init(&a->damaged, 0);
     int rc = host && !(a->host = strdup(host)) ? ea_fail(err, EA_ENOMEM, "open %s", dir) : 0;
     if (!rc)
@@ -205,6 +208,7 @@ void ec_archive_close(ec_archive *a) {
     ea_bytes_map_deinit(&a->parts);
     ea_bytes_map_deinit(&a->shown_classes);
     ea_u64_map_deinit(&a->ordinals);
+    ea_u64_map_deinit(&a->class_hosts);
     ea_u64_map_deinit(&a->damaged);
     ec_object_names_db_close(a->naming);
     ec_state_db_close(a->tables);
@@ -320,24 +324,32 @@ typedef struct archive_parts {
 } archive_parts;
 
 typedef struct archive_part {
-    ec_class_set *set;
-    uint64_t hash;
-    uint64_t hosts;
+    const ea_class *first; /* all of a part have the same columns */
+    uint64_t hash, hosts;
 } archive_part;
 
-/* How many hosts have sent a class. */
-static int hosts_of_class(ec_archive *a, const ea_class *c, uint64_t *ret, ea_err *err) {
-    static const char SQL[] = "SELECT count(DISTINCT t.agent) FROM classes c JOIN stream_classes s ON s.class_id ="
-                              " c.class_id JOIN streams t ON t.stream_id = s.stream_id WHERE c.hash = ?1";
+/* How many hosts have sent each class, of all at once: a query for one would read as much. */
+static int load_class_hosts(ec_archive *a, ea_err *err) {
+    static const char SQL[] =
+        "SELECT c.hash, count(DISTINCT t.agent) FROM stream_classes s JOIN streams t ON t.stream_id = s.stream_id"
+        " JOIN classes c ON c.class_id = s.class_id GROUP BY s.class_id";
     sqlite3 *db = ec_store_database(a->store);
     sqlite3_stmt *st = NULL;
-    if (sqlite3_prepare_v2(db, SQL, -1, &st, NULL) == SQLITE_OK)
-        sqlite3_bind_blob(st, 1, c->hash, sizeof c->hash, SQLITE_STATIC);
-    int code = st ? sqlite3_step(st) : SQLITE_ERROR;
-    if (code == SQLITE_ROW)
-        *ret += (uint64_t)sqlite3_column_int64(st, 0);
-    int rc = code == SQLITE_ROW ? 0 : ea_fail(err, EA_EDATABASE, "list the classes: %s", sqlite3_errmsg(db));
+    if (a->has_class_hosts)
+        return 0;
+    int rc = 0, code = sqlite3_prepare_v2(db, SQL, -1, &st, NULL);
+    while (!rc && st && (code = sqlite3_step(st)) == SQLITE_ROW) {
+        const void *hash = sqlite3_column_blob(st, 0);
+        const ea_class *c = hash && sqlite3_column_bytes(st, 0) == EA_CLASS_HASH_BYTES
+                                ? ea_registry_find_hash(a->registry, hash)
+                                : NULL;
+        if (c && ea_u64_map_put(&a->class_hosts, (uint64_t)(uintptr_t)c, (uint64_t)sqlite3_column_int64(st, 1)))
+            rc = ea_fail(err, EA_ENOMEM, "list the classes");
+    }
+    if (!rc && code != SQLITE_DONE)
+        rc = ea_fail(err, EA_EDATABASE, "list the classes: %s", sqlite3_errmsg(db));
     sqlite3_finalize(st);
+    a->has_class_hosts = !rc;
     return rc;
 }
 
@@ -346,56 +358,89 @@ static int by_hosts(const void *x, const void *y) {
     return p->hosts != q->hosts ? (p->hosts < q->hosts ? 1 : -1) : (p->hash > q->hash) - (p->hash < q->hash);
 }
 
-/* Adds a class to the part of its hash. */
-static int add_to_part(ec_archive *a, const ec_class_set *set, size_t k, archive_part *parts, ea_u64_map *known,
-                       ea_err *err) {
-    uint64_t hash = 0;
-    int rc = ec_table_schema_hash(set->classes[k], &hash, err);
-    if (rc)
-        return rc;
-    const uint64_t *at = ea_u64_map_get(known, hash);
-    size_t i = at ? (size_t)*at : known->count;
-    if (!at) {
-        char name[320];
-        snprintf(name, sizeof name, "%s\t%016" PRIx64, set->name, hash);
-        parts[i] = (archive_part){.set = ea_arena_zalloc(&a->arena, 1, sizeof *parts->set), .hash = hash};
-        ec_class_set *part = parts[i].set;
-        if (!part || !(part->name = ea_arena_strdup(&a->arena, name)) ||
-            !(part->classes = ea_arena_alloc(&a->arena, set->count * sizeof *part->classes)) ||
-            ea_u64_map_put(known, hash, i))
-            return ea_fail(err, EA_ENOMEM, "list the classes");
-        part->others = set->classes;
-        part->other_count = set->count;
+/* Puts the parts that most hosts have sent first. hashes: of the set's classes. known: hash -> part. */
+static int sort_parts(ec_archive *a, const ec_class_set *set, const uint64_t *hashes, const ea_u64_map *known,
+                      archive_part *parts, ea_err *err) {
+    int rc = load_class_hosts(a, err);
+    for (size_t k = 0; k < set->count && !rc; k++) {
+        const uint64_t *hosts = ea_u64_map_get(&a->class_hosts, (uint64_t)(uintptr_t)set->classes[k]);
+        const uint64_t *part = ea_u64_map_get(known, hashes[k]);
+        if (hosts && part)
+            parts[*part].hosts += *hosts;
     }
-    parts[i].set->classes[parts[i].set->count++] = set->classes[k];
-    return hosts_of_class(a, set->classes[k], &parts[i].hosts, err);
+    if (!rc)
+        qsort(parts, known->count, sizeof *parts, by_hosts);
+    return rc;
 }
 
-/* Makes the parts of a set that does not agree. */
+/* The set of a part. others: a class of each part. */
+static ec_class_set *part_set(ec_archive *a, const ec_class_set *set, const uint64_t *hashes, const archive_part *part,
+                              const ea_class *const *others, size_t other_count) {
+    char name[320];
+    size_t count = 0;
+    for (size_t k = 0; k < set->count; k++)
+        count += hashes[k] == part->hash;
+    snprintf(name, sizeof name, "%s\t%016" PRIx64, set->name, part->hash);
+    ec_class_set *own = ea_arena_zalloc(&a->arena, 1, sizeof *own);
+    const ea_class **classes = ea_arena_alloc(&a->arena, count * sizeof *classes);
+    const char *copy = ea_arena_strdup(&a->arena, name), *key = archive_lower_case(&a->arena, name);
+    if (!own || !classes || !copy || !key)
+        return NULL;
+    *own = (ec_class_set){.name = copy,
+                          .classes = classes,
+                          .number = a->set_count + a->by_alias.count,
+                          .others = others,
+                          .other_count = other_count};
+    for (size_t k = 0; k < set->count; k++)
+        if (hashes[k] == part->hash)
+            classes[own->count++] = set->classes[k];
+    return ea_bytes_map_put(&a->by_alias, key, strlen(key), own) ? NULL : own;
+}
+
+/* The sets of the first parts, as many as are given. */
+static int make_part_sets(ec_archive *a, const ec_class_set *set, const uint64_t *hashes, const archive_part *parts,
+                          size_t part_count, archive_parts *ret, ea_err *err) {
+    size_t count = part_count < EC_CLASS_PARTS_MAX ? part_count : EC_CLASS_PARTS_MAX;
+    const ea_class **others = ea_arena_alloc(&a->arena, count * sizeof *others);
+    const ec_class_set **sets = ea_arena_alloc(&a->arena, count * sizeof *sets);
+    if (!others || !sets)
+        return ea_fail(err, EA_ENOMEM, "list the classes");
+    for (size_t i = 0; i < count; i++)
+        others[i] = parts[i].first;
+    for (size_t i = 0; i < count; i++)
+        if (!(sets[i] = part_set(a, set, hashes, &parts[i], others, count)))
+            return ea_fail(err, EA_ENOMEM, "list the classes");
+    *ret = (archive_parts){.sets = sets, .count = count, .left_out = part_count - count};
+    return 0;
+}
+
+/* Makes the parts of a set that does not agree. An agent can make thousands of classes of one name: what is done for
+ * each is little. */
 static int split_set(ec_archive *a, const ec_class_set *set, archive_parts *ret, ea_err *err) {
     ea_u64_map known;
     archive_part *parts = calloc(set->count + 1, sizeof *parts);
+    uint64_t *hashes = calloc(set->count + 1, sizeof *hashes);
     int rc = 0;
-    if (!parts)
+    if (!parts || !hashes) {
+        free(parts);
+        free(hashes);
         return ea_fail(err, EA_ENOMEM, "list the classes");
-    ea_u64_map_init(&known, 0);
-    for (size_t k = 0; k < set->count && !rc; k++)
-        rc = add_to_part(a, set, k, parts, &known, err);
-    if (!rc) {
-        qsort(parts, known.count, sizeof *parts, by_hosts);
-        ret->count = known.count < EC_CLASS_PARTS_MAX ? known.count : EC_CLASS_PARTS_MAX;
-        ret->left_out = known.count - ret->count;
-        ret->sets = ea_arena_alloc(&a->arena, ret->count * sizeof *ret->sets);
-        rc = ret->sets ? 0 : ea_fail(err, EA_ENOMEM, "list the classes");
     }
-    for (size_t i = 0; ret->sets && i < ret->count && !rc; i++) {
-        char *key = archive_lower_case(&a->arena, parts[i].set->name);
-        ret->sets[i] = parts[i].set;
-        parts[i].set->number = a->set_count + a->by_alias.count;
-        if (!key || ea_bytes_map_put(&a->by_alias, key, strlen(key), parts[i].set))
+    ea_u64_map_init(&known, 0);
+    for (size_t k = 0; k < set->count && !rc; k++) {
+        rc = ec_table_schema_hash(set->classes[k], &hashes[k], err);
+        if (rc || ea_u64_map_get(&known, hashes[k]))
+            continue;
+        parts[known.count] = (archive_part){.first = set->classes[k], .hash = hashes[k]};
+        if (ea_u64_map_put(&known, hashes[k], known.count))
             rc = ea_fail(err, EA_ENOMEM, "list the classes");
     }
+    if (!rc && known.count > EC_CLASS_PARTS_MAX)
+        rc = sort_parts(a, set, hashes, &known, parts, err);
+    if (!rc)
+        rc = make_part_sets(a, set, hashes, parts, known.count, ret, err);
     ea_u64_map_deinit(&known);
+    free(hashes);
     free(parts);
     return rc;
 }

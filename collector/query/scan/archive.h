@@ -19,7 +19,7 @@ typedef struct ec_class_set {
     const ea_class **classes;
     size_t count;
     size_t number; /* among the archive's sets, from 0 */
-    /* Of a part (ec_archive_parts): the other classes of the name, whose columns are NULL. */
+    /* Of a part (ec_archive_parts): a class of each part, whose other columns are NULL. */
     const ea_class *const *others;
     size_t other_count;
 } ec_class_set;

@@ -3,8 +3,10 @@
 
 #include "proto/base/map.h"
 #include "proto/base/pattern.h"
+#include "proto/base/text.h"
 #include "proto/event/render.h"
 
+#include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -267,20 +269,27 @@ void ec_table_schema_deinit(ec_table_schema *s) {
 /* The number of a class's columns: names as they are written, kinds, and what holds them. */
 int ec_table_schema_hash(const ea_class *c, uint64_t *ret, ea_err *err) {
     const ec_class_set alone = {.name = c->name, .classes = &c, .count = 1};
+    uint8_t digest[EVP_MAX_MD_SIZE];
+    ea_text columns;
     ec_table_schema s;
     int rc = ec_table_schema_init(&s, &alone, err);
     if (rc)
         return rc;
-    uint64_t hash = 0;
+    ea_text_init(&columns);
     for (size_t i = 0; i < s.count; i++) {
-        const ec_column *column = &s.columns[i];
-        hash = ea_hash64(column->name, strlen(column->name) + 1, hash);
-        hash = ea_hash64(&column->kind, sizeof column->kind, hash);
-        hash = ea_hash64(&column->is_name, sizeof column->is_name, hash);
+        ea_text_add(&columns, s.columns[i].name, strlen(s.columns[i].name) + 1);
+        ea_text_char(&columns, (char)s.columns[i].kind);
+        ea_text_char(&columns, (char)s.columns[i].is_name);
     }
+    if (columns.failed)
+        rc = ea_fail(err, EA_ENOMEM, "list the columns of %s", c->name);
+    else if (EVP_Digest(columns.data, columns.len_bytes, digest, NULL, EVP_sha256(), NULL) != 1)
+        rc = ea_fail(err, EA_ECRYPTO, "hash the columns of %s", c->name);
+    else
+        memcpy(ret, digest, sizeof *ret);
+    ea_text_deinit(&columns);
     ec_table_schema_deinit(&s);
-    *ret = hash;
-    return 0;
+    return rc;
 }
 
 /* Whether the class's own columns are those that it has in the table of its set. */

@@ -102,7 +102,8 @@ void ec_table_schema_deinit(ec_table_schema *shape); /* harmless on a zeroed one
 /* 1 when each class of the set has alone the columns that it has in the set's table: their names as they are written,
  * and their kinds. 0, or an error. */
 EA_MUST_CHECK int ec_table_schema_agrees(const ec_class_set *set, ea_err *err);
-/* A number of the columns that a class has alone: classes with the same columns have the same number. */
+/* A number of the columns that a class has alone: classes with the same columns have the same number, and a class is
+ * not to be made with the number of another's columns (of SHA-256). */
 EA_MUST_CHECK int ec_table_schema_hash(const ea_class *c, uint64_t *ret, ea_err *err);
 /* The column of a name, in any case; shape->count: none. */
 size_t ec_table_schema_find(const ec_table_schema *shape, const char *name);
