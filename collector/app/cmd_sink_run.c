@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEADERS_MAX_BYTES = 64 << 10, DATABASE_FILES = 3, SSL_FILES = 3 };
+enum { HEADERS_MAX_BYTES = 64 << 10, DATABASE_FILES = 3 };
 
 typedef struct sink_run_options {
     const char *store, *name, *to, *headers, *ca, *index, *where;
@@ -41,14 +41,10 @@ static int read_headers(const char *path, char **ret, ea_err *err) {
 /* From here on the process reads the store, writes its place, and connects. */
 static int sink_run_confine(const sink_run_options *o, ea_err *err) {
     static const char *const ENDINGS[DATABASE_FILES] = {"", "-wal", "-shm"};
-    const char *more[SSL_FILES] = {o->ca, getenv("SSL_CERT_FILE"), getenv("SSL_CERT_DIR")};
-    ec_sandbox_path paths[EC_CONNECTION_PATHS + DATABASE_FILES + SSL_FILES];
+    ec_sandbox_path paths[EC_CONNECTION_PATHS + DATABASE_FILES];
     ea_text files[DATABASE_FILES];
-    size_t count = ec_connection_paths(paths);
+    size_t count = ec_connection_paths(o->ca, paths);
     int rc = 0;
-    for (int i = 0; i < SSL_FILES; i++)
-        if (more[i] && *more[i])
-            paths[count++] = (ec_sandbox_path){.path = more[i], .access = EC_SANDBOX_READ};
     for (int i = 0; i < DATABASE_FILES; i++) {
         ea_text_init(&files[i]);
         ea_text_printf(&files[i], "%s/sinks.db%s", o->store, ENDINGS[i]);

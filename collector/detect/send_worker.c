@@ -13,8 +13,6 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { CA_PATHS = 3 };
-
 /* What libcurl and OpenSSL go by. */
 static const char *const VARIABLES[] = {"http_proxy", "https_proxy", "HTTPS_PROXY",   "all_proxy",    "ALL_PROXY",
                                         "no_proxy",   "NO_PROXY",    "SSL_CERT_FILE", "SSL_CERT_DIR", NULL};
@@ -29,12 +27,8 @@ typedef struct receiver {
 } receiver;
 
 static int confine_sender(const char *ca, ea_err *err) {
-    ec_sandbox_path paths[EC_CONNECTION_PATHS + CA_PATHS];
-    const char *const more[CA_PATHS] = {ca, getenv("SSL_CERT_FILE"), getenv("SSL_CERT_DIR")};
-    size_t count = ec_connection_paths(paths);
-    for (int i = 0; i < CA_PATHS; i++)
-        if (more[i] && *more[i])
-            paths[count++] = (ec_sandbox_path){.path = more[i], .access = EC_SANDBOX_READ};
+    ec_sandbox_path paths[EC_CONNECTION_PATHS];
+    size_t count = ec_connection_paths(ca, paths);
     return ec_sandbox_enter(
         &(ec_sandbox){.rights = EC_SANDBOX_NETWORK | EC_SANDBOX_LIBRARIES, .paths = paths, .path_count = count}, err);
 }

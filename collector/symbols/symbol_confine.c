@@ -13,7 +13,7 @@
 _Static_assert(EC_SYSTEM_PATHS + 4 <= EC_SYMBOLIZER_PATHS, "the program, two folders of libraries and a PDB");
 
 enum {
-    PATHS_MAX = EC_SYMBOLIZER_PATHS + EC_CONNECTION_PATHS + 3 + EC_SYMBOL_ELEMENTS_MAX * EC_SYMBOL_STORES_MAX,
+    PATHS_MAX = EC_SYMBOLIZER_PATHS + EC_CONNECTION_PATHS + 1 + EC_SYMBOL_ELEMENTS_MAX * EC_SYMBOL_STORES_MAX,
 };
 
 static int is_program(const char *path) {
@@ -108,11 +108,9 @@ static int list_needs(ec_symbols_needs *n, const ec_symbols_options *o, ea_err *
             n->rights |= EC_SANDBOX_NETWORK | EC_SANDBOX_LIBRARIES;
     if (n->rights & EC_SANDBOX_NETWORK) {
         ec_sandbox_path files[EC_CONNECTION_PATHS];
-        size_t count = ec_connection_paths(files);
+        size_t count = ec_connection_paths(NULL, files);
         for (size_t i = 0; i < count; i++)
             add(&n->paths, files[i].path, files[i].access);
-        add(&n->paths, getenv("SSL_CERT_FILE"), EC_SANDBOX_READ);
-        add(&n->paths, getenv("SSL_CERT_DIR"), EC_SANDBOX_READ);
     }
     if (o->has_lines && !ec_symbolizer_find(&n->program, o->symbolizer.program, NULL)) { /* none: reported later */
         n->rights |= EC_SANDBOX_PROGRAMS;
