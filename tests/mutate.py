@@ -55,7 +55,7 @@ OF_FILE = {
     "collector/query/sql/select.c": QUERY, "collector/query/sql/sql_push.c": QUERY, "collector/query/sql/sql_groups.c": QUERY, "collector/query/sql/sql_prepare.c": QUERY,
     "collector/query/sql/sql_filter.c": QUERY, "collector/query/sql/sql_push_rows.c": QUERY, "collector/query/sql/sql_rows.c": QUERY, "collector/query/analysis/first_events.c": QUERY,
     "collector/query/sql/sql_times.c": QUERY, "collector/query/sql/sql_vtab.c": QUERY, "collector/query/analysis/group_events.c": QUERY,
-    "collector/query/analysis/block_keys.c": QUERY, "collector/query/analysis/methods.c": ["test_methods"], "collector/query/analysis/dotnet_activity.c": ["test_dotnet"],
+    "collector/query/analysis/block_keys.c": QUERY, "collector/query/analysis/methods.c": ["test_methods", "test_javascript"], "collector/query/analysis/dotnet_activity.c": ["test_dotnet"],
 }
 # Unit tests of the files below a path, quick ones; SLOW ones come after the judges.
 UNITS_OF = {"collector/state": ["ledger", "gaps", "watch"], "collector/app/cmd_ledger.c": [], "collector/query": ["sql", "aggregate", "trackers"],
