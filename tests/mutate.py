@@ -84,7 +84,7 @@ MACHINES, MORE = "made-reused", "made-reused,made-ipv6,made-losses,real-clr-32bi
 EQUIVALENT = SOURCE / "tests" / "mutants.tsv"
 
 # Lines that no answer hangs on: errors of memory and files, ceilings (tests of ceilings have them), estimates for SQLite's planner.
-NO_ANSWER = re.compile(r"^\s*#\s*(include|if|endif|ifndef|error)|\brc\b|\bcode\b|ea_fail|ec_fail|\bEA_E[A-Z]+|EA_GROW|alloc\(|\bfree\(|_MAX\b|capacity|assert|snprintf|\berr\b|"
+NO_ANSWER = re.compile(r"^\s*#\s*(include|if|endif|ifndef|error)|\brc\b|\bcode\b|ea_fail|ec_fail|\bEA_E[A-Z]+|EA_GROW|alloc\(|\bfree\(|_MAX\b|capacity|assert|EA_ASSERT|snprintf|\berr\b|"
                        r"sqlite3_(prepare|finalize|reset|close|mprintf)|estimated|EA_PRINTF|return -1;")
 FLIPS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "&&": "||", "||": "&&", "+=": "-=", "-=": "+=", "=": "<>", "<>": "="}
 IN_C = re.compile(r"(?<= )(<=|>=|==|!=|<|>|&&|\|\||\+=|-=)(?=[ \n])|(?<= )([+-])(?= [\w(])")
