@@ -67,7 +67,7 @@ int ec_run_sinks_check(const ea_tables *sinks, ea_err *err) {
     return 0;
 }
 
-/* ---- what a child is told ---- */
+/* ---- the arguments of a child ---- */
 
 static void put_value(const ea_option *o, const char *value, ea_text *t) {
     ea_text_printf(t, "--%s=%s", o->name, value);

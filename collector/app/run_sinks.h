@@ -1,7 +1,7 @@
 /* The sinks of a running collector: each is a process of its own, "etwcollector sink run" with the options of an item
  * of the list sinks in the configuration file. The broker starts them, since this process is confined more than they
- * are (it connects to nobody); one that ends is started again, after 1 s, 2 s ... 5 min. Called by: cmd_run.c, main.c.
- * Calls: collector/sandbox/broker.h. Thread: the main one. */
+ * are (it makes no connections); one that ends is started again, after 1 s, 2 s ... 5 min. Called by: cmd_run.c,
+ * main.c. Calls: collector/sandbox/broker.h. Thread: the main one. */
 #ifndef EC_APP_RUN_SINKS_H
 #define EC_APP_RUN_SINKS_H
 
