@@ -84,6 +84,7 @@ static void sink_note(const ec_sink *s, const char *text) {
 }
 
 static void sink_wait(const ec_sink *s, int64_t ns) {
+    ec_store_rest(ec_outbox_store(s->outbox));
     int64_t end = ea_monotonic_ns() + ns, left = ns;
     for (; !sink_is_stopped(s) && left > 0; left = end - ea_monotonic_ns())
         ea_sleep_ns(left < SINK_STEP_NS ? left : SINK_STEP_NS);
