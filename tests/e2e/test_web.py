@@ -107,7 +107,7 @@ def check_files(checks, web):
 def example(path, parameters, process):
     """A request for a path: (path, parameters that it needs)."""
     values = {"host": MACHINE, "stream": process["stream"], "instance": process["instance"], "since": "2020-01-01T00:00:00Z",
-              "address": "0.0.0.0/0", "hosts": "1", "by": "labels.site", "text": "-1h", "number": process.get("number", 1)}
+              "address": "0.0.0.0/0", "hosts": "1", "by": "labels.site", "field": "name", "text": "-1h", "number": process.get("number", 1)}
     needed = {}
     for p in parameters:
         if p["in"] == "path":
