@@ -51,7 +51,7 @@ OF_FILE = {
     "collector/query/analysis/address_space.c": PROFILE, "collector/query/analysis/stackwalk_reader.c": PROFILE, "collector/query/analysis/profile.c": PROFILE, "collector/query/analysis/stack_query.c": PROFILE,
     "collector/query/analysis/aggregate.c": QUERY, "collector/query/analysis/instances.c": ["test_report"], "collector/query/scan/scan.c": QUERY, "collector/query/scan/scan_values.c": QUERY,
     "collector/query/sql/sql_aggregate.c": QUERY, "collector/query/sql/sql_events.c": QUERY, "collector/query/sql/sql_functions.c": QUERY,
-    "collector/query/sql/sql_tables.c": QUERY, "collector/web/questions.c": ["test_web"],
+    "collector/query/sql/sql_tables.c": QUERY, "collector/web/questions.c": ["test_web", "test_detections", "test_first_hour"],
     "collector/query/sql/select.c": QUERY, "collector/query/sql/sql_push.c": QUERY, "collector/query/sql/sql_groups.c": QUERY, "collector/query/sql/sql_prepare.c": QUERY,
     "collector/query/sql/sql_filter.c": QUERY, "collector/query/sql/sql_push_rows.c": QUERY, "collector/query/sql/sql_rows.c": QUERY, "collector/query/analysis/first_events.c": QUERY,
     "collector/query/sql/sql_times.c": QUERY, "collector/query/sql/sql_vtab.c": QUERY, "collector/query/analysis/group_events.c": QUERY,
