@@ -1,4 +1,4 @@
-/* etwcollector sink run: stored events to a receiver by HTTP POST, each until it is accepted. Called by: main.c. Calls:
+/* etwcollector sink run: stored events to a receiver, each until it is accepted. Called by: main.c. Calls:
  * collector/sink. Thread: the main one. */
 #include "collector/app/collector_commands.h"
 #include "collector/app/question.h"
@@ -27,11 +27,11 @@ static void sink_run_note(void *arg, const char *text) {
     ea_text_deinit(&t);
 }
 
-static int read_headers(const char *path, char **ret, ea_err *err) {
+static int read_lines(const char *path, char **ret, ea_err *err) {
     size_t len = 0;
     int rc = ea_path_read_all(path, HEADERS_MAX_BYTES, ret, &len, err);
     if (!rc && strlen(*ret) != len)
-        rc = ea_fail(err, EA_EUSAGE, "%.300s contains a NUL: expected lines NAME: VALUE", path);
+        rc = ea_fail(err, EA_EUSAGE, "%.300s contains a NUL: expected lines of text", path);
     return rc;
 }
 
@@ -52,7 +52,10 @@ static int sink_run_confine(const sink_run_options *o, ea_err *err) {
     if (!rc)
         rc = ec_question_confine_with(
             o->store,
-            &(ec_sandbox){.rights = EC_SANDBOX_NETWORK | EC_SANDBOX_LIBRARIES, .paths = paths, .path_count = count},
+            &(ec_sandbox){.rights = EC_SANDBOX_NETWORK | EC_SANDBOX_LIBRARIES |
+                                    (EC_SINK_KINDS[o->sink.kind]->has_threads ? EC_SANDBOX_THREADS : 0),
+                          .paths = paths,
+                          .path_count = count},
             err);
     for (int i = 0; i < DATABASE_FILES; i++)
         ea_text_deinit(&files[i]);
@@ -72,13 +75,15 @@ static void print_counts(const sink_run_options *o, const uint64_t *counts) {
 static int sink_run_run(const void *arg, int operand_count, char **operands) {
     const sink_run_options *o = arg;
     ec_sink *sink = NULL;
-    char *headers = NULL;
+    char *headers = NULL, *properties = NULL;
     ea_err err = {0};
     (void)operand_count, (void)operands;
     const ec_sink_choice *c = &o->sink;
     int rc = ec_sink_choice_check(c, NULL, &err);
     if (!rc && c->headers)
-        rc = read_headers(c->headers, &headers, &err);
+        rc = read_lines(c->headers, &headers, &err);
+    if (!rc && c->properties)
+        rc = read_lines(c->properties, &properties, &err);
     const ec_sink_options options = {.store = o->store,
                                      .name = c->name,
                                      .to = c->to,
@@ -86,6 +91,7 @@ static int sink_run_run(const void *arg, int operand_count, char **operands) {
                                      .headers = headers,
                                      .ca = c->ca,
                                      .index = c->index,
+                                     .properties = properties,
                                      .where = c->where,
                                      .hosts = &c->hosts,
                                      .choice = &c->choice,
@@ -111,6 +117,7 @@ static int sink_run_run(const void *arg, int operand_count, char **operands) {
         print_counts(o, ec_sink_counts(sink));
     ec_sink_close(sink);
     free(headers);
+    free(properties);
     return ea_exit_code(rc);
 }
 
@@ -131,7 +138,7 @@ static const ea_option SINK_RUN_OPTIONS[] = {
 const ea_command ec_cmd_sink_run = {
     .name = "sink run",
     .operands = "",
-    .summary = "Send stored events to a receiver by HTTP POST (NDJSON, Elasticsearch, OpenSearch), each until it is "
+    .summary = "Send stored events to a receiver (NDJSON by HTTP, Elasticsearch, OpenSearch, Kafka), each until it is "
                "accepted",
     .details =
         "Runs beside the collector until it is stopped, by a user who may write to the store's folder. Batches are "
@@ -141,12 +148,15 @@ const ea_command ec_cmd_sink_run = {
         "and what export --no-names\nprints. The store keeps the place of each sink. It moves when the receiver has "
         "settled all rows of a request: a kill\nrepeats them, so that the receiver gets each row at least once; row, "
         "and _id with bulk, says which it has.\n\n"
+        "With kafka a row is a message, whose key is the host; it counts when the brokers have stored it.\n"
         "With bulk each item of the answer counts: 200 and 201 accept, 409 was there already, 400, 413 and 422 refuse, "
         "and all\nelse is sent again. A whole request is halved after 400, 413 and 422, until the row that is refused "
         "is known.\nA row is given up as refused only while the receiver accepts others. Anything else is sent "
         "again, after 1 s, 2 s, ...\n5 min, or as Retry-After asks.\n\n"
         "  etwcollector sink run --store /var/lib/etwcollector --name es --kind bulk --index etw --to "
         "https://es.example:9200/_bulk\n\n"
+        "  etwcollector sink run --store /var/lib/etwcollector --name k --kind kafka --to "
+        "kafka://k1.example:9092/etw\n\n"
         "Exit codes: 0 sent, or stopped; 1 failed; 2 usage.",
     .options = SINK_RUN_OPTIONS,
     .options_size = sizeof(sink_run_options),

@@ -8,7 +8,7 @@
 #include "proto/base/cli.h"
 
 typedef struct ec_sink_choice {
-    const char *name, *to, *headers, *ca, *index, *where;
+    const char *name, *to, *headers, *ca, *index, *properties, *where;
     ea_strings hosts;
     ea_class_choice choice;
     uint64_t rows, bytes;
@@ -33,14 +33,14 @@ EA_MUST_CHECK int ec_sink_choice_check(const ec_sink_choice *c, const char **ret
      .type = EA_OPT_STRING,                                                                                            \
      .offset = offsetof(owner, member.to),                                                                             \
      .required = 1,                                                                                                    \
-     .help = "where rows are posted to: https://HOST/..., or http"},                                                   \
+     .help = "where rows are sent to: https://HOST/..., or http; with kafka kafka://SERVER:PORT[,SERVER:PORT...]/TOPIC"},\
     {.name = "kind",                                                                                                   \
      .argument = "KIND",                                                                                               \
      .type = EA_OPT_CHOICE,                                                                                            \
      .offset = offsetof(owner, member.kind),                                                                           \
      .fallback = "ndjson",                                                                                             \
      .choices = EC_SINK_KIND_NAMES,                                                                                    \
-     .help = "ndjson: a row a line; bulk: _bulk of Elasticsearch and OpenSearch"},                                     \
+     .help = "ndjson: a row a line by HTTP; bulk: _bulk of Elasticsearch and OpenSearch; kafka: a row a message"},     \
     {.name = "index",                                                                                                  \
      .argument = "NAME",                                                                                               \
      .type = EA_OPT_STRING,                                                                                            \
@@ -51,6 +51,11 @@ EA_MUST_CHECK int ec_sink_choice_check(const ec_sink_choice *c, const char **ret
      .type = EA_OPT_STRING,                                                                                            \
      .offset = offsetof(owner, member.headers),                                                                        \
      .help = "lines NAME: VALUE that each request has, such as Authorization: ApiKey TOKEN"},                          \
+    {.name = "properties",                                                                                             \
+     .argument = "FILE",                                                                                               \
+     .type = EA_OPT_STRING,                                                                                            \
+     .offset = offsetof(owner, member.properties),                                                                     \
+     .help = "with kafka: lines NAME=VALUE of librdkafka, such as sasl.username=etw"},                                 \
     {.name = "ca",                                                                                                     \
      .argument = "FILE",                                                                                               \
      .type = EA_OPT_STRING,                                                                                            \
