@@ -90,7 +90,7 @@ def check_scopes(checks, client, tokens):
             changes = method == "POST" and route != "/api/v1/sql"
             body = {"state": "open"} if changes else {"sql": "SELECT 1", "host": host} if method == "POST" else None
             if of_store and "{host}" not in route and route not in ALL_MACHINES and method == "GET":
-                path += f"?host={host}"
+                path += f"?host={host}" + ("&field=name" if route.endswith("/values") else "")
             for number, (scope, token) in enumerate(tokens.items()):
                 if scope == "none":
                     allowed = {401}
@@ -140,7 +140,10 @@ def check_group(checks, client, token):
     mine = json.loads(client.ask("/api/v1/hosts", token, source="127.9.0.4")[1])["items"][0]
     got = json.loads(text)["items"]
     checks.equal((status, sum(i["count"] for i in got), got[0]["begin"], got[-1]["end"]), (200, mine["events"], mine["begin"], mine["end"]), "a group's counts, and their range, are of its machines alone")
-    for path in ("/api/v1/events?host=beta", "/api/v1/events?host=beta&host=alpha", "/api/v1/events/tail?host=beta", "/api/v1/events/counts?host=beta", "/api/v1/hosts/beta/processes",
+    for path, word in (("/api/v1/events/values?field=host", "count"), ("/api/v1/load?by=host&every=1h", "events")):
+        got = json.loads(client.ask(path, token, source="127.9.0.4")[1])["items"]
+        checks.equal((sum(i[word] for i in got), {i.get("value", i.get("group")) for i in got}), (mine["events"], {"alpha"}), f"{path} of a group is of its machines alone")
+    for path in ("/api/v1/events?host=beta", "/api/v1/events?host=beta&host=alpha", "/api/v1/events/tail?host=beta", "/api/v1/events/counts?host=beta", "/api/v1/events/values?field=name&host=beta", "/api/v1/load?host=beta", "/api/v1/hosts/beta/processes",
                  "/api/v1/profile?host=alpha&host=beta"):
         status, text, _ = client.ask(path, token, source="127.9.0.2")
         checks.equal(status, 403, f"{path} of a group: {text[:300]}")

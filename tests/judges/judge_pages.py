@@ -99,7 +99,7 @@ def judge_pages(world):
     pages = {"home": {"url": link(world, page="home", by="host")}, "fleet": {"url": link(world, page="fleet", group="agent_version")}, "host": {"url": link(world, page="host", host=name, at=format_time(at))},
              "process": {"url": link(world, page="process", host=name, stream=stream, instance=process.number)},
              "ledger": {"url": link(world, page="ledger", host=wrong)}, "gaps": {"url": link(world, page="host", host=wrong)},
-             "events": {"url": link(world, page="events", host=name, **{"class": klass})},
+             "events": {"url": link(world, page="events", host=name, field="cpu", **{"class": klass})},
              "queries": {"url": link(world, page="queries", sql=sql), "press": "Ask"},
              **{f"security {tab}": {"url": link(world, page="security", tab=tab, host=name)} for tab in ("starts", "places", "rare", "connections", "autostart")}}
     if profiled:
@@ -128,6 +128,9 @@ def judge_pages(world):
     want = [(name, moment(record["time"]), str(record["cpu"])) for record in host.records if record["name"] == klass] * len(host.streams)
     world.same("panel Events: Events", name, columns(found["events"], "Events", "host", "time", "cpu"), want)
     world.same("panel Events: Events over time", name, [sum(found["events"]["bars"])], [len(want)])
+    cpus = collections.Counter(record["cpu"] for record in host.records if record["name"] == klass)
+    shown_cpus = sorted(cpus.items(), key=lambda item: (-item[1], item[0]))[:10]
+    world.same("panel FieldList: Most frequent values", name, columns(found["events"], "Most frequent values", "Value", "Events"), [(str(cpu), str(n * len(host.streams))) for cpu, n in shown_cpus])
     names = collections.Counter(record["name"] for record in host.records)
     want = sorted(((klass, str(n * len(host.streams))) for klass, n in names.items()), key=lambda row: (-int(row[1]), row[0]))
     world.same("panel Queries: Answer", name, table(found["queries"], "Answer"), want, ordered=True)

@@ -3,6 +3,7 @@
 /** tools: {page, world, check, link, settled, rows, accessible, picture} of dashboard.mjs */
 export async function views(tools) {
   await home(tools);
+  await exploring(tools);
 }
 
 /** The rows of a statement, each an array. */
@@ -58,4 +59,76 @@ async function home({ page, world, check, link, settled, rows, accessible, pictu
   await rows(page, 'Processor').first().locator('a').last().click();
   await page.locator('.flame canvas').waitFor();
   check(/page=profile.*pid=\d/.test(page.url()), "Home: a process's samples lead to its flame graph");
+}
+
+/** The number of events that the bars of the page have in all, once they are n. */
+const counted = (page, n) => page.waitForFunction((want) => [...document.querySelectorAll('.bars button')].reduce((all, b) => all + Number(b.dataset.count), 0) === want, n);
+
+async function exploring({ page, world, check, link, settled, rows, accessible, picture }) {
+  const open = (field) => page.locator('.fields .name').filter({ hasText: new RegExp(`^${field}$`) }).click();
+  const values = () => rows(page, 'Most frequent values').evaluateAll((all) => all.map((row) => [row.cells[0].textContent, Number(row.cells[1].textContent)]));
+  await page.goto(link({ page: 'events', host: world.machine }));
+  await open('name');
+  await rows(page, 'Most frequent values').first().waitFor();
+  const names = await sql(world, `SELECT name, count FROM events_by('name') WHERE host = '${world.machine}' ORDER BY count DESC, name LIMIT 10`);
+  check(JSON.stringify(await values()) === JSON.stringify(names) && /field=name/.test(page.url()), `Events: the ten most frequent classes are SQL's: ${JSON.stringify(names[0])}`);
+  const most = names[0][0];
+  await page.getByRole('button', { name: `Not name ${most}`, exact: true }).click();
+  const [[others]] = await sql(world, `SELECT count(*) FROM events WHERE host = '${world.machine}' AND name <> '${most}'`);
+  await counted(page, others);
+  await page.waitForFunction((n) => !document.querySelector('[aria-label="Most frequent values"] tbody').textContent.includes(n), most);
+  check((await rows(page, 'Events').filter({ hasText: most }).count()) === 0 && (await rows(page, 'Events').count()) === 100, `Events: − leaves ${others} events without ${most}`);
+  await picture(page, 'events-fields');
+  await accessible(page, 'Events with a filter');
+  await page.getByRole('button', { name: `Remove name!=${most}`, exact: true }).focus();
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(() => !/filters=/.test(location.search));
+  check(true, 'Events: keys: a filter is removed');
+
+  await page.goto(link({ page: 'events', host: world.machine, class: 'TcpIp/ConnectIPV4', field: 'dport' }));
+  await rows(page, 'Most frequent values').first().waitFor();
+  const [port, n] = (await values())[0];
+  const [[ports]] = await sql(world, `SELECT count(*) FROM "TcpIp/ConnectIPV4" WHERE host = '${world.machine}' AND dport = ${port}`);
+  await page.getByRole('button', { name: `Only dport ${port}`, exact: true }).click();
+  await counted(page, ports);
+  await settled(page);
+  check(n === ports && (await rows(page, 'Events').count()) === Math.min(100, ports), `Events: + leaves the ${ports} events with the port ${port}`);
+  await page.getByRole('button', { name: 'Column dport', exact: true }).click();
+  const heads = () => page.locator('[aria-label="Events"] thead th').allInnerTexts().then((all) => all.join());
+  await page.waitForFunction(() => document.querySelectorAll('[aria-label="Events"] thead th').length === 3);
+  check((await heads()) === 'time,host,dport' && /columns=time%2Chost%2Cdport/.test(page.url()), `Events: a field becomes a column by click: ${await heads()}`);
+  await page.getByRole('button', { name: 'Link', exact: true }).click();
+  const shared = await page.getByLabel('Link to this search').inputValue();
+  await page.getByRole('button', { name: 'Column dport', exact: true }).click();
+  await page.waitForFunction(() => document.querySelectorAll('[aria-label="Events"] thead th').length === 2);
+  await page.goto(shared);
+  await counted(page, ports);
+  check((await page.locator('.chip', { hasText: `dport = ${port}` }).count()) === 1 && (await heads()) === 'time,host,dport', 'Events: a link has filters and columns');
+  await page.goto(link({ page: 'events', range: '1h' }));
+  await page.getByRole('button', { name: 'Link', exact: true }).click();
+  check(/[?&]from=2\d\d\d-.*&to=2\d\d\d-/.test(await page.getByLabel('Link to this search').inputValue()), 'Events: a link has the times of "the last hour"');
+
+  await page.goto(link({ page: 'events', host: world.machine, q: 'explorer.exe' }));
+  await rows(page, 'Events').first().getByRole('button').first().click();
+  await rows(page, 'One event').first().waitFor();
+  const name = await rows(page, 'One event').filter({ hasText: /^name/ }).locator('td').nth(1).innerText();
+  const plus = rows(page, 'One event').filter({ hasText: /explorer/ }).getByRole('button', { name: /^Only / }).first();
+  const condition = (await plus.getAttribute('aria-label')).replace(/^Only (\S+) .*$/s, '$1');
+  await accessible(page, 'one event');
+  await plus.click();
+  await page.waitForFunction(() => /class=/.test(location.search) && /filters=/.test(location.search));
+  await rows(page, 'Events').first().waitFor();
+  await settled(page);
+  check(new URL(page.url()).searchParams.get('class') === name && (await page.locator('[role=alert]').count()) === 0 && (await rows(page, 'Events').count()) > 0, `Events: + on the field ${condition} of one event searches its class ${name}`);
+
+  await page.goto(link({ page: 'events', host: world.hostile, class: 'Process/DCStart', where: 'CommandLine~=cmd|', field: 'CommandLine' }));
+  await rows(page, 'Most frequent values').first().waitFor();
+  const line = page.getByRole('button', { name: /^Only CommandLine =cmd/ });
+  const found = await line.count();
+  if (found) await line.first().click();
+  await page.waitForFunction(() => /filters=/.test(location.search));
+  await settled(page);
+  const [[hostile]] = await sql(world, `SELECT count(*) FROM "Process/DCStart" WHERE host = '${world.hostile}' AND CommandLine LIKE '=cmd|%'`);
+  await counted(page, hostile);
+  check(hostile > 0 && (await page.locator('main script, main img').count()) === 0, `Events: a value that begins with = and has markup in it is filtered as it is: ${hostile} events`);
 }

@@ -1,10 +1,11 @@
-// Events: a search, newest first or as they are stored, and its counts over time.
+// Events: a search, newest first or as they are stored, with its counts over time, its fields and one event of it.
 import { useEffect, useState } from 'preact/hooks';
 import { url, useApi, type Item } from './api';
+import { FieldList, Filters, filtersOf, OneEvent } from './fields';
 import { Histogram } from './histogram';
 import { Export, HostLink, Link, Notice, Pages, Saved, Search, Table, text, type Column } from './parts';
 import { useStored } from './range';
-import { change, rangeOf, shortTime, spanOf, type View } from './state';
+import { change, linkTo, rangeOf, shortTime, spanOf, toIso, type View } from './state';
 
 function StoredRange({ host }: { host: string | undefined }) {
   const { from, to } = useStored(host);
@@ -18,11 +19,22 @@ type Stored = Item<'events'>;
 
 const BUCKETS = 60, NONE: readonly [] = [];
 
+/** A link to what is shown, which has the same range tomorrow. */
+function Share({ view }: { view: View }) {
+  const [link, set] = useState(''), range = rangeOf(view), span = spanOf(view);
+  const make = () => {
+    const made = location.origin + linkTo({ ...view, range: '', from: range.from, to: range.to ?? (span && view.range ? toIso(span.to) : '') });
+    set(made);
+    navigator.clipboard?.writeText(made).catch(() => {}); // a browser may forbid it: the field has it, too
+  };
+  return <span class="share"><button onClick={make}>Link</button>{link && <input readOnly aria-label="Link to this search" value={link} onFocus={(e) => e.currentTarget.select()} />}</span>;
+}
+
 export function Events({ view }: { view: View }) {
   const classes = useApi(url('classes', { limit: 10000 }));
   const [conditions, setConditions] = useState(view.where ?? '');
   useEffect(() => { setConditions(view.where ?? ''); }, [view.where]);
-  const where = (view.where ?? '').split(/\s+and\s+/i).map((s) => s.trim()).filter(Boolean);
+  const where = [...(view.where ?? '').split(/\s+and\s+/i).map((s) => s.trim()).filter(Boolean), ...filtersOf(view)];
   const search = { host: view.host, class: view.class, pid: view.pid, q: view.q, where, ...rangeOf(view) }, params = { ...search, columns: view.columns };
   const live = view.live === '1';
   const s = useApi(live ? null : url('events', { ...params, cursor: view.cursor, limit: 100 }));
@@ -53,7 +65,9 @@ export function Events({ view }: { view: View }) {
   const rows = live ? tail : s.data?.items ?? [];
   const names = rows.length ? Object.keys(rows[0]) : [];
   const order = view.columns ? names : [...FIRST.filter((n) => names.includes(n)), ...names.filter((n) => !FIRST.includes(n) && !LAST.includes(n))];
-  const columns = order.map((n): Column<Stored> => ({ title: n, mono: n === 'fields', show: (r) => (n === 'host' ? <HostLink host={r.host} view={view} /> : n === 'time' ? shortTime(r.time)
+  const [chosen, choose] = useState<Stored | null>(null);
+  useEffect(() => choose(null), [s.address, live]);
+  const columns = order.map((n): Column<Stored> => ({ title: n, mono: n === 'fields', show: (r) => (n === 'host' ? <HostLink host={r.host} view={view} /> : n === 'time' ? <button class="link" title="all fields of this event" onClick={() => choose(r)}>{shortTime(r.time)}</button>
     : n === 'name' ? <Link to={{ ...view, class: r.name, cursor: '' }}>{r.name}</Link> : r[n] === 4294967295 ? '' : text(r[n])) }));
   return <>
     <h1>Events</h1>
@@ -67,14 +81,22 @@ export function Events({ view }: { view: View }) {
       <Search name="columns" label="Columns" view={view} placeholder="all" />
       <label class="check"><input type="checkbox" checked={live} onChange={(e) => change({ live: e.currentTarget.checked ? '1' : '', cursor: '' })} /> Live</label>
       <Export path="events" params={params} />
+      <Share view={view} />
     </div>
+    <Filters view={view} />
     <Saved view={view} />
     {live ? null : !isAsked ? <p><button onClick={() => setWanted(counted)}>Count them over time</button></p> : limit && !s.error ? <p class="notice">no counts over time: {limit}</p>
       : <Histogram label="Events over time" items={counts.data?.items ?? NONE} onRange={(from, to) => change({ range: '', from, to, cursor: '' })} />}
     {live ? <p class="notice" role="status">{rows.length} events as they are stored, the latest first{lost ? '; more came than can be shown' : ''}</p>
       : further ? <p class="notice" role="status">no event fits so far; asking the collector for older ones …</p> : <Notice state={s} empty="no event fits" />}
     {!live && s.data?.items?.length === 0 && !s.data.next && s.data.ending === 'whole' && <StoredRange host={view.host} />}
-    {rows.length ? <Table label="Events" columns={columns} rows={rows} view={view} of={live ? 'live' : s.address} /> : null}
-    {!live && <Pages view={view} data={s.data} />}
+    <div class="explore">
+      {live ? null : <FieldList view={view} search={search} />}
+      <div>
+        {rows.length ? <Table label="Events" columns={columns} rows={rows} view={view} of={live ? 'live' : s.address} /> : null}
+        {!live && <Pages view={view} data={s.data} />}
+        {chosen && <OneEvent view={view} row={chosen} close={() => choose(null)} />}
+      </div>
+    </div>
   </>;
 }
