@@ -134,7 +134,7 @@ def test_correlations(env, checks, folder):
     checks.equal({title: [row["fields"] for row in answer["matches"][count:] if row["title"] == title] for title in wanted},
                  {title: [] if title in named else fields for title, (_, fields) in wanted.items()}, "detections of correlations")
     pids = {row["pid"] for row in alone["matches"]}
-    checks.equal({(row["host"], row["pid"] in pids, row["level"], row["file"]) for row in answer["matches"][count:]}, {("pc", True, "high", str(own))}, "what else is said of them")
+    checks.equal({(row["host"], row["pid"] in pids, row["level"], row["file"]) for row in answer["matches"][count:]}, {("pc", True, "high", str(own))}, "host, process, level and file of them")
     checks.equal([row["matches"] for row in answer["rules"][len(RULES) + 1:]], [0 if title in named else len(fields) for title, (_, fields) in wanted.items()], "how many of each")
     checks.equal((answer["left_out"], answer["match_count"]), (0, len(answer["matches"])), "sums")
     few = tested(env, "--matches", "0", folder, own).stdout
