@@ -3,9 +3,8 @@
 #include "collector/app/collector_commands.h"
 #include "collector/app/question.h"
 #include "collector/detect/rules_files.h"
-#include "collector/detect/rules_store.h"
+#include "collector/detect/stored_correlations.h"
 #include "collector/query/scan/archive.h"
-#include "collector/query/scan/cell.h"
 #include "collector/query/scan/data_times.h"
 #include "collector/query/sql/ask.h"
 #include "collector/state/state_worker.h"
@@ -31,9 +30,12 @@ typedef struct rules_test {
     ea_rules_run *run;
     ec_archive *archive;
     int64_t from_utc_ns, to_utc_ns;
-    uint64_t *matches, *suppressed;  /* by rule */
-    uint8_t *is_tested;              /* by group */
-    const ec_archive_stream *stream; /* of the last path */
+    uint64_t *matches, *suppressed;       /* by rule, and then by correlation */
+    ec_stored_correlations *correlations; /* NULL: the files have none */
+    uint64_t left_out;                    /* by its bounds */
+    uint8_t *is_tested;                   /* by group */
+    uint8_t *is_rule_tested;              /* as matches */
+    const ec_archive_stream *stream;      /* of the last path */
     uint64_t event_count, match_count, suppressed_count, printed_count, class_count;
     ec_outcome worst; /* of the statements */
     ea_text out;
@@ -53,46 +55,78 @@ static const char *test_cell(const rules_test *t, size_t i) {
     return t->cells[i].len_bytes ? t->cells[i].data : "";
 }
 
-static void test_print_json(rules_test *t, const ea_rule_info *info) {
+/* A match, or a detection of a correlation, up to its fields. pid NULL: it is not known. */
+static void test_print_head(rules_test *t, const ea_rule_info *info, const char *time, const char *host,
+                            const char *pid) {
     ea_text *out = &t->out;
-    const char *before = "";
+    if (!t->options->json) {
+        ea_text_printf(out, "%s  ", time);
+        ea_text_safe(out, host, strlen(host));
+        ea_text_printf(out, "  process %s  ", pid ? pid : "unknown");
+        ea_text_safe(out, info->level, strlen(info->level));
+        ea_text_str(out, *info->level ? ": " : "");
+        ea_text_safe(out, info->title, strlen(info->title));
+        ea_text_char(out, '\n');
+        return;
+    }
     ea_text_str(out, t->printed_count ? ",\n  {\"time\": " : "\n  {\"time\": ");
-    ea_text_json_str(out, test_cell(t, 0));
+    ea_text_json_str(out, time);
     ea_text_str(out, ", \"host\": ");
-    ea_text_json_str(out, test_cell(t, 1));
-    ea_text_printf(out, ", \"pid\": %s, \"title\": ", t->looks[2] == EC_LOOK_EMPTY ? "null" : test_cell(t, 2));
+    ea_text_json_str(out, host);
+    ea_text_printf(out, ", \"pid\": %s, \"title\": ", pid ? pid : "null");
     ea_text_json_str(out, info->title);
     ea_text_str(out, ", \"level\": ");
     ea_text_json_str(out, info->level);
     ea_text_str(out, ", \"file\": ");
     ea_text_json_str(out, info->file);
-    ea_text_printf(out, ", \"line\": %" PRIu32 ", \"fields\": {", info->line);
-    for (size_t i = 0; i < t->statement->field_count; i++)
-        if (t->looks[EC_RULES_HEAD_COLUMNS + i] != EC_LOOK_EMPTY) {
+    ea_text_printf(out, ", \"line\": %" PRIu32 ", \"fields\": ", info->line);
+}
+
+static void test_print_fields(rules_test *t) {
+    ea_text *out = &t->out;
+    const char *before = "{";
+    for (size_t i = 0; i < t->statement->field_count; i++) {
+        size_t column = EC_RULES_HEAD_COLUMNS + i;
+        if (t->looks[column] == EC_LOOK_EMPTY)
+            continue;
+        if (t->options->json) {
             ea_text_str(out, before);
             ea_text_json_str(out, t->statement->names[i]);
             ea_text_str(out, ": ");
-            ea_text_json_str(out, test_cell(t, EC_RULES_HEAD_COLUMNS + i));
+            ea_text_json_str(out, test_cell(t, column));
             before = ", ";
-        }
-    ea_text_str(out, "}}");
-}
-
-static void test_print_text(rules_test *t, const ea_rule_info *info) {
-    ea_text *out = &t->out;
-    ea_text_printf(out, "%s  ", test_cell(t, 0));
-    ea_text_safe(out, test_cell(t, 1), t->cells[1].len_bytes);
-    ea_text_printf(out, "  process %s  ", t->looks[2] == EC_LOOK_EMPTY ? "unknown" : test_cell(t, 2));
-    ea_text_safe(out, info->level, strlen(info->level));
-    ea_text_str(out, *info->level ? ": " : "");
-    ea_text_safe(out, info->title, strlen(info->title));
-    ea_text_char(out, '\n');
-    for (size_t i = 0; i < t->statement->field_count; i++)
-        if (t->looks[EC_RULES_HEAD_COLUMNS + i] != EC_LOOK_EMPTY) {
+        } else {
             ea_text_printf(out, "    %s: ", t->statement->names[i]);
-            ea_text_safe(out, test_cell(t, EC_RULES_HEAD_COLUMNS + i), t->cells[EC_RULES_HEAD_COLUMNS + i].len_bytes);
+            ea_text_safe(out, test_cell(t, column), t->cells[column].len_bytes);
             ea_text_char(out, '\n');
         }
+    }
+    if (t->options->json)
+        ea_text_str(out, *before == '{' ? "{}}" : "}}");
+}
+
+/* A detection of a correlation. */
+static void test_on_correlation(void *arg, const ec_stored_detection *d) {
+    rules_test *t = arg;
+    const ea_rule_info *info = &ea_rules_correlation(t->rules, d->correlation)->info;
+    ea_text time;
+    char pid[16];
+    t->matches[ea_rules_count(t->rules) + d->correlation]++;
+    t->match_count++;
+    if (t->printed_count == t->options->limit_matches)
+        return;
+    ea_text_init(&time);
+    ea_text_utc_ns(&time, d->utc_ns);
+    snprintf(pid, sizeof pid, "%" PRIu32, d->pid);
+    test_print_head(t, info, time.len_bytes ? time.data : "", d->host, d->has_pid ? pid : NULL);
+    ea_text_str(&t->out, t->options->json ? "" : "    ");
+    if (t->options->json)
+        ea_text_str(&t->out, d->fields);
+    else
+        ea_text_safe(&t->out, d->fields, strlen(d->fields));
+    ea_text_str(&t->out, t->options->json ? "}" : "\n");
+    ea_text_deinit(&time);
+    t->printed_count++;
 }
 
 static int test_on_columns(void *arg, size_t count, const char *const *names, const char *const *types) {
@@ -154,12 +188,14 @@ static int test_on_row(void *arg, size_t count, const ec_value *cells) {
         }
         t->matches[found[i]]++;
         t->match_count++;
+        if (t->correlations &&
+            ec_stored_correlations_take(t->correlations, t->statement, t->cells, t->looks, cells, found[i], t->err))
+            return t->rc = t->err->code;
         if (t->printed_count == t->options->limit_matches)
             continue;
-        if (t->options->json)
-            test_print_json(t, ea_rules_info(t->rules, found[i]));
-        else
-            test_print_text(t, ea_rules_info(t->rules, found[i]));
+        test_print_head(t, ea_rules_info(t->rules, found[i]), test_cell(t, EC_RULES_TIME), test_cell(t, EC_RULES_HOST),
+                        t->looks[EC_RULES_PID] == EC_LOOK_EMPTY ? NULL : test_cell(t, EC_RULES_PID));
+        test_print_fields(t);
         t->printed_count++;
     }
     return 0;
@@ -238,14 +274,38 @@ static int test_all(rules_test *t, const ea_sigma_tables *tables) {
     return rc;
 }
 
+/* Of a rule, or, after all rules, of a correlation. */
+static const ea_rule_info *test_info(const rules_test *t, uint32_t number) {
+    size_t rules = ea_rules_count(t->rules);
+    return number < rules ? ea_rules_info(t->rules, number)
+                          : &ea_rules_correlation(t->rules, number - (uint32_t)rules)->info;
+}
+
+/* A correlation is tested when one of its rules is. Called in the order of their numbers: those that a correlation
+ * names come before it. */
+static int test_is_tested(rules_test *t, uint32_t number) {
+    uint32_t rules = (uint32_t)ea_rules_count(t->rules);
+    if (number < rules) {
+        t->is_rule_tested[number] = t->is_tested[ea_rules_info(t->rules, number)->group];
+    } else {
+        const ea_rule_correlation *c = ea_rules_correlation(t->rules, number - rules);
+        for (uint32_t i = 0; i < c->rule_count; i++)
+            t->is_rule_tested[number] |=
+                t->is_rule_tested[c->rules[i] & EA_RULES_CORRELATION ? rules + (c->rules[i] & ~EA_RULES_CORRELATION)
+                                                                     : c->rules[i]];
+    }
+    return t->is_rule_tested[number];
+}
+
 static void test_print_end(rules_test *t, const ec_rules_files *files) {
     ea_text *out = &t->out;
     uint64_t tested = 0, fired = 0;
     if (t->options->json)
         ea_text_str(out, "],\n\"rules\": [");
-    for (uint32_t i = 0; i < ea_rules_count(t->rules); i++) {
-        const ea_rule_info *info = ea_rules_info(t->rules, i);
-        int is_tested = t->is_tested[info->group];
+    size_t count = ea_rules_count(t->rules) + ea_rules_correlation_count(t->rules);
+    for (uint32_t i = 0; i < count; i++) {
+        const ea_rule_info *info = test_info(t, i);
+        int is_tested = test_is_tested(t, i);
         tested += (uint64_t)is_tested;
         fired += t->matches[i] > 0;
         if (t->options->json) {
@@ -268,16 +328,17 @@ static void test_print_end(rules_test *t, const ec_rules_files *files) {
     if (t->options->json)
         ea_text_str(out, "],\n\"problems\": [");
     ea_text_add(out, files->problems.data, files->problems.len_bytes);
-    ea_text_printf(
-        out,
-        t->options->json
-            ? "],\n\"tested\": %" PRIu64 ", \"fired\": %" PRIu64 ", \"events\": %" PRIu64 ", \"match_count\": %" PRIu64
-              ", \"suppressed\": %" PRIu64 ", \"ended\": \"%s\", \"behind_batches\": %" PRIu64
-              ", \"damaged_batches\": %" PRIu64 "}\n"
-            : "%" PRIu64 " rules tested, %" PRIu64 " matched; %" PRIu64 " events, %" PRIu64 " matches, %" PRIu64
-              " suppressed by filters; ended: %s; batches that the history lacks: %" PRIu64 ", damaged: %" PRIu64 "\n",
-        tested, fired, t->event_count, t->match_count, t->suppressed_count, ec_ending_name(t->worst.ending),
-        t->worst.backlog, t->worst.damaged);
+    ea_text_printf(out,
+                   t->options->json ? "],\n\"tested\": %" PRIu64 ", \"fired\": %" PRIu64 ", \"events\": %" PRIu64
+                                      ", \"match_count\": %" PRIu64 ", \"suppressed\": %" PRIu64
+                                      ", \"left_out\": %" PRIu64 ", \"ended\": \"%s\", \"behind_batches\": %" PRIu64
+                                      ", \"damaged_batches\": %" PRIu64 "}\n"
+                                    : "%" PRIu64 " rules tested, %" PRIu64 " matched; %" PRIu64 " events, %" PRIu64
+                                      " matches, %" PRIu64 " suppressed by filters, %" PRIu64
+                                      " left out of correlations; ended: %s; batches that the history lacks: %" PRIu64
+                                      ", damaged: %" PRIu64 "\n",
+                   tested, fired, t->event_count, t->match_count, t->suppressed_count, t->left_out,
+                   ec_ending_name(t->worst.ending), t->worst.backlog, t->worst.damaged);
 }
 
 static int test_open(rules_test *t, const test_options *o, ea_err *err) {
@@ -298,12 +359,17 @@ static int test_open(rules_test *t, const test_options *o, ea_err *err) {
     if (!rc && o->to)
         rc = ec_data_time("--to", o->to, o->store, o->host, NULL, &t->to_utc_ns, err);
     if (!rc) {
-        t->matches = calloc(ea_rules_count(t->rules) + 1, sizeof *t->matches);
-        t->suppressed = calloc(ea_rules_count(t->rules) + 1, sizeof *t->suppressed);
+        size_t rules = ea_rules_count(t->rules) + ea_rules_correlation_count(t->rules);
+        t->matches = calloc(rules + 1, sizeof *t->matches);
+        t->suppressed = calloc(rules + 1, sizeof *t->suppressed);
         t->is_tested = calloc(ea_rules_group_count(t->rules) + 1, 1);
-        if (!t->matches || !t->suppressed || !t->is_tested || ea_rules_run_create(&t->run, t->rules))
+        t->is_rule_tested = calloc(rules + 1, 1);
+        if (!t->is_rule_tested || !t->matches || !t->suppressed || !t->is_tested ||
+            ea_rules_run_create(&t->run, t->rules))
             rc = ea_fail(err, EA_ENOMEM, "run the rules");
     }
+    if (!rc && ea_rules_correlation_count(t->rules))
+        rc = ec_stored_correlations_create(&t->correlations, t->rules, err);
     return rc;
 }
 
@@ -327,6 +393,8 @@ static int rules_test_run(const void *arg, int operand_count, char **operands) {
         ea_text_str(&t.out, "{\"matches\": [");
     if (!rc)
         rc = test_all(&t, tables);
+    if (!rc && t.correlations)
+        rc = ec_stored_correlations_judge(t.correlations, test_on_correlation, &t, &t.left_out, &err);
     if (!rc) {
         test_print_end(&t, &files);
         rc = ec_answer_write(&t.out, &err);
@@ -341,9 +409,11 @@ static int rules_test_run(const void *arg, int operand_count, char **operands) {
     ea_arena_deinit(&t.arena);
     ea_text_deinit(&t.out);
     ea_rules_run_destroy(t.run);
+    ec_stored_correlations_destroy(t.correlations);
     free(t.matches);
     free(t.suppressed);
     free(t.is_tested);
+    free(t.is_rule_tested);
     ec_archive_close(t.archive);
     ec_rules_files_deinit(&files);
     ea_sigma_tables_destroy(tables);
@@ -400,9 +470,9 @@ const ea_command ec_cmd_rules_test = {
         "with\nthe fields that the rules of the log source name, then how often each rule matched. Rules of services, "
         "rules of log\nsources that no event serves, and fields that rules check lists as missing are not tested.\n"
         "--json: {matches: [{time, host, pid, title, level, file, line, fields}], rules: [{file, line, title, tested, "
-        "matches,\nsuppressed}], problems (as rules check), tested, fired, events, match_count, suppressed, ended, "
-        "behind_batches, "
-        "damaged_batches}.\n"
+        "matches,\nsuppressed}], problems (as rules check), tested, fired, events, match_count, suppressed, left_out, "
+        "ended, behind_batches,\ndamaged_batches}. Correlations are among the rules, and their detections among the "
+        "matches, by time after those of rules.\n"
         "Exit codes: 0 done, 1 failed, 2 usage, 3 a rule file has a mistake, 4 ended at a limit.\n\n"
         "  etwcollector rules test --store /var/lib/etwcollector --from -30d rules/windows",
     .options = TEST_OPTIONS,

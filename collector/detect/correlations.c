@@ -132,15 +132,15 @@ static const ea_rule_info *info_of_part(const ea_rules *rules, uint32_t rule) {
                                        : ea_rules_info(rules, rule);
 }
 
-static int add_hit(ec_correlations *c, const ea_rules *rules, const ec_detections_stream *s,
-                   const ec_correlation_hit *hit, int64_t now_utc_ns, ea_err *err) {
+static int add_hit(ec_correlations *c, const ea_rules *rules, const ec_correlation_hit *hit, int64_t now_utc_ns,
+                   ea_err *err) {
     char rule[KEY_BYTES], correlation[KEY_BYTES];
     sqlite3_stmt *st = NULL;
     int rc = correlations_prepare(c, ADD_HIT, &st, err);
     if (rc)
         return rc;
-    correlations_bind_text(st, 1, s->host);
-    correlations_bind_text(st, 2, s->stream);
+    correlations_bind_text(st, 1, hit->stream->host);
+    correlations_bind_text(st, 2, hit->stream->stream);
     sqlite3_bind_int64(st, 3, (sqlite3_int64)hit->batch);
     sqlite3_bind_int64(st, 4, (sqlite3_int64)hit->position);
     correlations_bind_text(st, 5, key_of_info(info_of_part(rules, hit->rule), rule));
@@ -533,8 +533,9 @@ static int judge_chained(ec_correlations *c, const ea_rules *rules, look *sum, e
             rc = ea_fail(err, EA_ENOMEM, CORRELATING);
         for (size_t i = 0; i < count && !rc; i++) { /* more may come, and move them */
             now[i] = c->chained[from + i];
+            now[i].hit.stream = &now[i].stream;
             sorted[i] = &now[i].hit;
-            rc = add_hit(c, rules, &now[i].stream, &now[i].hit, sum->now_utc_ns, err);
+            rc = add_hit(c, rules, &now[i].hit, sum->now_utc_ns, err);
         }
         from += count;
         if (!rc)
@@ -545,9 +546,8 @@ static int judge_chained(ec_correlations *c, const ea_rules *rules, look *sum, e
     return rc;
 }
 
-int ec_correlations_judge(ec_correlations *c, const ea_rules *rules, const ec_detections_stream *s,
-                          const ec_correlation_hit *hits, size_t count, int64_t now_utc_ns, uint64_t *ret_new,
-                          uint64_t *ret_left_out, ea_err *err) {
+int ec_correlations_judge(ec_correlations *c, const ea_rules *rules, const ec_correlation_hit *hits, size_t count,
+                          int64_t now_utc_ns, uint64_t *ret_new, uint64_t *ret_left_out, ea_err *err) {
     look sum = {.now_utc_ns = now_utc_ns};
     int rc = 0;
     *ret_new = *ret_left_out = 0;
@@ -560,7 +560,7 @@ int ec_correlations_judge(ec_correlations *c, const ea_rules *rules, const ec_de
         return ea_fail(err, EA_ENOMEM, CORRELATING);
     for (size_t i = 0; i < count && !rc; i++) {
         sorted[i] = &hits[i];
-        rc = add_hit(c, rules, s, &hits[i], now_utc_ns, err);
+        rc = add_hit(c, rules, &hits[i], now_utc_ns, err);
     }
     if (!rc)
         rc = judge_groups(c, rules, sorted, count, &sum, err);

@@ -24,6 +24,7 @@ typedef struct ec_correlations ec_correlations;
 
 /* Texts are borrowed. */
 typedef struct ec_correlation_hit {
+    const ec_detections_stream *stream;
     uint32_t correlation, rule; /* of ea_rules; rule: also a correlation, as ea_rule_correlation names them */
     uint64_t batch, position;
     int64_t utc_ns;
@@ -38,10 +39,10 @@ typedef struct ec_correlation_hit {
 EA_MUST_CHECK int ec_correlations_open(ec_correlations **ret, ec_detections *d, ea_err *err);
 void ec_correlations_close(ec_correlations *c); /* NULL is allowed; before its ec_detections */
 
-/* Keeps a stream's hits and the detections that they make, between ec_detections_begin and _judged. *ret_new:
- * detections; *ret_left_out: those beyond EC_DETECTIONS_AN_HOUR. */
-EA_MUST_CHECK int ec_correlations_judge(ec_correlations *c, const ea_rules *rules, const ec_detections_stream *s,
-                                        const ec_correlation_hit *hits, size_t count, int64_t now_utc_ns,
-                                        uint64_t *ret_new, uint64_t *ret_left_out, ea_err *err);
+/* Keeps hits and the detections that they make, between ec_detections_begin and _judged. *ret_new: detections;
+ * *ret_left_out: those beyond EC_DETECTIONS_AN_HOUR. */
+EA_MUST_CHECK int ec_correlations_judge(ec_correlations *c, const ea_rules *rules, const ec_correlation_hit *hits,
+                                        size_t count, int64_t now_utc_ns, uint64_t *ret_new, uint64_t *ret_left_out,
+                                        ea_err *err);
 
 #endif

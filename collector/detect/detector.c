@@ -3,9 +3,8 @@
 
 #include "collector/detect/correlations.h"
 #include "collector/detect/detector_reach.h"
+#include "collector/detect/matched_row.h"
 #include "collector/detect/rules_files.h"
-#include "collector/detect/rules_store.h"
-#include "collector/query/scan/cell.h"
 #include "collector/query/sql/sql.h"
 #include "collector/state/detections.h"
 #include "collector/state/state_db.h"
@@ -32,10 +31,6 @@ enum {
     DEADLINE_ROWS = 64,       /* between looks at the time, which is a system call; or */
     DEADLINE_BYTES = 1 << 16, /* of their values */
     REFUSED_ATTEMPTS = 3,     /* rounds in which SQLite refuses a batch, until its rows are tried one by one */
-    ESCAPED_MAX = 6,          /* bytes of JSON for one of a text */
-    NAME_MAX_BYTES = 128,     /* of a field, with its punctuation */
-    PROCESS_MAX_BYTES = 1024,
-    GROUPED_MAX_BYTES = 1024, /* of a field that a correlation compares */
     CHAIN_NAME_MAX_BYTES = 256,
     CHAIN_COMMAND_MAX_BYTES = 1024,
     CHAIN_PROCESS_MAX_BYTES = 1600, /* of JSON */
@@ -120,9 +115,10 @@ struct ec_detector {
     uint32_t *counts; /* matches by rule */
     uint64_t event_count;
     ea_arena arena;
-    ea_text cells[EC_RULES_HEAD_COLUMNS + EC_RULES_COLUMNS_MAX], json, cut, group;
+    ea_text cells[EC_RULES_HEAD_COLUMNS + EC_RULES_COLUMNS_MAX];
     enum ec_look looks[EC_RULES_HEAD_COLUMNS + EC_RULES_COLUMNS_MAX];
-    char said[400]; /* the last failure that was reported */
+    ec_matched_row row; /* of these */
+    char said[400];     /* the last failure that was reported */
 };
 
 static void detector_note(const ec_detector *d, const char *text) {
@@ -211,55 +207,6 @@ static const char *cell_at(const ec_detector *d, size_t i) {
     return d->cells[i].len_bytes ? d->cells[i].data : "";
 }
 
-/* The first bytes of a text, in d->cut. */
-static const char *detector_cut(ec_detector *d, const char *value, size_t len_bytes, size_t limit_bytes) {
-    size_t len = len_bytes < limit_bytes ? len_bytes : limit_bytes;
-    while (len && len < len_bytes && ((unsigned char)value[len] & 0xc0) == 0x80)
-        len--;
-    ea_text_clear(&d->cut);
-    if (len)
-        ea_text_add(&d->cut, value, len);
-    return len && d->cut.data ? d->cut.data : "";
-}
-
-/* The value takes at most limit_bytes and its quotation marks. */
-static void add_cut(ec_detector *d, const char *value, size_t len_bytes, size_t limit_bytes) {
-    size_t begin = d->json.len_bytes;
-    ea_text_json_str(&d->json, detector_cut(d, value, len_bytes, limit_bytes));
-    if (d->json.failed || d->json.len_bytes - begin <= limit_bytes + 2)
-        return;
-    d->json.data[d->json.len_bytes = begin] = 0;
-    ea_text_json_str(&d->json, detector_cut(d, value, len_bytes, limit_bytes / ESCAPED_MAX));
-}
-
-/* In the arena; NULL: the event has none, or no memory. */
-static const char *match_process(ec_detector *d) {
-    const ea_text *t = &d->cells[EC_RULES_PROCESS];
-    return d->looks[EC_RULES_PROCESS] == EC_LOOK_EMPTY
-               ? NULL
-               : ea_arena_strdup(&d->arena,
-                                 detector_cut(d, cell_at(d, EC_RULES_PROCESS), t->len_bytes, PROCESS_MAX_BYTES));
-}
-
-static const char *match_fields(ec_detector *d, const ec_rules_statement *s) {
-    const char *before = "";
-    ea_text_clear(&d->json);
-    ea_text_char(&d->json, '{');
-    for (size_t i = 0; i < s->field_count; i++)
-        if (d->looks[EC_RULES_HEAD_COLUMNS + i] != EC_LOOK_EMPTY &&
-            d->json.len_bytes + NAME_MAX_BYTES < EC_DETECTOR_ROW_MAX) {
-            size_t room = EC_DETECTOR_ROW_MAX - NAME_MAX_BYTES - d->json.len_bytes;
-            ea_text_str(&d->json, before);
-            ea_text_json_str(&d->json, s->names[i]);
-            ea_text_str(&d->json, ": ");
-            add_cut(d, cell_at(d, EC_RULES_HEAD_COLUMNS + i), d->cells[EC_RULES_HEAD_COLUMNS + i].len_bytes,
-                    room < EC_DETECTOR_FIELD_MAX ? room : EC_DETECTOR_FIELD_MAX);
-            before = ", ";
-        }
-    ea_text_char(&d->json, '}');
-    return d->json.failed || d->cut.failed ? NULL : ea_arena_strdup(&d->arena, d->json.data);
-}
-
 /* ---- the process and its parents ---- */
 
 enum chain_column {
@@ -279,15 +226,15 @@ static const char CHAIN_SQL[] = "SELECT stream, instance, pid, image_name, comma
 static void chain_add_text(ec_detector *d, sqlite3_stmt *st, const char *name, enum chain_column column,
                            size_t limit_bytes) {
     const char *text = (const char *)sqlite3_column_text(st, column);
-    ea_text_printf(&d->json, ", \"%s\": ", name);
+    ea_text_printf(&d->row.json, ", \"%s\": ", name);
     if (text)
-        add_cut(d, text, (size_t)sqlite3_column_bytes(st, column), limit_bytes);
+        ec_matched_row_add_cut(&d->row, text, (size_t)sqlite3_column_bytes(st, column), limit_bytes);
     else
-        ea_text_str(&d->json, "null");
+        ea_text_str(&d->row.json, "null");
 }
 
 static void chain_add_process(ec_detector *d, sqlite3_stmt *st) {
-    ea_text *t = &d->json;
+    ea_text *t = &d->row.json;
     ea_text_printf(t, "{\"stream\": \"%s\", \"instance\": %lld, \"pid\": %lld",
                    (const char *)sqlite3_column_text(st, CHAIN_STREAM),
                    (long long)sqlite3_column_int64(st, CHAIN_INSTANCE), (long long)sqlite3_column_int64(st, CHAIN_PID));
@@ -309,24 +256,24 @@ static const char *match_chain(ec_detector *d, sqlite3_stmt *row) {
     sqlite3_stmt *st = d->process_of_key;
     sqlite3_int64 key = sqlite3_column_int64(row, EC_RULES_PROCESS_KEY);
     int has_more = sqlite3_column_type(row, EC_RULES_PROCESS_KEY) != SQLITE_NULL;
-    ea_text_clear(&d->json);
+    ea_text_clear(&d->row.json);
     for (int i = 0; has_more && i < EC_DETECTOR_CHAIN_MAX &&
-                    d->json.len_bytes + CHAIN_PROCESS_MAX_BYTES < EC_DETECTOR_CHAIN_MAX_BYTES;
+                    d->row.json.len_bytes + CHAIN_PROCESS_MAX_BYTES < EC_DETECTOR_CHAIN_MAX_BYTES;
          i++) {
         sqlite3_bind_int64(st, 1, key);
         has_more = sqlite3_step(st) == SQLITE_ROW;
         if (has_more) {
-            ea_text_str(&d->json, i ? ", " : "[");
+            ea_text_str(&d->row.json, i ? ", " : "[");
             chain_add_process(d, st);
             key = sqlite3_column_int64(st, CHAIN_PARENT_KEY);
             has_more = sqlite3_column_type(st, CHAIN_PARENT_KEY) != SQLITE_NULL;
         }
         sqlite3_reset(st);
     }
-    if (!d->json.len_bytes)
+    if (!d->row.json.len_bytes)
         return NULL;
-    ea_text_char(&d->json, ']');
-    return d->json.failed || d->cut.failed ? NULL : ea_arena_strdup(&d->arena, d->json.data);
+    ea_text_char(&d->row.json, ']');
+    return d->row.json.failed || d->row.cut.failed ? NULL : ea_arena_strdup(&d->arena, d->row.json.data);
 }
 
 static int leave_out(ec_detector *d, uint32_t rule, uint32_t filter, uint64_t batch, ea_err *err) {
@@ -343,45 +290,7 @@ static int leave_out(ec_detector *d, uint32_t rule, uint32_t filter, uint64_t ba
 
 /* ---- correlations ---- */
 
-/* The column of a field; -1: the event has no value of it. */
-static int column_of_field(const ec_detector *d, const ec_rules_statement *s, const char *name) {
-    for (size_t i = 0; i < s->field_count; i++)
-        if (strcmp(s->names[i], name) == 0 && d->looks[EC_RULES_HEAD_COLUMNS + i] != EC_LOOK_EMPTY)
-            return (int)(EC_RULES_HEAD_COLUMNS + i);
-    return -1;
-}
-
-/* What is compared, in d->group without regard to the case of ASCII letters, and for a person, in d->json. */
-static void write_group(ec_detector *d, const ec_rules_statement *s, const ea_rule_correlation *r) {
-    const char *before = "";
-    ea_text_clear(&d->json);
-    ea_text_clear(&d->group);
-    ea_text_char(&d->json, '{');
-    for (uint32_t i = 0; i < r->field_count; i++) {
-        int column = column_of_field(d, s, r->fields[i]);
-        ea_text_str(&d->group, i ? ", " : "");
-        if (column < 0) {
-            ea_text_str(&d->group, "null");
-            continue;
-        }
-        ea_text_str(&d->json, before);
-        ea_text_json_str(&d->json, r->fields[i]);
-        ea_text_str(&d->json, ": ");
-        size_t begin = d->json.len_bytes;
-        add_cut(d, cell_at(d, (size_t)column), d->cells[column].len_bytes, GROUPED_MAX_BYTES);
-        if (!d->json.failed)
-            ea_text_add(&d->group, d->json.data + begin, d->json.len_bytes - begin);
-        before = ", ";
-    }
-    ea_text_char(&d->json, '}');
-    for (size_t i = 0; i < d->group.len_bytes; i++)
-        d->group.data[i] = ea_ascii_lower(d->group.data[i]);
-}
-
-static int take_hit(ec_detector *d, const ec_rules_statement *s, const detector_match *m, uint32_t correlation,
-                    ea_err *err) {
-    const ea_rule_correlation *r = ea_rules_correlation(d->files.rules, correlation);
-    int value = *r->field ? column_of_field(d, s, r->field) : -1;
+static int take_hit(ec_detector *d, const detector_match *m, uint32_t correlation, ea_err *err) {
     ec_correlation_hit h = {.correlation = correlation,
                             .rule = m->rule,
                             .batch = m->batch,
@@ -389,16 +298,7 @@ static int take_hit(ec_detector *d, const ec_rules_statement *s, const detector_
                             .utc_ns = m->utc_ns,
                             .pid = m->pid,
                             .has_pid = m->has_pid};
-    write_group(d, s, r);
-    if (!d->json.failed && !d->group.failed) {
-        h.fields = ea_arena_strdup(&d->arena, d->json.data);
-        h.group = ea_arena_strdup(&d->arena, d->group.len_bytes ? d->group.data : "");
-    }
-    if (value >= 0)
-        h.value = ea_arena_strdup(
-            &d->arena, detector_cut(d, cell_at(d, (size_t)value), d->cells[value].len_bytes, GROUPED_MAX_BYTES));
-    h.process = match_process(d);
-    if (!h.fields || !h.group || (value >= 0 && !h.value))
+    if (ec_matched_row_hit(&d->row, ea_rules_correlation(d->files.rules, correlation), &h))
         return leave_out(d, m->rule, UINT32_MAX, m->batch, err);
     if (EA_GROW(d->hits, d->hit_capacity, d->hit_count + 1, SIZE_MAX))
         return ea_fail(err, EA_ENOMEM, "run the rules");
@@ -407,7 +307,7 @@ static int take_hit(ec_detector *d, const ec_rules_statement *s, const detector_
 }
 
 /* A match for each correlation of its rule. */
-static int take_hits(ec_detector *d, const ec_rules_statement *s, const detector_match *m, ea_err *err) {
+static int take_hits(ec_detector *d, const detector_match *m, ea_err *err) {
     int rc = 0;
     for (uint32_t i = 0; i < ea_rules_correlation_count(d->files.rules) && !rc; i++) {
         const ea_rule_correlation *r = ea_rules_correlation(d->files.rules, i);
@@ -415,13 +315,13 @@ static int take_hits(ec_detector *d, const ec_rules_statement *s, const detector
         while (k < r->rule_count && r->rules[k] != m->rule)
             k++;
         if (k < r->rule_count)
-            rc = take_hit(d, s, m, i, err);
+            rc = take_hit(d, m, i, err);
     }
     return rc;
 }
 
-static int take_matches(ec_detector *d, sqlite3_stmt *st, const detector_class *c, const char *host,
-                        const uint32_t *rules, size_t count, ea_err *err) {
+static int take_matches(ec_detector *d, sqlite3_stmt *st, const char *host, const uint32_t *rules, size_t count,
+                        ea_err *err) {
     detector_match m = {.batch = (uint64_t)sqlite3_column_int64(st, EC_RULES_BATCH),
                         .position = (uint64_t)sqlite3_column_int64(st, EC_RULES_POSITION),
                         .utc_ns = sqlite3_column_int64(st, EC_RULES_TIME),
@@ -437,13 +337,13 @@ static int take_matches(ec_detector *d, sqlite3_stmt *st, const detector_class *
                 return rc;
             continue;
         }
-        if ((rc = take_hits(d, &c->statement, &m, err)))
+        if ((rc = take_hits(d, &m, err)))
             return rc;
         if (ea_rules_info(d->files.rules, m.rule)->is_part)
             continue;
         if (d->counts[m.rule] < EC_DETECTIONS_AN_HOUR && !is_kept) {
-            m.fields = match_fields(d, &c->statement);
-            m.process = match_process(d);
+            m.fields = ec_matched_row_fields(&d->row);
+            m.process = ec_matched_row_process(&d->row);
             m.chain = match_chain(d, st);
             is_kept = 1;
         }
@@ -483,7 +383,8 @@ static int judge_row(ec_detector *d, sqlite3_stmt *st, const detector_class *c, 
     int rc = ea_rules_run_event(d->run, c->group, values, value_count, &found, &found_count);
     if (rc)
         return ea_fail(err, rc, "run the rules");
-    return found_count ? take_matches(d, st, c, host, found, found_count, err) : 0;
+    d->row.statement = &c->statement;
+    return found_count ? take_matches(d, st, host, found, found_count, err) : 0;
 }
 
 /* ---- rows that SQLite refuses ---- */
@@ -573,15 +474,15 @@ static int judge_class(ec_detector *d, detector_class *c, const ec_detections_st
     return rc;
 }
 
-/* The rule's tags as a JSON array in d->json. */
+/* The rule's tags as a JSON array in d->row.json. */
 static int write_tags(ec_detector *d, const ea_rule_info *info, ea_err *err) {
-    ea_text_clear(&d->json);
+    ea_text_clear(&d->row.json);
     for (uint32_t i = 0; i < info->tag_count; i++) {
-        ea_text_str(&d->json, i ? ", " : "[");
-        ea_text_json_str(&d->json, info->tags[i]);
+        ea_text_str(&d->row.json, i ? ", " : "[");
+        ea_text_json_str(&d->row.json, info->tags[i]);
     }
-    ea_text_str(&d->json, info->tag_count ? "]" : "[]");
-    return d->json.failed ? ea_fail(err, EA_ENOMEM, "keep detections") : 0;
+    ea_text_str(&d->row.json, info->tag_count ? "]" : "[]");
+    return d->row.json.failed ? ea_fail(err, EA_ENOMEM, "keep detections") : 0;
 }
 
 /* What was found in the batches up to last, and that they are judged, in one transaction. */
@@ -607,7 +508,7 @@ static int keep_range(ec_detector *d, const ec_detections_stream *s, uint64_t la
                                   .has_pid = m->has_pid,
                                   .process = m->process,
                                   .fields = m->fields,
-                                  .tags = d->json.data,
+                                  .tags = d->row.json.data,
                                   .text = info->text,
                                   .chain = m->chain};
         rc = ec_detections_add(d->kept, s, &row, ea_utc_ns(), &kept, err);
@@ -631,8 +532,10 @@ static int keep_range(ec_detector *d, const ec_detections_stream *s, uint64_t la
                 ec_rules_filter_key(ea_rules_filter(d->files.rules, l->filter), filter, sizeof filter), l->count, err);
         }
     }
+    for (size_t i = 0; i < d->hit_count; i++)
+        d->hits[i].stream = s;
     if (!rc)
-        rc = ec_correlations_judge(d->correlations, d->files.rules, s, d->hits, d->hit_count, ea_utc_ns(), &correlated,
+        rc = ec_correlations_judge(d->correlations, d->files.rules, d->hits, d->hit_count, ea_utc_ns(), &correlated,
                                    &correlated_left_out, err);
     if (!rc)
         rc = ec_detections_judged(d->kept, s, last + 1, is_all, err);
@@ -1055,9 +958,7 @@ static void detector_destroy(ec_detector *d) {
     ec_detections_close(d->kept);
     for (size_t i = 0; i < sizeof d->cells / sizeof *d->cells; i++)
         ea_text_deinit(&d->cells[i]);
-    ea_text_deinit(&d->json);
-    ea_text_deinit(&d->cut);
-    ea_text_deinit(&d->group);
+    ec_matched_row_deinit(&d->row);
     ea_text_deinit(&d->unprepared);
     ea_arena_deinit(&d->arena);
     ea_u64_map_deinit(&d->taken_ns);
@@ -1087,11 +988,11 @@ int ec_detector_start(ec_detector **ret, const ec_detector_options *options, ea_
     ea_text_init(&d->files.problems);
     for (size_t i = 0; i < sizeof d->cells / sizeof *d->cells; i++)
         ea_text_init(&d->cells[i]);
-    ea_text_init(&d->json);
-    ea_text_init(&d->cut);
-    ea_text_init(&d->group);
     ea_text_init(&d->unprepared);
     ea_arena_init(&d->arena, FOUND_MAX_BYTES);
+    ec_matched_row_init(&d->row, &d->arena);
+    d->row.cells = d->cells;
+    d->row.looks = d->looks;
     ea_u64_map_init(&d->taken_ns, 0);
     ea_u64_map_init(&d->used_ns, 0);
     ea_u64_map_init(&d->refused, 0);

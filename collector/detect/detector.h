@@ -27,8 +27,6 @@ enum {
     EC_DETECTOR_ROUND_MS = 300,         /* likewise, of a round; the turn at hand is finished */
     EC_DETECTOR_WAIT_S = 10,            /* of a host that is above its quota */
     EC_DETECTOR_SQL_MAX = 64 << 20,     /* bytes of SQLite */
-    EC_DETECTOR_FIELD_MAX = 8192,       /* bytes of a field in a detection */
-    EC_DETECTOR_ROW_MAX = 32768,        /* bytes of all of them, as JSON */
     EC_DETECTOR_CHAIN_MAX = 16,         /* processes in its chain */
     EC_DETECTOR_CHAIN_MAX_BYTES = 8192, /* of it, as JSON: further parents are left out */
     EC_DETECTOR_PROBLEMS_MAX = 20,      /* lines about rules that cannot be used */

@@ -2,6 +2,7 @@
 #include "collector/detect/send_worker.h"
 
 #include "collector/curl/webhook.h"
+#include "collector/detect/mail.h"
 #include "collector/detect/syslog.h"
 #include "collector/sandbox/child.h"
 #include "collector/sandbox/message.h"
@@ -24,6 +25,7 @@ static const uint64_t LIMIT_BYTES = UINT64_C(1) << 30;
 typedef struct receiver {
     ec_webhook *webhook;
     ec_syslog *syslog;
+    ec_mail *mail;
 } receiver;
 
 static int confine_sender(const char *ca, ea_err *err) {
@@ -46,6 +48,8 @@ static int answer(int rc, const ea_err *err) {
 }
 
 static int send_text(const receiver *r, const char *text, size_t len, ea_err *err) {
+    if (r->mail)
+        return ec_mail_send(r->mail, text, len, err);
     return r->syslog ? ec_syslog_send(r->syslog, text, len, err) : ec_webhook_post(r->webhook, text, len, err);
 }
 
@@ -74,6 +78,8 @@ int ec_send_worker_main(void) {
         return 1;
     uint64_t parent = ec_message_get(&m, 8);
     const char *to = ec_message_get_string(&m), *ca = ec_message_get_string(&m), *headers = ec_message_get_string(&m);
+    const char *from = ec_message_get_string(&m), *recipients = ec_message_get_string(&m);
+    const char *login = ec_message_get_string(&m);
     if (m.failed)
         return 1;
     ca = *ca ? ca : NULL;
@@ -82,11 +88,18 @@ int ec_send_worker_main(void) {
     int rc = confine_sender(ca, &err);
     if (!rc && ec_syslog_is_url(to))
         rc = ec_syslog_create(&r.syslog, to, ca, &err);
+    else if (!rc && ec_mail_is_url(to))
+        rc = ec_mail_create(
+            &r.mail,
+            &(ec_mail_options){
+                .url = to, .ca = ca, .from = from, .recipients = recipients, .login = *login ? login : NULL},
+            &err);
     else if (!rc)
         rc = ec_webhook_create(&r.webhook, &(ec_webhook_options){.url = to, .ca = ca, .headers = headers}, &err);
     int failed = answer(rc, &err) || rc || serve(&in, &r);
     ec_syslog_destroy(r.syslog);
     ec_webhook_destroy(r.webhook);
+    ec_mail_destroy(r.mail);
     ec_message_reader_deinit(&in);
     return failed ? 1 : 0;
 }
@@ -94,7 +107,7 @@ int ec_send_worker_main(void) {
 /* ---- the command ---- */
 
 struct ec_send_worker {
-    char *to, *ca, *headers;
+    char *to, *ca, *headers, *mail_from, *recipients, *login; /* "": none, but for to */
     atomic_int *stop;
     pid_t pid; /* 0: it is not running */
     int in;
@@ -142,6 +155,9 @@ static int worker_run(ec_send_worker *w, ea_err *err) {
     ec_message_string(&t, w->to);
     ec_message_string(&t, w->ca);
     ec_message_string(&t, w->headers);
+    ec_message_string(&t, w->mail_from);
+    ec_message_string(&t, w->recipients);
+    ec_message_string(&t, w->login);
     rc = ec_message_send(w->in, &t) ? ea_fail(err, EA_EIO, "ask the process that sends detections") : 0;
     ea_text_deinit(&t);
     if (!rc)
@@ -157,10 +173,14 @@ int ec_send_worker_start(ec_send_worker **ret, const ec_send_options *o, ea_err 
         return ea_fail(err, EA_ENOMEM, "send detections");
     w->stop = o->stop;
     w->to = strdup(o->to);
-    w->ca = o->ca ? strdup(o->ca) : NULL;
-    w->headers = o->headers ? strdup(o->headers) : NULL;
-    int rc = !w->to || (o->ca && !w->ca) || (o->headers && !w->headers) ? ea_fail(err, EA_ENOMEM, "send detections")
-                                                                        : worker_run(w, err);
+    w->ca = strdup(o->ca ? o->ca : "");
+    w->headers = strdup(o->headers ? o->headers : "");
+    w->mail_from = strdup(o->mail_from ? o->mail_from : "");
+    w->recipients = strdup(o->recipients ? o->recipients : "");
+    w->login = strdup(o->login ? o->login : "");
+    int rc = !w->to || !w->ca || !w->headers || !w->mail_from || !w->recipients || !w->login
+                 ? ea_fail(err, EA_ENOMEM, "send detections")
+                 : worker_run(w, err);
     if (rc)
         ec_send_worker_end(w);
     else
@@ -175,6 +195,9 @@ void ec_send_worker_end(ec_send_worker *w) {
     free(w->to);
     free(w->ca);
     free(w->headers);
+    free(w->mail_from);
+    free(w->recipients);
+    free(w->login);
     free(w);
 }
 

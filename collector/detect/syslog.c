@@ -2,6 +2,7 @@
 #include "collector/detect/syslog.h"
 
 #include "collector/curl/curl.h"
+#include "collector/detect/receiver_address.h"
 #include "proto/base/clock.h"
 #include "proto/base/platform.h"
 
@@ -18,8 +19,6 @@
 #include <unistd.h>
 
 enum {
-    URL_MAX_BYTES = 512,
-    PORT_BYTES = 6,
     LOOK_MS = 10,
     HOST_TEXT_MAX = 255,
     UNASKED_MAX_BYTES = 64 << 10, /* that a receiver has sent since the last look */
@@ -34,7 +33,7 @@ static const struct {
 
 struct ec_syslog {
     enum syslog_way way;
-    char host[URL_MAX_BYTES], port[PORT_BYTES]; /* host: without the brackets of an IPv6 address */
+    ec_receiver_address at;
     char *ca;
     ec_curl lib;
     int fd; /* of the connection, which libcurl has, or of UDP; -1: none */
@@ -54,32 +53,6 @@ int ec_syslog_is_url(const char *url) {
     return way_of(url) < SYSLOG_WAYS;
 }
 
-/* HOST or HOST:PORT, and perhaps a slash. 0: it is none. */
-static int read_address(ec_syslog *s, const char *at) {
-    static const char NAME[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._",
-                      ADDRESS[] = "0123456789abcdefABCDEF:.";
-    int is_v6 = *at == '[';
-    at += is_v6;
-    size_t len = strspn(at, is_v6 ? ADDRESS : NAME);
-    if (!len || len >= sizeof s->host || (is_v6 && at[len] != ']'))
-        return 0;
-    memcpy(s->host, at, len);
-    s->host[len] = 0;
-    at += len + (size_t)is_v6;
-    snprintf(s->port, sizeof s->port, "%s", WAYS[s->way].port);
-    if (*at == ':') {
-        size_t digits = strspn(at + 1, "0123456789");
-        uint64_t port = 0;
-        if (!digits || digits >= sizeof s->port)
-            return 0;
-        snprintf(s->port, sizeof s->port, "%.*s", (int)digits, at + 1);
-        if (ea_u64_parse(s->port, &port) || !port || port > UINT16_MAX)
-            return 0;
-        at += 1 + digits;
-    }
-    return strcmp(at, "") == 0 || strcmp(at, "/") == 0;
-}
-
 int ec_syslog_create(ec_syslog **ret, const char *url, const char *ca, ea_err *err) {
     int way = way_of(url);
     ec_syslog *s = calloc(1, sizeof *s);
@@ -88,7 +61,7 @@ int ec_syslog_create(ec_syslog **ret, const char *url, const char *ca, ea_err *e
     s->way = (enum syslog_way)way;
     s->fd = -1;
     ea_text_init(&s->frame);
-    int rc = way < SYSLOG_WAYS && read_address(s, url + strlen(WAYS[way].scheme))
+    int rc = way < SYSLOG_WAYS && ec_receiver_address_read(url + strlen(WAYS[way].scheme), WAYS[way].port, &s->at)
                  ? 0
                  : ea_fail(err, EA_EUSAGE,
                            "expected syslog+tls://HOST:PORT, syslog+tcp://HOST:PORT or syslog+udp://HOST:PORT");
@@ -123,11 +96,11 @@ void ec_syslog_destroy(ec_syslog *s) {
 }
 
 static int syslog_failed(const ec_syslog *s, int code, const char *why, ea_err *err) {
-    return ea_fail(err, code, "send to %.255s port %s: %s", s->host, s->port, why);
+    return ea_fail(err, code, "send to %.255s port %s: %s", s->at.host, s->at.port, why);
 }
 
 static int syslog_failed_os(const ec_syslog *s, int os_error, ea_err *err) {
-    return ea_fail_os(err, EA_ENET, os_error, "send to %.255s port %s", s->host, s->port);
+    return ea_fail_os(err, EA_ENET, os_error, "send to %.255s port %s", s->at.host, s->at.port);
 }
 
 /* ---- TCP and TLS ---- */
@@ -141,15 +114,14 @@ static int curl_failed(const ec_syslog *s, CURLcode code, ea_err *err) {
 }
 
 static int connect_stream(ec_syslog *s, ea_err *err) {
-    char url[URL_MAX_BYTES + 32];
+    char url[EC_RECEIVER_HOST_BYTES + 32];
     CURLcode bad = CURLE_OK;
     curl_socket_t fd = CURL_SOCKET_BAD;
     int rc = ec_curl_open(&s->lib, err);
     if (rc)
         return rc;
-    int is_v6 = strchr(s->host, ':') != NULL;
-    snprintf(url, sizeof url, "%s://%s%s%s:%s/", WAYS[s->way].connects, is_v6 ? "[" : "", s->host, is_v6 ? "]" : "",
-             s->port);
+    snprintf(url, sizeof url, "%s://%s%s%s:%s/", WAYS[s->way].connects, s->at.is_v6 ? "[" : "", s->at.host,
+             s->at.is_v6 ? "]" : "", s->at.port);
     EC_CURL_SET(&s->lib, bad, CURLOPT_URL, url);
     EC_CURL_SET(&s->lib, bad, CURLOPT_CONNECT_ONLY, 1L);
     EC_CURL_SET(&s->lib, bad, CURLOPT_PROXY, ""); /* one of HTTP is none of syslog */
@@ -172,8 +144,8 @@ static int connect_stream(ec_syslog *s, ea_err *err) {
     return rc;
 }
 
-/* Whether the receiver has closed the connection: why, or NULL. What it sends is not looked at; one that goes on
- * sending would keep the sender here, and cannot be told from one that closes after that. */
+/* Whether the receiver has closed the connection: why, or NULL. What it sends is not read. A receiver that
+ * keeps sending would hold the sender here, and hides whether it closes. */
 static const char *find_end(ec_syslog *s) {
     char unused[4096];
     size_t n = 0, total = 0;
@@ -241,7 +213,7 @@ static int send_stream(ec_syslog *s, ea_err *err) {
 static int connect_datagrams(ec_syslog *s, ea_err *err) {
     const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_DGRAM};
     struct addrinfo *found = NULL;
-    int code = getaddrinfo(s->host, s->port, &hints, &found), os_error = 0;
+    int code = getaddrinfo(s->at.host, s->at.port, &hints, &found), os_error = 0;
     if (code)
         return syslog_failed(s, EA_ENET, gai_strerror(code), err);
     for (struct addrinfo *a = found; a && s->fd < 0; a = a->ai_next) {

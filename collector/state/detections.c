@@ -85,7 +85,7 @@ struct ec_detections {
 int ec_detections_open(ec_detections **ret, const char *dir, ea_err *err) {
     ec_detections *d = calloc(1, sizeof *d);
     if (!d)
-        return ea_fail(err, EA_ENOMEM, "open the detections of %s", dir);
+        return ea_fail(err, EA_ENOMEM, "open the detections");
     int rc = ec_incidents_open(&d->file, dir, 1, err);
     if (rc) {
         free(d);

@@ -38,6 +38,7 @@ typedef struct ec_detection {
     const char *chain;   /* a JSON array: the process, its parent, and so on; NULL: not known */
 } ec_detection;
 
+/* dir: of the store; NULL: in memory. */
 EA_MUST_CHECK int ec_detections_open(ec_detections **ret, const char *dir, ea_err *err);
 void ec_detections_close(ec_detections *d);        /* NULL is allowed */
 sqlite3 *ec_detections_database(ec_detections *d); /* for what is kept in the same transactions */

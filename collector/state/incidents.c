@@ -145,9 +145,10 @@ static int show_columns(ec_incidents *a, ea_err *err) {
 int ec_incidents_open(ec_incidents **ret, const char *dir, int writable, ea_err *err) {
     char path[1200];
     ec_incidents *a = calloc(1, sizeof *a);
-    if (!a || snprintf(path, sizeof path, "%s/alarms.db", dir) >= (int)sizeof path) {
+    if (!a ||
+        snprintf(path, sizeof path, "%s%s", dir ? dir : ":memory:", dir ? "/alarms.db" : "") >= (int)sizeof path) {
         free(a);
-        return ea_fail(err, EA_ENOMEM, "open the incidents of %s", dir);
+        return ea_fail(err, EA_ENOMEM, "open the incidents of %s", dir ? dir : "no store");
     }
     int is_there = writable || ea_path_exists(path);
     int flags = SQLITE_OPEN_NOMUTEX | (writable   ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE

@@ -28,7 +28,8 @@ typedef struct ec_alarm {
     const char *text;
 } ec_alarm;
 
-/* Opens the alarms of the store in folder dir. Not writable: when there are none yet, as if they were empty. */
+/* Opens the alarms of the store in folder dir. Not writable: when there are none yet, as if they were empty. dir NULL:
+ * alarms in memory, which end with it; writable. */
 EA_MUST_CHECK int ec_incidents_open(ec_incidents **ret, const char *dir, int writable, ea_err *err);
 void ec_incidents_close(ec_incidents *a); /* NULL is allowed */
 sqlite3 *ec_incidents_database(ec_incidents *a);

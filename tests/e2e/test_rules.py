@@ -18,8 +18,10 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+TESTS = pathlib.Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(TESTS), str(TESTS / "bench")]
 import sigma_naive as naive
+import sigma_rules
 
 FIELDS = ("Image", "CommandLine", "ParentImage", "User", "Size", "Address")
 PIECES = ("a", "b", "ab", "A", "-a", "/b", " -ab", "\\", "\\x", ".exe", "é", " ", "\u2013a", "%", "1", "10", "'", '"', "[", "(")
@@ -179,6 +181,36 @@ def generated(program, seed, folder):
     return wrong
 
 
+def of_the_benchmark(program, seed, folder):
+    """Rules of many literals on process starts: the same programs, parents and names again and again."""
+    words = sigma_rules.Words(seed)
+    rules = [sigma_rules.rule(words, i) for i in range(150)]
+    trees = [naive.tree_of(rule) for rule in rules]
+    path = folder / "rules.yml"
+    path.write_text("\n---\n".join(map(json.dumps, rules)), encoding="utf-8")
+    events = [list(event.items()) for event in sigma_rules.events(words, 600)]
+    for i, tree in enumerate(trees):
+        events += naive.events_of(tree, 2, seed + i)
+    rng = random.Random(seed)
+    rng.shuffle(events)
+    problems, known, answers, _ = judge(program, [path], [asked(rules[0]["logsource"], event) for event in events * 2], folder)
+    line_of = {known[number][1]: number for number in known}
+    number_of = [line_of[1 + 2 * i] for i in range(len(rules))]  # a line each, and one between them
+    wrong, fitting = [f"refused: {problem}" for problem in problems], set()
+    if answers[:len(events)] != answers[len(events):]:
+        wrong.append("events that come again are judged differently")
+    for event, numbers in zip(events, answers):
+        for i, tree in enumerate(trees):
+            expected = naive.fits(tree, event)
+            fitting |= {i} if expected else set()
+            if expected != (number_of[i] in numbers):
+                wrong.append(f"rule {rules[i]} on {event!r}: the engine says {number_of[i] in numbers}, the naive evaluator {expected}")
+    print(f"{len(rules)} rules of the benchmark on {len(events)} events, twice; {len(fitting)} fit an event")
+    if len(fitting) < len(rules) * 0.9:
+        wrong.append("less than 90 % of the benchmark's rules fit an event")
+    return wrong
+
+
 def folder_of_rules(program, root, seed, folder):
     files = sorted(path for path in root.rglob("*.yml") if path.is_file())
     trees, unusable = {}, collections.Counter()
@@ -236,7 +268,7 @@ def main():
     program = options.build / "tests" / "unit" / "rules_judge"
     with tempfile.TemporaryDirectory() as folder:
         check = (lambda: folder_of_rules(program, options.rules, options.seed, pathlib.Path(folder))) if options.rules else (
-            lambda: generated(program, options.seed, pathlib.Path(folder)))
+            lambda: generated(program, options.seed, pathlib.Path(folder)) + of_the_benchmark(program, options.seed, pathlib.Path(folder)))
         wrong = check()
     for line in wrong[:20]:
         print(f"FAILED: {line}")

@@ -111,6 +111,42 @@ def tested(env, *words, code=0):
     return done
 
 
+def test_correlations(env, checks, folder):
+    """Correlations are judged over all matches, of whatever class and in whatever order they are read; one over the other; filters except matches of theirs, too."""
+    image = DISK + "Windows\\System32\\powershell.exe"
+    own = env.folder / "correlations.yml"
+    wanted = {  # title: (the correlation, its detections' fields)
+        "all of it": ({"type": "temporal", "rules": ["encoded", "out"], "group-by": ["Image"]}, [{"Image": image, "matches": "2"}]),
+        "in order": ({"type": "temporal_ordered", "rules": ["office starts a shell", "out"], "group-by": ["Image"]}, [{"Image": image, "matches": "2"}]),
+        "not in order": ({"type": "temporal_ordered", "rules": ["out", "encoded"], "group-by": ["Image"]}, []),
+        "not of one program": ({"type": "temporal", "rules": ["encoded", "user"], "group-by": ["Image"]}, []),
+        "several": ({"type": "event_count", "rules": ["filtered", "user"], "condition": {"gte": 2}}, [{"matches": "2"}]),
+        "of two programs": ({"type": "value_count", "rules": ["filtered", "user"], "condition": {"gte": 2, "field": "Image"}}, [{"values": "2"}]),
+        "one over the other": ({"type": "temporal", "rules": ["in order", "user"]}, [{"matches": "2"}]),
+        "too far apart": ({"type": "temporal", "rules": ["encoded", "user"], "timespan": "1s"}, [{"matches": "2"}]),
+    }
+    own.write_text("\n---\n".join(json.dumps({"title": title, "level": "high", "correlation": {"timespan": "10m", **made}}) for title, (made, _) in wanted.items()))
+    answer = json.loads(tested(env, "--json", "--matches", "1000", folder, own).stdout)
+    alone = json.loads(tested(env, "--json", "--matches", "1000", folder).stdout)
+    count = len(alone["matches"])
+    named = {"in order"}  # by another one, so that it makes no detection of its own
+    checks.equal(answer["matches"][:count], alone["matches"], "matches of rules are as without correlations")
+    checks.equal({title: [row["fields"] for row in answer["matches"][count:] if row["title"] == title] for title in wanted},
+                 {title: [] if title in named else fields for title, (_, fields) in wanted.items()}, "detections of correlations")
+    pids = {row["pid"] for row in alone["matches"]}
+    checks.equal({(row["host"], row["pid"] in pids, row["level"], row["file"]) for row in answer["matches"][count:]}, {("pc", True, "high", str(own))}, "host, process, level and file of them")
+    checks.equal([row["matches"] for row in answer["rules"][len(RULES) + 1:]], [0 if title in named else len(fields) for title, (_, fields) in wanted.items()], "how many of each")
+    checks.equal((answer["left_out"], answer["match_count"]), (0, len(answer["matches"])), "sums")
+    few = tested(env, "--matches", "0", folder, own).stdout
+    checks.that(f"1 times {own}:" in few, f"as text: {few}")
+    whole = tested(env, "--matches", "1000", folder, own).stdout
+    checks.that('high: several\n    {"matches": "2"}\n' in whole, f"a detection as text: {whole[-2000:]}")
+    own.write_text(own.read_text() + "\n---\n" + json.dumps({"title": "filter", "logsource": {"product": "windows", "category": "process_creation"}, "filter": {
+        "rules": ["user"], "s": {"User|endswith": "SYSTEM"}, "condition": "not s"}}))
+    filtered = json.loads(tested(env, "--json", "--matches", "1000", folder, own).stdout)
+    checks.equal(sorted(row["title"] for row in filtered["matches"] if row["file"] == str(own)), ["all of it"], "a filter excepts their matches, too")
+
+
 def test(env, checks, arguments):
     trace, folder = env.folder / "pc.etl", env.folder / "rules"
     trace.write_bytes(single.trace(RECORDS))
@@ -139,6 +175,7 @@ def test(env, checks, arguments):
     later = json.loads(tested(env, "--json", "--from", start, folder / "00.yml", folder / "03.yml").stdout)
     checks.equal([row["title"] for row in later["matches"]], ["office starts a shell", "user"], "from a time on")
     checks.equal(json.loads(tested(env, "--json", "--to", start, folder).stdout)["match_count"], 0, "before a time")
+    test_correlations(env, checks, folder)
     own = env.folder / "filters.yml"
     own.write_text("\n---\n".join(json.dumps({"title": title, "logsource": {"product": "windows", "category": "process_creation"}, **more, "filter": {
         "rules": rules, "s": {"User|endswith": "SYSTEM"}, "condition": "not s"}}) for title, rules, more in (

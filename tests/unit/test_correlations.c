@@ -85,7 +85,8 @@ static int end(void **state) {
 }
 
 static ec_correlation_hit hit(uint32_t correlation, uint32_t rule, int64_t s, const char *group, const char *value) {
-    return (ec_correlation_hit){.correlation = correlation,
+    return (ec_correlation_hit){.stream = &stream,
+                                .correlation = correlation,
                                 .rule = rule,
                                 .batch = 1,
                                 .position = position++,
@@ -100,8 +101,7 @@ static uint64_t judge_at(int64_t now_s, const ec_correlation_hit *hits, size_t c
     ea_err err;
     uint64_t made = 0;
     must(ec_detections_begin(detections, &err), &err);
-    must(ec_correlations_judge(correlations, rules, &stream, hits, count, now_s * SECOND, &made, &left_out, &err),
-         &err);
+    must(ec_correlations_judge(correlations, rules, hits, count, now_s * SECOND, &made, &left_out, &err), &err);
     must(ec_detections_judged(detections, &stream, 2, 1, &err), &err);
     return made;
 }

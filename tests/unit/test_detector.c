@@ -2,6 +2,7 @@
  * turn: hosts take turns, those that took least come first, what they take is charged, a batch that needs too much
  * memory costs itself alone, and a detection has a bound of bytes. */
 #include "collector/detect/detector.h"
+#include "collector/detect/matched_row.h"
 #include "collector/query/scan/archive.h"
 #include "collector/state/detections.h"
 #include "collector/state/incidents.h"
@@ -624,7 +625,7 @@ static void a_detection_is_bounded(void **state) {
     memcpy(text, "shell.exe /n", sizeof "shell.exe /n" - 1);
     add_batches(store, "pc", 1, 1, text); /* each of its characters takes six bytes of JSON */
     judge(store, 1);
-    assert_true(ask("SELECT max(length(fields)) FROM detections") <= EC_DETECTOR_FIELD_MAX + 1000);
+    assert_true(ask("SELECT max(length(fields)) FROM detections") <= EC_MATCHED_FIELD_MAX + 1000);
     assert_int_equal(ask("SELECT json_valid(chain) AND length(chain) <= 8192 AND json_array_length(chain) > 0 AND"
                          " json_extract(chain, '$[0].image_name') = 'shell.exe' FROM detections"),
                      1);

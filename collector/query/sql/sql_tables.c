@@ -390,7 +390,7 @@ typedef struct table {
 typedef struct cursor {
     sqlite3_vtab_cursor base;
     selection *selection; /* NULL: none yet */
-    ea_text key;          /* of the one that is wanted */
+    ea_text key;          /* of the SELECT that is needed */
     int is_row;
 } cursor;
 
@@ -855,7 +855,7 @@ static void write_select(ea_text *sql, const table *t, const char *plan, const c
     to->given_count = count;
 }
 
-/* Makes the cursor's SELECT the one of its key. */
+/* Sets the cursor's SELECT by its key. */
 static int select_for(cursor *c, const char *plan, ea_err *err) {
     table *t = (table *)c->base.pVtab;
     if (c->key.failed)
