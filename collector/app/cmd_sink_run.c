@@ -4,6 +4,7 @@
 #include "collector/app/question.h"
 #include "collector/app/sink_options.h"
 #include "collector/sandbox/system_paths.h"
+#include "collector/sink/clickhouse.h"
 #include "proto/base/platform.h"
 #include "proto/base/stop_flag.h"
 
@@ -91,6 +92,7 @@ static int sink_run_run(const void *arg, int operand_count, char **operands) {
                                      .headers = headers,
                                      .ca = c->ca,
                                      .index = c->index,
+                                     .table = c->table ? c->table : EC_CLICKHOUSE_TABLE,
                                      .properties = properties,
                                      .where = c->where,
                                      .hosts = &c->hosts,
@@ -138,7 +140,8 @@ static const ea_option SINK_RUN_OPTIONS[] = {
 const ea_command ec_cmd_sink_run = {
     .name = "sink run",
     .operands = "",
-    .summary = "Send stored events to a receiver (NDJSON by HTTP, Elasticsearch, OpenSearch, Kafka), each until it is "
+    .summary = "Send stored events to a receiver (NDJSON by HTTP, Elasticsearch, OpenSearch, Kafka, ClickHouse), each "
+               "until it is "
                "accepted",
     .details =
         "Runs beside the collector until it is stopped, by a user who may write to the store's folder. Batches are "

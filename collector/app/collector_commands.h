@@ -53,6 +53,7 @@ extern const ea_command ec_cmd_rules_test;
 extern const ea_command ec_cmd_detections_list;
 extern const ea_command ec_cmd_detections_send;
 extern const ea_command ec_cmd_detections_set;
+extern const ea_command ec_cmd_clickhouse_init;
 extern const ea_command ec_cmd_sink_replay;
 extern const ea_command ec_cmd_sink_run;
 extern const ea_command ec_cmd_sink_skip;

@@ -41,6 +41,7 @@ static const ea_command *const COMMANDS[] = {
     &ec_cmd_sink_status,
     &ec_cmd_sink_replay,
     &ec_cmd_sink_skip,
+    &ec_cmd_clickhouse_init,
     &ec_cmd_ledger,
     &ec_cmd_backup,
     &ec_cmd_restore,

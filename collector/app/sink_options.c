@@ -1,15 +1,22 @@
 /* See sink_options.h. */
 #include "collector/app/sink_options.h"
 
+#include "collector/sink/clickhouse.h"
+
 #include <string.h>
 
 /* Which options are for one kind alone, or for all but it. */
 static int check_kind(const ec_sink_choice *c, const char **ret_key, ea_err *err) {
     const char *kind = EC_SINK_KINDS[c->kind]->name;
-    int is_kafka = strcmp(kind, "kafka") == 0, is_bulk = strcmp(kind, "bulk") == 0;
+    int is_kafka = strcmp(kind, "kafka") == 0, is_bulk = strcmp(kind, "bulk") == 0,
+        is_clickhouse = strcmp(kind, "clickhouse") == 0;
     if (c->index && !is_bulk) {
         *ret_key = "index";
         return ea_fail(err, EA_EUSAGE, "--index is for --kind bulk");
+    }
+    if (c->table && !is_clickhouse) {
+        *ret_key = "table";
+        return ea_fail(err, EA_EUSAGE, "--table is for --kind clickhouse");
     }
     if (c->properties && !is_kafka) {
         *ret_key = "properties";
@@ -19,7 +26,8 @@ static int check_kind(const ec_sink_choice *c, const char **ret_key, ea_err *err
         *ret_key = "headers";
         return ea_fail(err, EA_EUSAGE, "--headers is not for --kind kafka: use --properties");
     }
-    return 0;
+    *ret_key = "table";
+    return c->table ? ec_clickhouse_check_table(c->table, err) : 0;
 }
 
 int ec_sink_choice_check(const ec_sink_choice *c, const char **ret_key, ea_err *err) {

@@ -8,7 +8,7 @@
 #include "proto/base/cli.h"
 
 typedef struct ec_sink_choice {
-    const char *name, *to, *headers, *ca, *index, *properties, *where;
+    const char *name, *to, *headers, *ca, *index, *table, *properties, *where;
     ea_strings hosts;
     ea_class_choice choice;
     uint64_t rows, bytes;
@@ -40,12 +40,17 @@ EA_MUST_CHECK int ec_sink_choice_check(const ec_sink_choice *c, const char **ret
      .offset = offsetof(owner, member.kind),                                                                           \
      .fallback = "ndjson",                                                                                             \
      .choices = EC_SINK_KIND_NAMES,                                                                                    \
-     .help = "ndjson: a row a line by HTTP; bulk: _bulk of Elasticsearch and OpenSearch; kafka: a row a message"},     \
+     .help = "ndjson: a row a line by HTTP; bulk: _bulk of Elasticsearch and OpenSearch; kafka: a row a message; clickhouse: rows of a table"},\
     {.name = "index",                                                                                                  \
      .argument = "NAME",                                                                                               \
      .type = EA_OPT_STRING,                                                                                            \
      .offset = offsetof(owner, member.index),                                                                          \
      .help = "with bulk: the index or data stream; default: that of the URL"},                                         \
+    {.name = "table",                                                                                                  \
+     .argument = "NAME",                                                                                               \
+     .type = EA_OPT_STRING,                                                                                            \
+     .offset = offsetof(owner, member.table),                                                                          \
+     .help = "with clickhouse: the table, made as clickhouse init says; default: events"},                             \
     {.name = "headers",                                                                                                \
      .argument = "FILE",                                                                                               \
      .type = EA_OPT_STRING,                                                                                            \

@@ -233,17 +233,17 @@ static int sink_add_row(ec_sink *s, size_t slot, const ea_record *record, const 
         return rc;
     if (EA_GROW(s->items, s->item_capacity, s->item_count + 1, SIZE_MAX))
         return ea_fail(err, EA_ENOMEM, "make rows");
-    size_t begin = s->rows.len_bytes;
-    ea_text_clear(&s->scratch);
+    size_t id_offset = s->rows.len_bytes;
     ec_sink_row_id(id, sizeof id, &s->batch, s->at.position);
-    ea_text_json_str(&s->scratch, id);
-    size_t id_bytes = s->scratch.len_bytes;
-    size_t time = ec_sink_row_add(&s->rows, &s->scratch, &s->batch, s->at.position, process, record, c, clock);
+    ea_text_json_str(&s->rows, id);
+    size_t begin = s->rows.len_bytes;
+    size_t time = s->o->kind->row(&s->rows, &s->scratch, &s->batch, s->at.position, process, record, c, clock);
     if (s->rows.failed || s->scratch.failed)
         return ea_fail(err, EA_ENOMEM, "make rows");
     s->items[s->item_count++] = (ec_sink_item){.offset = begin,
                                                .len_bytes = s->rows.len_bytes - begin,
-                                               .id_bytes = id_bytes,
+                                               .id_offset = id_offset,
+                                               .id_bytes = begin - id_offset,
                                                .time_offset = time,
                                                .stream = (uint32_t)slot};
     return 0;
@@ -412,7 +412,7 @@ static int sink_fail(ec_sink *s, const ea_err *why, int64_t after_s, ea_err *err
 
 /* The JSON text of a row's name, without its quotes, and why it was refused. */
 static void sink_note_refusal(ec_sink *s, const ec_sink_item *item, const char *why) {
-    const char *id = s->rows.data + item->offset + sizeof EC_SINK_ROW_BEGIN - 1;
+    const char *id = s->rows.data + item->id_offset;
     size_t len = item->id_bytes > 2 ? item->id_bytes - 2 : 0;
     snprintf(s->row.refusal, sizeof s->row.refusal, "%.*s: %s", (int)len, id + 1, why);
     ea_utf8_repair(s->row.refusal, strlen(s->row.refusal));
@@ -623,6 +623,7 @@ static int sink_open(ec_sink *s, ea_err *err) {
                                           .headers = o->headers,
                                           .ca = o->ca,
                                           .index = o->index,
+                                          .table = o->table,
                                           .properties = o->properties,
                                           .answer_ns = o->answer_ns,
                                           .stop = o->stop};

@@ -17,9 +17,9 @@ enum { EC_SINK_ATTEMPTS = 5 }; /* in a row, of a run that ends */
 typedef struct ec_sink_options {
     const char *store, *name, *to;
     const ec_sink_kind *kind;
-    const char *headers, *ca, *index, *properties; /* headers, properties: lines; NULL: none */
-    const char *where;                             /* a condition; NULL: all */
-    const ea_strings *hosts;                       /* names, with * at the end for all that begin so; none: all */
+    const char *headers, *ca, *index, *table, *properties; /* headers, properties: lines; NULL: none */
+    const char *where;                                     /* a condition; NULL: all */
+    const ea_strings *hosts; /* names, with * at the end for all that begin so; none: all */
     const ea_class_choice *choice;
     uint64_t rows_max, bytes_max; /* of a request */
     int64_t retry_min_ns, retry_max_ns, answer_ns;

@@ -4,6 +4,9 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+enum { HTTP_REASON_MAX = 250 };
 
 static const int64_t HTTP_MS_NS = 1000000;
 
@@ -11,7 +14,7 @@ typedef struct http {
     const ec_sink_sender_options *o;
     ec_webhook *webhook;
     ec_sink_judge *judge;
-    ea_text body;
+    ea_text url, body;
 } http;
 
 static void http_destroy(void *sender) {
@@ -20,8 +23,29 @@ static void http_destroy(void *sender) {
         return;
     ec_sink_judge_close(h->judge);
     ec_webhook_destroy(h->webhook);
+    ea_text_deinit(&h->url);
     ea_text_deinit(&h->body);
     free(h);
+}
+
+/* The URL with the kind's statement as the parameter query. */
+static int http_make_url(http *h, ea_err *err) {
+    static const char PLAIN[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+    ea_text query;
+    ea_text_init(&query);
+    ea_text_str(&h->url, h->o->to);
+    if (h->o->kind->query) {
+        h->o->kind->query(&query, h->o->table);
+        ea_text_str(&h->url, strchr(h->o->to, '?') ? "&query=" : "?query=");
+    }
+    for (size_t i = 0; i < query.len_bytes; i++)
+        if (strchr(PLAIN, query.data[i]))
+            ea_text_char(&h->url, query.data[i]);
+        else
+            ea_text_printf(&h->url, "%%%02X", (unsigned)(unsigned char)query.data[i]);
+    int is_bad = query.failed || h->url.failed;
+    ea_text_deinit(&query);
+    return is_bad ? ea_fail(err, EA_ENOMEM, "open a sink") : 0;
 }
 
 static int http_create(void **ret, const ec_sink_sender_options *o, ea_err *err) {
@@ -29,9 +53,12 @@ static int http_create(void **ret, const ec_sink_sender_options *o, ea_err *err)
     if (!h)
         return ea_fail(err, EA_ENOMEM, "open a sink");
     h->o = o;
+    ea_text_init(&h->url);
     ea_text_init(&h->body);
-    int rc = ec_webhook_create(&h->webhook,
-                               &(ec_webhook_options){.url = o->to,
+    int rc = http_make_url(h, err);
+    if (!rc)
+        rc = ec_webhook_create(&h->webhook,
+                               &(ec_webhook_options){.url = h->url.data,
                                                      .ca = o->ca,
                                                      .headers = o->headers,
                                                      .type = o->kind->type,
@@ -74,7 +101,10 @@ static int http_send(void *sender, const char *rows, ec_sink_item **items, size_
         return rc;
     }
     int is_refused = answer.status == 400 || answer.status == 413 || answer.status == 422;
-    return ea_fail(err, is_refused ? EA_EREFUSED : EA_ENET, "the receiver answered with status %ld", answer.status);
+    size_t len = kind->query ? strcspn(answer.data, "\r\n") : 0; /* a sentence, where there is an own language */
+    return ea_fail(err, is_refused ? EA_EREFUSED : EA_ENET, "the receiver answered with status %ld%s%.*s",
+                   answer.status, len ? ": " : "", (int)(len < HTTP_REASON_MAX ? len : HTTP_REASON_MAX),
+                   len ? answer.data : "");
 }
 
 const ec_sink_sender EC_SINK_HTTP = {http_create, http_destroy, http_send, http_receiver};

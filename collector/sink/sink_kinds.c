@@ -1,12 +1,13 @@
 /* See sink_kinds.h. */
 #include "collector/sink/sink_kinds.h"
 
+#include "collector/sink/clickhouse.h"
 #include "collector/sink/sink_rows.h"
 #include "collector/sink/sink_sender.h"
 
 #include <string.h>
 
-enum { ANSWER_MAX_BYTES = 16 << 20 };
+enum { ANSWER_MAX_BYTES = 16 << 20, REASON_ANSWER_BYTES = 64 << 10 };
 
 /* ---- NDJSON: a row a line; an answer with 2xx accepts all ---- */
 
@@ -16,8 +17,8 @@ static void ndjson_add(ea_text *body, const char *row, const ec_sink_item *item,
     ea_text_char(body, '\n');
 }
 
-static int ndjson_judge(ec_sink_judge *j, const char *answer, size_t len_bytes, ec_sink_item **items, size_t count,
-                        ea_text *reason, ea_err *err) {
+static int accept_all(ec_sink_judge *j, const char *answer, size_t len_bytes, ec_sink_item **items, size_t count,
+                      ea_text *reason, ea_err *err) {
     (void)j, (void)answer, (void)len_bytes, (void)reason, (void)err;
     for (size_t i = 0; i < count; i++)
         items[i]->verdict = EC_VERDICT_ACCEPTED;
@@ -46,10 +47,35 @@ static void bulk_add(ea_text *body, const char *row, const ec_sink_item *item, c
     ea_text_char(body, '\n');
 }
 
-static const ec_sink_kind NDJSON = {"ndjson", &EC_SINK_HTTP, 0, "application/x-ndjson", ndjson_add, ndjson_judge, 0};
-static const ec_sink_kind BULK = {
-    "bulk", &EC_SINK_HTTP, 0, "application/x-ndjson", bulk_add, ec_sink_judge_bulk, ANSWER_MAX_BYTES};
-static const ec_sink_kind KAFKA = {.name = "kafka", .sender = &EC_SINK_KAFKA, .has_threads = 1};
+/* ---- ClickHouse: an answer with 2xx accepts all ---- */
 
-const char *const EC_SINK_KIND_NAMES[] = {"ndjson", "bulk", "kafka", NULL};
-const ec_sink_kind *const EC_SINK_KINDS[] = {&NDJSON, &BULK, &KAFKA};
+static void clickhouse_add(ea_text *body, const char *row, const ec_sink_item *item, const char *target) {
+    (void)target;
+    ea_text_add(body, row, item->len_bytes);
+}
+
+static const ec_sink_kind NDJSON = {.name = "ndjson",
+                                    .sender = &EC_SINK_HTTP,
+                                    .row = ec_sink_row_add,
+                                    .type = "application/x-ndjson",
+                                    .add = ndjson_add,
+                                    .judge = accept_all};
+static const ec_sink_kind BULK = {.name = "bulk",
+                                  .sender = &EC_SINK_HTTP,
+                                  .row = ec_sink_row_add,
+                                  .type = "application/x-ndjson",
+                                  .add = bulk_add,
+                                  .judge = ec_sink_judge_bulk,
+                                  .answer_max_bytes = ANSWER_MAX_BYTES};
+static const ec_sink_kind KAFKA = {.name = "kafka", .sender = &EC_SINK_KAFKA, .has_threads = 1, .row = ec_sink_row_add};
+static const ec_sink_kind CLICKHOUSE = {.name = "clickhouse",
+                                        .sender = &EC_SINK_HTTP,
+                                        .row = ec_clickhouse_row_add,
+                                        .query = ec_clickhouse_insert,
+                                        .type = "application/octet-stream",
+                                        .add = clickhouse_add,
+                                        .judge = accept_all,
+                                        .answer_max_bytes = REASON_ANSWER_BYTES};
+
+const char *const EC_SINK_KIND_NAMES[] = {"ndjson", "bulk", "kafka", "clickhouse", NULL};
+const ec_sink_kind *const EC_SINK_KINDS[] = {&NDJSON, &BULK, &KAFKA, &CLICKHOUSE};

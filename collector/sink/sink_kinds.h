@@ -3,6 +3,7 @@
 #ifndef EC_SINK_SINK_KINDS_H
 #define EC_SINK_SINK_KINDS_H
 
+#include "collector/sink/sink_rows.h"
 #include "proto/base/text.h"
 
 #include <stddef.h>
@@ -16,11 +17,11 @@ enum ec_sink_verdict {
 
 /* A row of a request. */
 typedef struct ec_sink_item {
-    size_t offset, len_bytes; /* in the text of rows: the JSON object */
-    size_t id_bytes;          /* of the JSON text after {"row": , which names it */
-    size_t time_offset;       /* in the object: of EC_SINK_ROW_TIME */
-    uint32_t stream;          /* the caller's */
-    const char *host;         /* is set in a request */
+    size_t offset, len_bytes;   /* in the text of rows: the row, mostly a JSON object */
+    size_t id_offset, id_bytes; /* in the text of rows: the JSON text that names it */
+    size_t time_offset;         /* in the object: of EC_SINK_ROW_TIME */
+    uint32_t stream;            /* the caller's */
+    const char *host;           /* is set in a request */
     enum ec_sink_verdict verdict;
     int is_doubtful; /* refused, while nothing was ever accepted */
 } ec_sink_item;
@@ -40,8 +41,12 @@ typedef struct ec_sink_kind {
     const char *name;
     const struct ec_sink_sender *sender;
     int has_threads; /* the sender makes some when it sends */
+    /* Makes a row, as ec_sink_row_add does. */
+    size_t (*row)(ea_text *out, ea_text *scratch, const ec_outbox_batch *batch, uint64_t position, const char *process,
+                  const ea_record *record, const ea_class *c, const ea_clock *clock);
     /* with HTTP: */
-    const char *type; /* of the body */
+    void (*query)(ea_text *out, const char *table); /* the statement in the URL; NULL: none */
+    const char *type;                               /* of the body */
     /* Appends a row to a body. target: as the option --index has it; NULL: none. */
     void (*add)(ea_text *body, const char *row, const ec_sink_item *item, const char *target);
     /* What an answer with 2xx says of the rows of a request, in their order, into their verdicts. reason gets why the

@@ -1,6 +1,7 @@
-/* An event as a row: the one form that all kinds of sinks send. A JSON object with row (HOST/STREAM/BATCH/POSITION,
- * which names the event for good), host, stream, batch, position and process, and then the members of ea_render_json:
- * time, name, fields, ... as export --no-names prints them. Called by: sink.c. Thread: any. */
+/* An event as a row, for all kinds of sinks but ClickHouse (clickhouse.h). A JSON object with row
+ * (HOST/STREAM/BATCH/POSITION, which names the event for good), host, stream, batch, position and process, and then the
+ * members of ea_render_json: time, name, fields, ... as export --no-names prints them. Called by: sink.c, as the kind
+ * says. Thread: any. */
 #ifndef EC_SINK_SINK_ROWS_H
 #define EC_SINK_SINK_ROWS_H
 

@@ -11,7 +11,7 @@
 typedef struct ec_sink_sender_options {
     const ec_sink_kind *kind;
     const char *to;
-    const char *headers, *ca, *index, *properties; /* as ec_sink_options has them */
+    const char *headers, *ca, *index, *table, *properties; /* as ec_sink_options has them */
     int64_t answer_ns;
     const atomic_int *stop;
 } ec_sink_sender_options;

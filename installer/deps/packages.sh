@@ -11,7 +11,7 @@ demo=(libcmocka-dev python3 zstd)
 test=("${demo[@]}" clang clang-format clang-tidy libclang-rt-14-dev lld llvm sqlite3 git curl openssl
       iproute2 procps shellcheck valgrind chromium dpkg-dev prometheus kcat libarchive-tools swtpm tpm2-openssl softhsm2)
 # what this Debian may lack: a test that needs it is skipped, and says so
-optional=(pkcs11-provider)
+optional=(pkcs11-provider clickhouse-server)
 traces=(python3 libarchive-tools)
 windows=(gcc-mingw-w64-x86-64 mingw-w64-tools dpkg-dev patch perl xz-utils wine wine64 wixl msitools)
 
