@@ -1,5 +1,5 @@
 """The dashboard in a real Chromium: find a process by name, move the cursor and see the tree change, open a flame graph, follow a connection, see a
-gap, search events, all by keys alone once; hostile names stay text; no error on the console, nothing asked of others, no
+gap, search events, what a page of numbers shows is what SQL says, all by keys alone once; hostile names stay text; no error on the console, nothing asked of others, no
 violation that axe-core finds. With EA_PICTURES=DIR the documents' pictures are written there.
 """
 # Promises (tests/promises.py --write puts them into docs/verification/promises.md):
@@ -17,7 +17,7 @@ import web_world
 from web_world import HOLED, HOSTILE, MACHINE
 
 BROWSER = pathlib.Path(__file__).resolve().parent / "browser"
-PICTURES = ["home", "fleet", "host", "host-dark", "process", "security", "gaps", "events", "profile", "ledger"]
+PICTURES = ["home", "fleet", "waits", "disk", "host", "host-dark", "process", "security", "gaps", "events", "events-fields", "profile", "ledger"]
 
 
 def packages(env):

@@ -15,7 +15,7 @@ import naive_activity
 import naive_store
 import test_dashboard
 from judge_state import rows
-from naive_state import FOREVER, format_time
+from naive_state import FOREVER, format_time, parse_time
 
 SCRIPT = test_dashboard.BROWSER / "read.mjs"
 
@@ -102,6 +102,7 @@ def judge_pages(world):
              "events": {"url": link(world, page="events", host=name, field="cpu", **{"class": klass})},
              "queries": {"url": link(world, page="queries", sql=sql), "press": "Ask"},
              **{f"security {tab}": {"url": link(world, page="security", tab=tab, host=name)} for tab in ("starts", "places", "rare", "connections", "autostart")}}
+    pages.update(usage_links(world))
     if profiled:
         pages["profile"] = {"url": link(world, page="profile", host=profiled, weight="samples")}
         pages["sandwich"] = {"url": link(world, page="profile", host=profiled, weight="samples", function=busiest_caller(world.hosts[profiled]))}
@@ -113,6 +114,7 @@ def judge_pages(world):
     found = read(world, pages)
     counter_pages(world, found)
     home_page(world, found["home"])
+    usage_pages(world, found)
     fleet_page(world, found["fleet"])
     host_page(world, found["host"], host, at)
     process_page(world, found["process"], host, stream, process)
@@ -166,6 +168,76 @@ def home_page(world, page):
     versions = collections.Counter(row["agent_version"] or "(unknown)" for row in listed)
     world.same("panel Home: Versions", "all", columns(page, "Versions", "Agent", "Machines"), [(version, str(n)) for version, n in versions.items()])
     world.same("panel Home: Newest gaps", "all", columns(page, "Newest gaps", "From", "Machine"), [(moment(row["begin"]), row["host"]) for row in world.web.get("gaps", limit=10)["items"]])
+
+
+def duration(ns):
+    for unit, name, to in ((1e9, "s", "0.01"), (1e6, "ms", "0.1")):
+        if ns >= unit:
+            return f"{rounded(ns / unit, to)} {name}"
+    return rounded(ns / 1e3) + " µs"
+
+
+def busiest(world, query):
+    """The process with the most of a query."""
+    return next(iter(world.web.get(f"queries/{query}", limit=1)["items"]), None)
+
+
+def usage_links(world):
+    ran, read = busiest(world, "process-times"), busiest(world, "top-processes-by-disk")
+    pages = {"waits": {"url": link(world, page="waits", host=ran["host"])}, "waits of one": {"url": link(world, page="waits", host=ran["host"], pid=ran["pid"])}} if ran else {}
+    return {**pages, **({"disk": {"url": link(world, page="disk", host=read["host"])}} if read else {})}
+
+
+def usage_pages(world, found):
+    """Each table has the rows of its query, which has a judge of its own; the charts have the sums of the records."""
+    def listed(query, **params):
+        return world.web.get(f"queries/{query}", limit=100, **params)["items"]
+
+    def who(row):
+        return (row["image_name"] or f"pid {'unknown' if row['pid'] is None else row['pid']}", shown(row["pid"]), row["host"])
+
+    ran, read = busiest(world, "process-times"), busiest(world, "top-processes-by-disk")
+    if ran:
+        host, one = {"host": ran["host"]}, {"host": ran["host"], "pid": ran["pid"]}
+
+        def times(row):
+            return (*map(duration, (row["running_ns"], row["ready_ns"], row["waiting_ns"])), count(row["switches"]), duration(row["unfinished_ns"]))
+
+        world.same("panel Waits: Processes", ran["host"], table(found["waits"], "Processes"), [(*who(row), count(row["threads"]), *times(row)) for row in listed("process-times", **host)], ordered=True)
+        page = found["waits of one"]
+        world.same("panel Waits: Threads", ran["host"], table(page, "Threads"), [(*who(row), shown(row["tid"]), *times(row)) for row in listed("thread-times", **one)], ordered=True)
+        world.same("panel Waits: What they waited for", ran["host"], table(page, "What they waited for"),
+                   [(*who(row), shown(row["tid"]), shown(row["reason_name"]), count(row["count"]), *map(duration, (row["ns"], row["max_ns"], row["unfinished_ns"]))) for row in listed("thread-waits", **one)], ordered=True)
+        world.same("panel Waits: Who ended their waits", ran["host"], table(page, "Who ended their waits"),
+                   [(*who(row), shown(row["tid"]), row["waker_image"] or f"pid {'unknown' if row['waker_pid'] is None else row['waker_pid']}", shown(row["waker_tid"]), count(row["count"]), duration(row["waited_ns"]))
+                    for row in listed("thread-wakes", **one)], ordered=True)
+    if read:
+        disk_page(world, found["disk"], world.hosts[read["host"]], who)
+
+
+def mean(ns, n):
+    return duration((2 * ns + n) // (2 * n) if n else 0)
+
+
+def disk_page(world, page, host, who):
+    processes = world.web.get("queries/top-processes-by-disk", limit=100, host=host.name)["items"]
+    world.same("panel Disk: Processes", host.name, table(page, "Processes"), [(*who(row), count(row["reads"]), count(row["writes"]), size(row["bytes"]), duration(row["ns"]),
+                                                                               mean(row["ns"], row["reads"] + row["writes"]), duration(row["max_ns"])) for row in processes], ordered=True)
+    files = world.web.get("queries/disk-files", limit=100, host=host.name)["items"]
+    world.same("panel Disk: Files", host.name, table(page, "Files"), [(shown(row["file"]) or "(unknown)", row["operation"], row["host"], shown(row["disk"]), count(row["count"]), size(row["bytes"]), duration(row["ns"]),
+                                                                      mean(row["ns"], row["count"]), duration(row["max_ns"])) for row in files], ordered=True)
+    row = next(row for row in judge_store.machines(world) if row["host"] == host.name)
+    begin, end = (parse_time(row[name]) / 10000 for name in ("begin", "end"))  # ms
+    width = max(1, int((end - begin) / 60 + 0.5)) * 10**6
+    used = naive_activity.usage(host.records, naive_activity.Whose(host.state), judge_activity.clock_of(host).ns, *judge_activity.EVER, width)["disk_usage"]
+    buckets = collections.defaultdict(collections.Counter)
+    for (_, _, bucket), sums in used.items():
+        buckets[bucket].update(requests=sums["reads"] + sums["writes"], bytes=sums["read_bytes"] + sums["written_bytes"], ns=sums["ns"])
+        buckets[bucket]["max_ns"] = max(buckets[bucket]["max_ns"], sums["max_ns"])
+    runs = len(host.streams)
+    for panel, total in (("Requests", sum(b["requests"] for b in buckets.values()) * runs), ("Bytes", sum(b["bytes"] for b in buckets.values()) * runs),
+                         ("How long requests took", sum(b["max_ns"] + (2 * b["ns"] + b["requests"]) // (2 * b["requests"]) for b in buckets.values()))):
+        world.same(f"panel DiskCharts: {panel}", host.name, [int(page["charts"][panel])], [total])
 
 
 def fleet_tiles(world):

@@ -513,7 +513,7 @@ async function incomplete() {
 // ---- what an attacker called things ----
 async function hostile() {
   const page = await open({});
-  for (const state of [{ page: 'home', by: 'host' }, { page: 'home', by: 'labels.owner' }, { page: 'home', by: '<b>' }, { page: 'host', host: world.hostile }, { page: 'security', host: world.hostile }, { page: 'events', host: world.hostile, class: 'Process/DCStart' },
+  for (const state of [{ page: 'home', by: 'host' }, { page: 'home', by: 'labels.owner' }, { page: 'home', by: '<b>' }, { page: 'waits', host: world.hostile }, { page: 'waits', host: world.hostile, pid: '<b>' }, { page: 'disk', host: world.hostile }, { page: 'events', filters: '["<b>==<script>"]', field: '"<b>' }, { page: 'events', filters: '{', field: 'name' }, { page: 'host', host: world.hostile }, { page: 'security', host: world.hostile }, { page: 'events', host: world.hostile, class: 'Process/DCStart' },
     { page: 'host', host: '../../etc/passwd' }, { page: 'host', host: '<img src=x onerror=alert(1)>' }, { page: 'events', where: "x'; DROP TABLE hosts --=1", class: '"><script>alert(1)</script>' },
     { page: 'process', host: world.hostile, stream: '<b>', instance: '-1' }, { page: '__proto__' }, { page: 'constructor' }, { from: 'x', to: '\u001b[31m' }]) {
     await page.goto(link(state));

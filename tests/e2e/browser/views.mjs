@@ -4,6 +4,7 @@
 export async function views(tools) {
   await home(tools);
   await exploring(tools);
+  await usage(tools);
 }
 
 /** The rows of a statement, each an array. */
@@ -131,4 +132,57 @@ async function exploring({ page, world, check, link, settled, rows, accessible, 
   const [[hostile]] = await sql(world, `SELECT count(*) FROM "Process/DCStart" WHERE host = '${world.hostile}' AND CommandLine LIKE '=cmd|%'`);
   await counted(page, hostile);
   check(hostile > 0 && (await page.locator('main script, main img').count()) === 0, `Events: a value that begins with = and has markup in it is filtered as it is: ${hostile} events`);
+}
+
+const WAITING = 'winword.exe'; // a process that waits, wakes, and reads from disks
+
+async function usage({ page, world, check, link, settled, rows, accessible, picture }) {
+  await page.goto(link({ page: 'waits', host: world.hostile }));
+  await rows(page, 'Processes').first().waitFor();
+  await settled(page);
+  const cell = (row, n) => row.locator('td').nth(n).innerText();
+  const [[name, pid, switches]] = await sql(world, `SELECT image, pid, sum(switches) FROM thread_times() WHERE host = '${world.hostile}' AND pid IS NOT 0 GROUP BY process_key, pid ORDER BY sum(running_ns) DESC LIMIT 1`);
+  const first = rows(page, 'Processes').first();
+  check((await cell(first, 0)) === name && (await cell(first, 7)) === String(switches), `Waits: the process that ran longest is SQL's: ${name}, ${switches} switches`);
+  await picture(page, 'waits');
+  await accessible(page, 'Waits');
+  await rows(page, 'Processes').filter({ hasText: WAITING }).first().locator('a').first().focus();
+  await page.keyboard.press('Enter');
+  await rows(page, 'Threads').first().waitFor();
+  await settled(page);
+  const one = new URL(page.url()).searchParams.get('pid');
+  const [[threads, wakes]] = await sql(world, `SELECT (SELECT count(*) FROM thread_times() WHERE host = '${world.hostile}' AND pid = ${one}), (SELECT min(100, count(*)) FROM wakes() WHERE host = '${world.hostile}' AND pid = ${one})`);
+  check((await rows(page, 'Threads').count()) === threads && (await rows(page, 'Who ended their waits').count()) === wakes, `Waits: keys: the ${threads} threads of ${WAITING} ${one}, and ${wakes} who woke them`);
+  await accessible(page, "a process's waits");
+  await rows(page, 'What they waited for').first().locator('a').last().click();
+  await page.locator('.flame canvas').waitFor();
+  check(/page=profile/.test(page.url()) && /weight=wait/.test(page.url()), 'Waits: a time leads to the stacks in which it was waited');
+
+  await page.goto(link({ page: 'disk', host: world.hostile }));
+  await page.locator('.chart [data-total]').nth(2).waitFor();
+  await settled(page);
+  const [[requests, bytes]] = await sql(world, `SELECT sum(reads + writes), sum(read_bytes + written_bytes) FROM disk_usage() WHERE host = '${world.hostile}'`);
+  check((await total(page, 'Requests')) === requests && (await total(page, 'Bytes')) === bytes, `Disk: ${requests} requests with ${bytes} bytes`);
+  const [[longest]] = await sql(world, `SELECT max(max_ns) FROM disk_times() WHERE host = '${world.hostile}' AND operation <> 'flush'`);
+  check(Math.max(...(await numbers(page, 'How long requests took')).flat()) === longest, `Disk: the longest request took ${longest} ns`);
+  check((await rows(page, 'Files').count()) > 0, 'Disk: files');
+  await picture(page, 'disk');
+  await accessible(page, 'Disk');
+  await rows(page, 'Processes').first().locator('a').last().click();
+  await page.locator('.flame canvas, p.notice').first().waitFor();
+  check(/weight=disk/.test(page.url()), "Disk: a process's time leads to its stacks");
+
+  await page.goto(link({ page: 'host', host: world.hostile }));
+  await page.locator('.chart .u-over').first().waitFor();
+  await settled(page);
+  const at = () => page.locator('.timeline canvas').getAttribute('aria-valuenow').then(Number), plot = page.locator('.chart .u-over');
+  const area = await plot.first().boundingBox(), before = await at();
+  await page.mouse.click(area.x + area.width / 4, area.y + 30);
+  await page.waitForFunction((o) => Number(document.querySelector('.timeline canvas').getAttribute('aria-valuenow')) !== o, before);
+  const info = await (await fetch(`${world.url}api/v1/hosts/${world.hostile}`)).json(), [from, to] = [Date.parse(info.begin), Date.parse(info.end)];
+  check(Math.abs(((await at()) - from) / (to - from) - 0.25) < 0.02, `Host: a click into a chart moves the cursor of the timeline: ${((await at()) - from) / (to - from)}`);
+  await page.mouse.move(area.x + area.width / 2, area.y + 30);
+  const values = () => page.locator('.chart .u-legend').evaluateAll((all) => all.map((l) => l.querySelector('.u-value').textContent));
+  await page.waitForFunction(() => [...document.querySelectorAll('.chart .u-legend')].every((l) => /\d/.test(l.querySelector('.u-value').textContent)));
+  check(new Set(await values()).size === 1, `Host: the charts share the cursor: ${await values()}`);
 }

@@ -1,14 +1,14 @@
 // Home: how much comes and from whom, who uses the machines most, and what is wrong. Each number leads to its rows.
 import type { ComponentChildren } from 'preact';
-import { useMemo, useState } from 'preact/hooks';
+import { useMemo } from 'preact/hooks';
 import { url, useApi, type Address, type Answer, type Item } from './api';
 import { Chart, gridOf, linesOf, type Part } from './chart';
 import { Incidents, Section, TIME } from './pages';
-import { bytes, count, HostLink, Link, lossText, lostEvents, ProcessLink, type Column } from './parts';
+import { bytes, Costly, count, HostLink, Link, lossText, lostEvents, ProcessLink, type Column } from './parts';
 import { useTimes } from './range';
-import { change, rangeOf, spanOf, type Change, type View } from './state';
+import { change, rangeOf, type Change, type View } from './state';
 
-const TOP = 6, ROWS = 10, CHEAP_EVENTS = 5e6;
+const TOP = 6, ROWS = 10;
 
 type Load = Item<'load'>;
 const NO_LOAD: readonly Load[] = [];
@@ -58,20 +58,18 @@ function TopProcesses({ view }: { view: View }) {
   const number = (to: Change, text: ComponentChildren) => <Link to={{ ...to, ...kept }}>{text}</Link>;
   return <div class="charts">
     <Top title="Processor" path={url('queries/top-processes-by-cpu', { ...range, limit: ROWS })} view={view} value={{ title: 'Samples', right: true, show: (r) => number({ page: 'profile', host: r.host, pid: r.pid }, count(r.samples)) }} />
-    <Top title="Disk" path={url('queries/top-processes-by-disk', { ...range, limit: ROWS })} view={view} value={{ title: 'Read and written', right: true, show: (r) => number({ page: 'profile', host: r.host, pid: r.pid, weight: 'disk' }, bytes(r.bytes)) }} />
+    <Top title="Disk" path={url('queries/top-processes-by-disk', { ...range, limit: ROWS })} view={view} value={{ title: 'Read and written', right: true, show: (r) => number({ page: 'disk', host: r.host, pid: r.pid }, bytes(r.bytes)) }} />
     <Top title="Network" path={url('queries/top-processes-by-network', { ...range, limit: ROWS })} view={view} value={{ title: 'Sent and received', right: true, show: (r) => number({ page: 'process', host: r.host, stream: r.stream, instance: r.instance }, bytes(r.bytes)) }} />
   </div>;
 }
 
 export function Home({ view, dark }: { view: View; dark: boolean }) {
   const fleet = useApi(url('fleet'), 5000), times = useTimes(view), range = rangeOf(view), f = fleet.data;
-  const [asked, ask] = useState(false); // who used the machines over all times: each sample and request is looked at
-  const isCheap = !!spanOf(view) || (f && (f.events ?? 0) <= CHEAP_EVENTS);
   return <>
     <h1>Home</h1>
     {f && <Tiles f={f} view={view} />}
     {times && <LoadCharts view={view} dark={dark} {...times} />}
-    {isCheap || asked ? <TopProcesses view={view} /> : f && <p class="notice">The busiest processes: choose a time range, or <button onClick={() => ask(true)}>look at all times</button></p>}
+    <Costly view={view}><TopProcesses view={view} /></Costly>
     <div class="charts">
       <Section view={view} title="New detections" every={10000} address={url('detections', { state: 'open', ...range, limit: ROWS })} empty="none is open" columns={[TIME('time', 'Time'), { title: 'Level', name: 'level' },
         { title: 'What', show: (r) => <Link to={{ page: 'detections', number: r.number }}>{r.title || r.rule}</Link> }, { title: 'Machine', show: (r) => <HostLink host={r.host} view={view} /> }]} />

@@ -92,6 +92,7 @@ export function Host({ view, dark }: { view: View; dark: boolean }) {
     {d && <Facts rows={[['Machine', d.machine], ['Events', count(d.events)], ['Stored', bytes(d.bytes)], ['Events from', shortTime(d.begin)], ['to', shortTime(d.end)],
       ['Last heard', shortTime(d.received_last)], ['Ended in order', d.ended && shortTime(d.ended)], ['Runs', d.streams], ['Alerts', d.alerts || null], ['Batches missing', d.missing_batches || null]]} />}
     <p class="links"><Link to={{ page: 'events', host, range: view.range, from: view.from, to: view.to }}>Events</Link><Link to={{ page: 'profile', host, range: view.range, from: view.from, to: view.to }}>Flame graph</Link>
+      <Link to={{ page: 'waits', host, range: view.range, from: view.from, to: view.to }}>CPU and waits</Link><Link to={{ page: 'disk', host, range: view.range, from: view.from, to: view.to }}>Disk</Link>
       <Link to={{ page: 'security', host, range: view.range, from: view.from, to: view.to }}>Security</Link><Link to={{ page: 'ledger', host }}>Ledger</Link></p>
     {known && <div class="charts"><Chart title="Processor: samples" {...cpu} {...shared} />
       <Chart title="Disks: bytes read and written" {...disk} {...shared} unit="B" />

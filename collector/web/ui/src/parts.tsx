@@ -1,8 +1,8 @@
 // What several pages are made of: links, tables, notices, numbers, saved searches.
 import type { ComponentChildren, JSX } from 'preact';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { url, type Item, type Params, type Path, type State } from './api';
-import { change, go, linkTo, remember, remembered, type Change, type View } from './state';
+import { url, useApi, type Item, type Params, type Path, type State } from './api';
+import { change, go, linkTo, remember, remembered, spanOf, type Change, type View } from './state';
 
 export function Link({ to, children, ...rest }: { to: Change; children?: ComponentChildren } & Omit<JSX.AnchorHTMLAttributes<HTMLAnchorElement>, 'href' | 'onClick'>) {
   const open = (e: MouseEvent) => {
@@ -136,6 +136,14 @@ export function Pages({ view, data }: { view: View; data: { next: string | null 
     {view.cursor && <button onClick={() => change({ cursor: '' })}>First page</button>}
     {data.next && <button onClick={() => change({ cursor: data.next })}>Next page</button>}
   </p>;
+}
+
+const CHEAP_EVENTS = 5e6;
+/** What looks at each event of the range: of all times of a large store only on request. */
+export function Costly({ view, children }: { view: View; children: ComponentChildren }) {
+  const [isAsked, ask] = useState(false), hasSpan = !!spanOf(view), fleet = useApi(hasSpan || isAsked ? null : url('fleet'));
+  if (hasSpan || isAsked || (fleet.data && (fleet.data.events ?? 0) <= CHEAP_EVENTS)) return <>{children}</>;
+  return fleet.data ? <p class="notice">Choose a time range, or <button onClick={() => ask(true)}>look at all times</button></p> : <Notice state={fleet} />;
 }
 
 /** Links that save a list as a file. */
