@@ -12,8 +12,8 @@ enum ea_style_form {
     EA_FORM_MESSAGE /* the same inside a sentence: names instead of numbers that have one */
 };
 
-/* What names may add to an event's text. A schema may name each byte of a payload, and insert it into a message again and
- * again: beyond EA_RENDER_MAX_BYTES names are missing, arrays end with their rest in hex, and messages with "...". */
+/* What names may add to an event's text. A schema may name each byte of a payload, and insert it into a message again
+ * and again: beyond EA_RENDER_MAX_BYTES names are missing, arrays end with their rest in hex, messages with "...". */
 typedef struct ea_render_bound {
     size_t end_bytes; /* of out */
     size_t work;      /* entries of maps that may be looked at */
