@@ -232,7 +232,7 @@ def refuse(env, checks, store, copy):
 
 
 def hostile(env, checks, copy):
-    """A backup that somebody else made: links and pipes in place of files, which a restore by root would read, and triggers."""
+    """A backup that another user made: links and pipes in place of files, which a restore by root would read, and triggers."""
     secret = env.folder / "secret"
     secret.write_text("what a restore must not read")
 
