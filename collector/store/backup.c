@@ -8,6 +8,7 @@
 #include "proto/base/platform.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,14 +32,51 @@ static void segment_path(char out[PATH_BYTES], const char *dir, uint64_t number)
 
 /* ---- files ---- */
 
+/* A backup comes from elsewhere: its files are files, not links to other ones, nor pipes. */
+static int open_plain(int *ret_fd, uint64_t *ret_bytes, const char *path, ea_err *err) {
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ELOOP ? ea_fail(err, EA_EUSAGE, "%s is a link, expected a file", path)
+                              : ea_fail_os(err, errno == ENOENT ? EA_ENOTFOUND : EA_EIO, errno, "open %s", path);
+    if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
+        (void)close(fd);
+        return ea_fail(err, EA_EUSAGE, "%s is no file", path);
+    }
+    *ret_fd = fd;
+    *ret_bytes = (uint64_t)st.st_size;
+    return 0;
+}
+
+static int check_plain(const char *path, ea_err *err) {
+    int fd;
+    uint64_t size;
+    int rc = open_plain(&fd, &size, path, err);
+    if (!rc)
+        (void)close(fd);
+    return rc;
+}
+
+static int read_plain(int fd, uint64_t at, char *buffer, size_t wanted, const char *path, size_t *ret, ea_err *err) {
+    ssize_t n;
+    do
+        n = pread(fd, buffer, wanted, (off_t)at);
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return ea_fail_os(err, EA_EIO, errno, "read %s", path);
+    if (!n)
+        return ea_fail(err, EA_ETRUNCATED, "copy %s: it became shorter", path);
+    *ret = (size_t)n;
+    return 0;
+}
+
 /* The first max_bytes of a file (UINT64_MAX: all), durably. EA_ETRUNCATED when it has fewer. */
 static int copy_file(const char *from, const char *to, uint64_t max_bytes, ea_err *err) {
-    ea_file *in = NULL, *out = NULL;
+    ea_file *out = NULL;
+    int in = -1;
     uint64_t at = 0, size = 0;
     char *buffer = malloc(COPY_BYTES);
-    int rc = buffer ? ea_file_open(&in, from, EA_OPEN_READ, err) : ea_fail(err, EA_ENOMEM, "copy %s", from);
-    if (!rc)
-        rc = ea_file_size(in, &size, err);
+    int rc = buffer ? open_plain(&in, &size, from, err) : ea_fail(err, EA_ENOMEM, "copy %s", from);
     if (!rc && max_bytes == UINT64_MAX)
         max_bytes = size;
     if (!rc && size < max_bytes)
@@ -46,17 +84,17 @@ static int copy_file(const char *from, const char *to, uint64_t max_bytes, ea_er
     if (!rc)
         rc = ea_file_open(&out, to, EA_OPEN_CREATE, err);
     while (!rc && at < max_bytes) {
-        size_t n = 0, wanted = max_bytes - at < COPY_BYTES ? (size_t)(max_bytes - at) : COPY_BYTES;
-        rc = ea_file_read_at(in, at, buffer, wanted, &n, err);
-        if (!rc && n == 0)
-            rc = ea_fail(err, EA_ETRUNCATED, "copy %s: it became shorter", from);
+        size_t n = 0;
+        rc = read_plain(in, at, buffer, max_bytes - at < COPY_BYTES ? (size_t)(max_bytes - at) : COPY_BYTES, from, &n,
+                        err);
         if (!rc)
             rc = ea_file_write_at(out, at, buffer, n, err);
         at += n;
     }
     if (!rc)
         rc = ea_file_sync(out, err);
-    ea_file_close(in);
+    if (in >= 0)
+        (void)close(in);
     ea_file_close(out);
     free(buffer);
     return rc;
@@ -152,6 +190,16 @@ static int is_false_alarm(sqlite3 *db, const char *text, alarms *a) {
     if (is_false)
         snprintf(a->text[a->count++], ALARM_BYTES, "%s", text);
     return is_false;
+}
+
+/* A trigger would change what the collector writes, in each store that is made of the backup. Of the history's own ones
+ * there are some (state_db.c), which change the history alone, as the batches can make it again. */
+static int check_schema(const char *path, ea_err *err) {
+    uint64_t count = 0;
+    int rc = number_of(path, "SELECT count(*) FROM sqlite_master WHERE type IN ('trigger', 'view')", &count, err);
+    if (!rc && count)
+        rc = ea_fail(err, EA_ECORRUPT, "%s has triggers or views, of which a collector makes none there", path);
+    return rc;
 }
 
 static int check_database(const char *path, ea_err *err) {
@@ -470,6 +518,8 @@ int ec_store_verify(const char *dir, ec_backup *ret, ea_err *err) {
         join(path, dir, DATABASES[i]);
         if (ea_path_exists(path))
             rc = check_database(path, err);
+        if (!rc && ea_path_exists(path) && strcmp(DATABASES[i], "state.db") != 0)
+            rc = check_schema(path, err);
     }
     if (!rc)
         rc = ec_store_each_stream(v.store, NULL, verify_stream, &v, err);
@@ -494,6 +544,13 @@ static int copy_segment(uint64_t number, void *arg) {
     return copy_file(from, to, UINT64_MAX, c->err);
 }
 
+static int check_segment(uint64_t number, void *arg) {
+    const copying *c = arg;
+    char path[PATH_BYTES];
+    segment_path(path, c->store, number);
+    return check_plain(path, c->err);
+}
+
 int ec_store_restore(const char *from, const char *to, int with_tokens, ec_backup *ret, ea_err *err) {
     static const char *const FILES[] = {"index.db", "state.db", "kept.db", "alarms.db", "sinks.db", "tokens"};
     char path[PATH_BYTES], made[PATH_BYTES], a[PATH_BYTES], b[PATH_BYTES];
@@ -505,12 +562,19 @@ int ec_store_restore(const char *from, const char *to, int with_tokens, ec_backu
         return rc == EA_ENOTFOUND ? ea_fail(err, EA_EUSAGE, "%s is no whole backup: it has no %s", from, MARK) : rc;
     if (ea_path_exists(to) || ea_path_exists(made))
         return ea_fail(err, EA_EUSAGE, "%s, or %s, exists: a store is restored to a new folder", to, made);
-    rc = ec_store_verify(from, ret, err);
     copying c = {.store = from, .to = made, .err = err};
+    join(a, from, "segments");
+    rc = ec_segment_each(a, check_segment, &c, err);
+    for (size_t i = 0; !rc && i < sizeof FILES / sizeof *FILES; i++) {
+        join(b, from, FILES[i]);
+        rc = check_plain(b, err);
+        rc = rc == EA_ENOTFOUND ? 0 : rc;
+    }
+    if (!rc)
+        rc = ec_store_verify(from, ret, err);
     join(path, made, "segments");
     if (!rc)
         rc = ea_path_make_dirs(path, err);
-    join(a, from, "segments");
     if (!rc)
         rc = ec_segment_each(a, copy_segment, &c, err);
     for (size_t i = 0; !rc && i < sizeof FILES / sizeof *FILES; i++) {

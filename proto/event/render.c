@@ -162,11 +162,17 @@ static void put_insert(ea_text *out, const ea_render_style *how, const ea_class 
 /* Source: FormatMessage's escape sequences, Windows SDK documentation. */
 static void put_message(ea_text *out, const ea_render_style *outer, const ea_class *c) {
     ea_render_style how = *outer;
+    ea_render_bound bound = {.end_bytes = out->len_bytes + EA_RENDER_MAX_BYTES, .work = outer->bound->work};
     how.form = EA_FORM_MESSAGE;
     how.resolver = NULL;
+    how.bound = &bound;
     ea_slice slices[EA_FIELDS_MAX];
     size_t used, whole = ea_class_split(c, how.record->payload, how.record->payload_bytes, slices, &used);
     for (const char *p = c->notes->message; *p; p++) {
+        if (out->len_bytes >= bound.end_bytes) {
+            ea_text_str(out, "...");
+            return;
+        }
         if (*p != '%') {
             ea_text_char(out, *p);
             continue;
@@ -598,7 +604,10 @@ static int put_named(ea_text *out, const ea_render_style *how, const ea_class *c
         ea_text fields;
         ea_text_init(&fields);
         ea_render_style json = *how;
+        ea_render_bound bound = ea_render_bound_of(&fields);
         json.form = EA_FORM_JSON;
+        if (how->form != EA_FORM_JSON)
+            json.bound = &bound;
         put_fields_json(how->form == EA_FORM_JSON ? out : &fields, &json, r, c);
         if (how->form == EA_FORM_PLAIN)
             ea_text_safe(out, fields.data, fields.len_bytes);
@@ -644,6 +653,7 @@ static void render_csv(ea_text *out, const ea_render_style *how, const ea_class 
         if (i)
             ea_text_char(out, ',');
         ea_text_clear(&value);
+        how->bound->end_bytes = EA_RENDER_MAX_BYTES;
         if (put_named(&value, how, c, columns[i]) && value.len_bytes)
             ea_text_csv(out, value.data, value.len_bytes);
     }
@@ -679,6 +689,8 @@ void ea_render(ea_text *out, const ea_record *record, const ea_class *c, const e
                            .resolver = r->resolver,
                            .clock = r->clock,
                            .record = record};
+    ea_render_bound bound = ea_render_bound_of(out);
+    how.bound = &bound;
     if (r->resolver)
         how.utc_ns = ea_clock_to_utc_ns(r->clock, record->time_raw);
     if (r->form == EA_RENDER_CSV)
@@ -692,7 +704,8 @@ void ea_render(ea_text *out, const ea_record *record, const ea_class *c, const e
 }
 
 void ea_render_message(ea_text *out, const ea_record *record, const ea_class *c, const ea_clock *clock) {
-    ea_render_style how = {.form = EA_FORM_MESSAGE, .clock = clock, .record = record};
+    ea_render_bound bound = ea_render_bound_of(out);
+    ea_render_style how = {.form = EA_FORM_MESSAGE, .clock = clock, .record = record, .bound = &bound};
     if (c->notes)
         put_message(out, &how, c);
 }

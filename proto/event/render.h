@@ -25,6 +25,10 @@ typedef struct ea_resolver {
     int (*completion)(const void *arg, const ea_record *record, const ea_class *c, int64_t utc_ns, ea_completion *ret);
 } ea_resolver;
 
+/* Of one event, or of one value: beyond so much text, names are missing (null), arrays end with their rest in hex, and
+ * messages with "...". Any schema may come with an event, and names again and again what its payload has once. */
+enum { EA_RENDER_MAX_BYTES = 1 << 20 };
+
 enum ea_render_form { EA_RENDER_TEXT, EA_RENDER_JSON, EA_RENDER_CSV };
 
 /* What the class's schema says of the event in words, with its values in place of %1, %2, ...: a manifest's message. As
@@ -83,7 +87,8 @@ const char *ea_header_type_name(uint8_t header_type);
     "by |). SIDs are \"S-1-...\", absent ones null. FILETIMEs are RFC 3339. Bytes are hex. Arrays are\n"               \
     "arrays and structs objects. Payload bytes that no field covers (a payload that ends inside a\n"                   \
     "field, a newer version's new fields, an event of unknown layout) are in fields as \"_tail\", in\n"                \
-    "hex. stack holds return addresses that came with the event. A socket address is {\"value\": hex,\n"                \
+    "hex. In an event's text beyond 1 MiB numbers have no names, arrays end with their rest in hex, and\n"               \
+    "a message ends with \"...\". stack holds return addresses that came with the event. A socket address is {\"value\": hex,\n"                \
     "\"name\": \"127.0.0.1:80\"}. Events with a manifest also have level_name, channel_name, task_name,\n"             \
     "opcode_name, keyword_names and message, as far as the manifest has them; TraceLogging events their tag and\n"       \
     "their provider's provider_group.\n\n"                                                  \

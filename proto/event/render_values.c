@@ -4,6 +4,16 @@
 #include "proto/event/ntstatus.h"
 #include "proto/event/value.h"
 
+enum { RENDER_WORK = 1 << 22 };
+
+ea_render_bound ea_render_bound_of(const ea_text *out) {
+    return (ea_render_bound){.end_bytes = out->len_bytes + EA_RENDER_MAX_BYTES, .work = RENDER_WORK};
+}
+
+static int render_values_is_full(const ea_text *out, const ea_render_style *how) {
+    return out->len_bytes >= how->bound->end_bytes;
+}
+
 /* Text that is ASCII and needs no escape in any style. */
 static void put_symbol(ea_text *out, const ea_render_style *how, const char *s) {
     if (how->form == EA_FORM_JSON)
@@ -204,6 +214,11 @@ static const char *mapped_name(const ea_field *f, uint64_t v) {
 
 static void put_mapped(ea_text *out, const ea_render_style *how, const ea_field *f, uint64_t v) {
     const ea_enum *map = f->map;
+    if (render_values_is_full(out, how) || how->bound->work < map->count) {
+        put_named_number(out, how, f, v, NULL);
+        return;
+    }
+    how->bound->work -= map->count;
     const char *name = mapped_name(f, v);
     ea_text flags;
     ea_text_init(&flags);
@@ -258,6 +273,8 @@ static int render_values_resolve(ea_text *name, const ea_render_style *how, cons
 /* The same beside the number: 1 when it was written. */
 static int put_resolved(ea_text *out, const ea_render_style *how, const ea_class *c, const ea_field *f, uint64_t v) {
     ea_text name;
+    if (render_values_is_full(out, how))
+        return 0;
     ea_text_init(&name);
     int known = render_values_resolve(&name, how, c, f, v);
     if (known && name.len_bytes)
@@ -533,6 +550,11 @@ void ea_render_put_value(ea_text *out, const ea_render_style *how, const ea_clas
     for (uint32_t i = 0; i < slice->element_count; i++) {
         if (i)
             ea_text_char(out, how->form == EA_FORM_JSON ? ',' : ' ');
+        if (render_values_is_full(out, how)) {
+            size_t at = (size_t)(p - slice->data);
+            ea_render_put_bytes(out, how, p, at < slice->len_bytes ? slice->len_bytes - at : 0);
+            break;
+        }
         if (f->width || f->type == EA_STRUCT) {
             render_values_put_element(out, how, c, field, p, left, &used);
         } else {
@@ -565,8 +587,8 @@ static void put_struct(ea_text *out, const ea_render_style *how, const ea_class 
 }
 
 void ea_render_field_json(ea_text *out, const ea_class *c, size_t field, const ea_slice *slice) {
-    static const ea_render_style BARE_VALUES = {.form = EA_FORM_JSON};
-    ea_render_put_value(out, &BARE_VALUES, c, field, slice);
+    ea_render_bound bound = ea_render_bound_of(out);
+    ea_render_put_value(out, &(ea_render_style){.form = EA_FORM_JSON, .bound = &bound}, c, field, slice);
 }
 
 /* ---- names beside values ---- */
@@ -588,7 +610,9 @@ int ea_field_has_names(const ea_field *f) {
 
 int ea_render_name(ea_text *out, const ea_record *record, const ea_class *c, const ea_field *f, const ea_slice *slice,
                    const ea_rendering *r) {
-    ea_render_style how = {.form = EA_FORM_BARE, .resolver = r->resolver, .clock = r->clock, .record = record};
+    ea_render_bound bound = ea_render_bound_of(out);
+    ea_render_style how = {
+        .form = EA_FORM_BARE, .resolver = r->resolver, .clock = r->clock, .record = record, .bound = &bound};
     uint64_t v;
     const char *name = NULL;
     size_t before = out->len_bytes;

@@ -12,6 +12,13 @@ enum ea_style_form {
     EA_FORM_MESSAGE /* the same inside a sentence: names instead of numbers that have one */
 };
 
+/* What names may add to an event's text. A schema may name each byte of a payload, and insert it into a message again
+ * and again: beyond EA_RENDER_MAX_BYTES names are missing, arrays end with their rest in hex, messages with "...". */
+typedef struct ea_render_bound {
+    size_t end_bytes; /* of out */
+    size_t work;      /* entries of maps that may be looked at */
+} ea_render_bound;
+
 /* How values look, and what is known beside the record; resolver and clock are NULL where values stay bare. */
 typedef struct ea_render_style {
     enum ea_style_form form;
@@ -19,7 +26,11 @@ typedef struct ea_render_style {
     const ea_clock *clock;
     const ea_record *record;
     int64_t utc_ns; /* of the record */
+    ea_render_bound *bound;
 } ea_render_style;
+
+/* Of an event, or a value, that is appended to out. */
+ea_render_bound ea_render_bound_of(const ea_text *out);
 
 /* All append to out, which notes by itself when memory is out. */
 void ea_render_put_hex(ea_text *out, const ea_render_style *how, uint64_t v);

@@ -5,6 +5,7 @@ usage: test_backup.py --build DIR [--soak] [--keep]
 # Promises (tests/promises.py --write puts them into docs/verification/promises.md):
 # - Answers and pages 10: A backup of a growing store is whole, and a restored store goes on. | repeated copies, each read back; the last one
 #   is restored | 2026-11-22
+import contextlib
 import fcntl
 import http.client
 import json
@@ -230,6 +231,38 @@ def refuse(env, checks, store, copy):
     return damaged
 
 
+def hostile(env, checks, copy):
+    """A backup that another user made: links and pipes in place of files, which a restore by root would read, and triggers."""
+    secret = env.folder / "secret"
+    secret.write_text("what a restore must not read")
+
+    def link(path):
+        path.unlink(missing_ok=True)
+        path.symlink_to(secret)
+
+    def pipe(path):
+        path.unlink(missing_ok=True)
+        os.mkfifo(path)
+
+    def trigger(path):
+        with contextlib.closing(sqlite3.connect(path)) as db:
+            db.execute("CREATE TRIGGER hidden AFTER INSERT ON batches BEGIN DELETE FROM batches; END")
+            db.commit()
+
+    for what, name, change, reason in (("a link beside the segments", "segments/00000000ffffffff.seg", link, "is a link, expected a file"),
+                                       ("a pipe beside the segments", "segments/00000000ffffffff.seg", pipe, "is no file"),
+                                       ("a link in place of the tokens", "tokens", link, "is a link, expected a file"),
+                                       ("a pipe in place of the index", "index.db", pipe, "is no file"),
+                                       ("a trigger", "index.db", trigger, "has triggers or views")):
+        made, to = env.folder / "hostile", env.folder / "hostile-store"
+        shutil.copytree(copy, made)
+        change(made / name)
+        done = env.run([env.collector, "restore", "--from", made, "--store", to, "--with-tokens"], check=False, timeout=60)
+        checks.that(done.returncode and reason in done.stderr and not to.exists(), f"{what}: {done.returncode} {done.stderr}")
+        shutil.rmtree(made)
+        shutil.rmtree(f"{to}.restoring", ignore_errors=True)
+
+
 def damage_table(path, table):
     """Damages the first page of a table in a database that no program has open."""
     db = sqlite3.connect(path)
@@ -320,6 +353,7 @@ def test(env, checks, _):
     tokens(env, checks, collector)
     store = restore(env, checks, collector, copy)
     interrupted(env, checks, store, copy)
+    hostile(env, checks, copy)
     damaged = refuse(env, checks, store, copy)
     doctor(env, checks, store, damaged)
     print(f"{copies} backups of a store that grew, each read back whole; the last one restored and gone on with")

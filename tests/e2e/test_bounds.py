@@ -28,7 +28,7 @@ GROWTH, SLACK_NS = 8.0, 500_000  # caches and page faults make some linear work 
 REACHED = 1.5  # times the time of the smallest input that the largest one takes at the least
 ATTEMPTS = 3   # the machine's other work slows a run down at times
 CASES = []
-UTF16Z, STRUCT_KIND = 40, 48       # types of a class's fields
+UTF16Z, STRUCT_KIND, UTF8Z = 40, 48, 51       # types of a class's fields
 SEGMENT_MAGIC = b"EBAT"            # of a record in the store
 
 
@@ -222,6 +222,33 @@ def _(n):
 def _(n):
     members = [field(b"t%d" % k, kind=UTF16Z) for k in range(64)]
     return class_input(described(fields=[field(b"s", kind=STRUCT_KIND, count=65535, members=64), *members]), bytes(n))
+
+
+def noted(text, **members):
+    """A description with a message."""
+    return described(2, rest=uploads._varint(len(text)) + text + bytes(5), **members)
+
+
+@case("class: inserts of a message", "class", doubled(4000), 1000, 300, flat=True)
+def _(n):
+    return class_input(noted(b"%1" * n, fields=[field(kind=UTF8Z)]), b"a" * 32000)
+
+
+@case("class: names of each element", "class", doubled(4000), 1000, 1000, flat=True)
+def _(n):
+    names = map_of(is_flags=1, entries=[(1, b"x" * 1000)] * 50)
+    return class_input(described(maps=[names], fields=[field(kind=1, count=65535, map_=1)]), b"\1" * n)
+
+
+@case("class: a map that is searched for each element", "class", doubled(4000), 1500, 300, flat=True)
+def _(n):
+    names = map_of(entries=[(2, b"")] * n)
+    return class_input(described(maps=[names], fields=[field(kind=1, count=65535, map_=1)]), b"\1" * 32000)
+
+
+@case("class: long names of members", "class", doubled(8000), 1000, 1000, flat=True)
+def _(n):
+    return class_input(described(fields=[field(kind=STRUCT_KIND, count=65535, members=1), field(b"m" * 1000)]), bytes(n))
 
 
 # ---- traces -----------------------------------------------------------------------------------------------------------------

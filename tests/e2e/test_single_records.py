@@ -78,8 +78,8 @@ def system_record(group, opcode, version, payload, clock):
     return struct.pack("<HBBHBBIIqII", version, 2, 0xc0, 32 + len(payload), opcode, group, 8, 4, clock, 0, 0) + payload
 
 
-def full_record(guid, opcode, version, payload, clock):
-    return struct.pack("<HBBBBHIIq", 48 + len(payload), 20, 0xc0, opcode, 0, version, 8, 4, clock) + uuid.UUID(guid).bytes_le + \
+def full_record(guid, opcode, version, payload, clock, pid=4):
+    return struct.pack("<HBBBBHIIq", 48 + len(payload), 20, 0xc0, opcode, 0, version, 8, pid, clock) + uuid.UUID(guid).bytes_le + \
         bytes(8) + payload
 
 

@@ -33,6 +33,7 @@ KILLS = 10
 EVENTS = 1200
 FATES = ["sent", "known", "refused", "left_out", "damaged", "skipped", "removed"]
 MEMORY_MAX = 600 << 20
+PROCESSES, PROCESS_EVENTS, PROCESSES_MAX_S = 20000, 2000, 4
 DIRECT = {**os.environ, "no_proxy": "*", "NO_PROXY": "*"}
 
 
@@ -308,6 +309,30 @@ def refusals(world, checks):
         receiver.stop()
 
 
+def long_history(env, checks):
+    """What an event costs does not grow with the processes that its machine had: two pids, 10,000 processes of each."""
+    (env.folder / "long").mkdir()
+    world = World(env, checks)
+    world.store = env.folder / "long" / "store"
+    pids, system = (4000, 5024), "3d6fa8d4-fe05-11d0-9dda-00c04fd7ba7c"  # both have one place of sink_process.c
+    clock = itertools.count(1000)
+    events = [single.full_record(system, 5, 0, bytes(4), next(clock), pid=pids[i % 2]) for i in range(PROCESS_EVENTS)]
+    starts = [kernel.process(pid, "x.exe", next(clock), ends=ends) for _ in range(PROCESSES // 2) for pid in pids for ends in (False, True)]
+    world.ingest("long", [*events, *starts, *(single.full_record(system, 5, 0, bytes(4), next(clock), pid=pids[i % 2]) for i in range(PROCESS_EVENTS))])
+    receiver, begin = Receiver(), children_s()
+    world.run("long", receiver, "--all")
+    took = children_s() - begin
+    print(f"{len(receiver.order)} events of a machine with {PROCESSES} processes: {took:.1f} s of a processor", flush=True)
+    checks.equal(len(receiver.order), world.stored(), "events of a machine with many processes")
+    checks.that(took < PROCESSES_MAX_S, f"{took:.1f} s of a processor, expected less than {PROCESSES_MAX_S}")
+    receiver.stop()
+
+
+def children_s():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def hostile(world, checks):
     """Answers that are huge, slow or none: bounded, and the rows wait."""
     receiver = Receiver(True)
@@ -513,6 +538,7 @@ def test(env, checks, arguments):
     secure(world, checks)
     world.store = env.folder / "restored"
     removed(world, checks)
+    long_history(env, checks)
 
 
 if __name__ == "__main__":
