@@ -105,13 +105,13 @@ static void refuse(ec_writer *w, uint64_t number, enum ea_refusal_cause cause, c
     w->refused[w->refused_count++] = (ea_refusal){.number = number, .cause = cause, .text = copy ? copy : ""};
 }
 
-/* Adds an incident to the store, unless one of the same kind was logged for this agent within the hour. When the store
- * fails, the incident is only logged: no batch depends on it. */
-static void note_incident(ec_writer *w, const char *agent, enum ec_notice_kind kind, const char *text) {
+/* Adds a notice to the store, unless one of the same kind was logged for this agent within the hour. When the store
+ * fails, the notice is only logged: no batch depends on it. */
+static void add_notice(ec_writer *w, const char *agent, enum ec_notice_kind kind, const char *text) {
     ea_err err;
     if (!ec_duplicate_agents_may_report(w->identities, agent, kind, ea_monotonic_ns()))
         return;
-    if (kind != EC_INCIDENT_CONFLICT) /* that is logged each time */
+    if (kind != EC_NOTICE_CONFLICT) /* that is logged each time */
         ec_log_about(w->options.log, EC_LOG_AGENT, "%s: %s", agent, text);
     if (ec_store_add_notice(w->options.store, agent, kind, text, &err))
         ec_log_line(w->options.log, "%s: %s", agent, err.message);
@@ -130,7 +130,7 @@ static void look_at_identity(ec_writer *w, const ec_upload *u) {
              "machine, a copied key, or a second agent)",
              *u->run ? u->run : "?", u->peer, *other.other_run ? other.other_run : "?", other.other_peer,
              (double)other.other_age_ns / 1e9);
-    note_incident(w, u->agent, EC_INCIDENT_TWICE, text);
+    add_notice(w, u->agent, EC_NOTICE_TWICE, text);
 }
 
 static int writer_is_stopping(ec_writer *w) {
@@ -225,7 +225,7 @@ static void append(ec_writer *w, const appending *a, const uint8_t *batch, size_
         ea_count(c, EA_COUNT_ingest_conflicts, 1);
         w->conflicted = 1;
         refuse(w, number, EA_REFUSED_CONFLICT, err.message);
-        note_incident(w, u->agent, EC_INCIDENT_CONFLICT, err.message);
+        add_notice(w, u->agent, EC_NOTICE_CONFLICT, err.message);
         ec_log_about(w->options.log, EC_LOG_AGENT, "%s: %s", u->agent, err.message);
         break;
     case EA_ECORRUPT:
@@ -239,7 +239,7 @@ static void append(ec_writer *w, const appending *a, const uint8_t *batch, size_
         break;
     case EA_EREFUSED: /* so much of the agent is kept that an operator has to look at it; the agent keeps the rest */
         refuse(w, number, EA_REFUSED_RETRY, err.message);
-        note_incident(w, u->agent, EC_INCIDENT_KEPT, err.message);
+        add_notice(w, u->agent, EC_NOTICE_KEPT, err.message);
         w->is_kept_full = 1;
         break;
     case EA_ENOTFOUND:
@@ -314,7 +314,7 @@ static void append_upload(ec_writer *w, ec_upload *u) {
             "the store is full of what is younger than --retain-min-age, and this agent has more "
             "than its share of it";
         ea_count(w->options.counters, EA_COUNT_store_refused_full, 1);
-        note_incident(w, u->agent, EC_INCIDENT_SHARE, FULL);
+        add_notice(w, u->agent, EC_NOTICE_SHARE, FULL);
         ec_upload_refuse(u, 429, RETRY_FULL_S, FULL);
         return;
     }

@@ -52,7 +52,7 @@ static const char DEFINITIONS_SCHEMA[] =
     /* what a stream's agent says of itself. hash: of the Source message that said so; labels: a JSON object */
     "CREATE TABLE IF NOT EXISTS origins(stream_id INTEGER PRIMARY KEY, hash INTEGER NOT NULL,"
     " agent_version TEXT NOT NULL, labels TEXT NOT NULL);"
-    /* incidents that were detected while batches arrived, and are in no batch */
+    /* notices (store.h), by their earlier name */
     "CREATE TABLE IF NOT EXISTS incidents(incident_id INTEGER PRIMARY KEY, utc_ns INTEGER NOT NULL,"
     " agent TEXT NOT NULL, kind INTEGER NOT NULL, text TEXT NOT NULL);"
     /* Retention. first_segment: those below are deleted; leaving: the one whose rows are being deleted. expired:

@@ -553,10 +553,10 @@ static int note_share(ec_store *s, const share *v, ea_err *err) {
     int rc = 0;
     if (!st || sqlite3_bind_int64(st, 1, now) != SQLITE_OK ||
         sqlite3_bind_text(st, 2, v->agent, -1, SQLITE_STATIC) != SQLITE_OK ||
-        sqlite3_bind_int(st, 3, EC_INCIDENT_SHARE) != SQLITE_OK ||
+        sqlite3_bind_int(st, 3, EC_NOTICE_SHARE) != SQLITE_OK ||
         sqlite3_bind_text(st, 4, text, -1, SQLITE_STATIC) != SQLITE_OK ||
         sqlite3_bind_int64(st, 5, now - HOUR_NS) != SQLITE_OK || sqlite3_step(st) != SQLITE_DONE)
-        rc = retention_fail(s, err, "keep an incident");
+        rc = retention_fail(s, err, "keep a notice");
     sqlite3_finalize(st);
     return rc;
 }
@@ -685,7 +685,7 @@ static int retire(ec_store *s, uint64_t segment, const char *why, ea_err *err) {
         rc = ask(s, "DELETE FROM clock_steps WHERE segment <= ?1", (int64_t)segment, 0, 0, NULL, err);
     /* one an hour: the counters say how much it was */
     if (rc >= 0)
-        rc = ask(s, "SELECT 1 FROM incidents WHERE kind = ?1 AND utc_ns > ?2 LIMIT 1", EC_INCIDENT_RETENTION,
+        rc = ask(s, "SELECT 1 FROM incidents WHERE kind = ?1 AND utc_ns > ?2 LIMIT 1", EC_NOTICE_RETENTION,
                  now - HOUR_NS, 0, NULL, err);
     if (rc == 0) {
         snprintf(text, sizeof text, "segment %" PRIu64 " was deleted: %s; further ones of this hour are only counted",
@@ -694,9 +694,9 @@ static int retire(ec_store *s, uint64_t segment, const char *why, ea_err *err) {
         if (sqlite3_prepare_v2(ec_store_database(s), "INSERT INTO incidents VALUES(NULL, ?1, '', ?2, ?3)", -1, &st,
                                NULL) != SQLITE_OK ||
             sqlite3_bind_int64(st, 1, now) != SQLITE_OK ||
-            sqlite3_bind_int64(st, 2, EC_INCIDENT_RETENTION) != SQLITE_OK ||
+            sqlite3_bind_int64(st, 2, EC_NOTICE_RETENTION) != SQLITE_OK ||
             sqlite3_bind_text(st, 3, text, -1, SQLITE_STATIC) != SQLITE_OK || sqlite3_step(st) != SQLITE_DONE)
-            rc = retention_fail(s, err, "keep an incident");
+            rc = retention_fail(s, err, "keep a notice");
         sqlite3_finalize(st);
     }
     if (rc >= 0)

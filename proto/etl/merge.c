@@ -595,7 +595,7 @@ EA_RARE static void report_items(const ea_etl_set *s, const active *a, uint32_t 
                   "a record's extended items are not readable; they are in its payload");
 }
 
-/* logger, cpu and source, in the words that they are parts of (see set_kind in record.c). */
+/* logger, cpu and source, in the words that they are parts of (see set_kind in etl_record.c). */
 static inline void set_origin(ea_record *r, const active *a) {
     uint8_t *kind = (uint8_t *)r + offsetof(ea_record, logger), *own = (uint8_t *)r + offsetof(ea_record, cpu);
     ea_store64(kind, ea_load64(kind) | a->buffer.header.logger);

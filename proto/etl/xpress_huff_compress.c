@@ -1,5 +1,5 @@
 /* LZ77 + Huffman ("XPRESS_HUFF"), compressing: greedy matches from a hash table, one Huffman code a block of 64 KiB.
- * Each block is walked twice: to count its symbols, then to write them. Called by: writer.c. Output: compressed
+ * Each block is walked twice: to count its symbols, then to write them. Called by: etl_writer.c. Output: compressed
  * buffers. Thread: any (pure functions). Source: [MS-XCA] 2.1 and 2.2, as xpress_huff.c says. */
 #include "proto/etl/etl_writer.h"
 

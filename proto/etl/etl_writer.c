@@ -1,14 +1,14 @@
 /* An .etl file being written: one open buffer a CPU, the trace header event, what is completed at the end. Input:
- * encode.c. Output: a file. Thread: its owner's. Source: as layout.h says; the values that real files have in fields
- * which no documentation explains were read off traces of Windows 7 to 11:
+ * etl_encode.c. Output: a file. Thread: its owner's. Source: as layout.h says; the values that real files have in
+ * fields which no documentation explains were read off traces of Windows 7 to 11:
  * - State is 3 in every buffer, type 4 in the first one; the first and the last buffer have flag 1. The first buffer of
  *   a merged file has the compression as its state.
  * - CurrentOffset runs on: by the record that did not fit, or by a buffer's size when it was flushed.
  * - The header buffer of a session repeats its valid length in SavedOffset and CurrentOffset; Windows 7 leaves the
  *   former 0. In merged files SavedOffset is where the header event ends, and CurrentOffset is 0.
  * - Merged files have the time of a flush as FILETIME. */
-#include "proto/base/text.h"
 #include "proto/etl/etl_writer.h"
+#include "proto/base/text.h"
 #include "proto/etl/layout.h"
 
 #include <stdlib.h>

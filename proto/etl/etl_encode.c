@@ -1,5 +1,5 @@
-/* Record headers, written: the inverse of record.c. Input: records of a model or of another trace. Used by: writer.c.
- * Thread: any (pure functions). Source: as record.c says. */
+/* Record headers, written: the inverse of etl_record.c. Input: records of a model or of another trace. Used by:
+ * etl_writer.c. Thread: any (pure functions). Source: as etl_record.c says. */
 #include "proto/etl/etl_writer.h"
 #include "proto/etl/layout.h"
 
