@@ -2,7 +2,7 @@
 #include "collector/sink/sink_kinds.h"
 
 #include "collector/sink/sink_rows.h"
-#include "collector/store/sqlite.h"
+#include "collector/sqlite/sqlite.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -74,7 +74,7 @@ struct ea_machine {
     int64_t forgotten_utc_ns[TABLE_COUNT];   /* latest end among the ended rows that were forgotten */
     ea_u64_map siblings;                     /* pid -> first open thread (low half) and module (high half) */
     uint64_t module_changes[MODULE_CHANGES]; /* by pid: modules that were opened, completed or closed */
-    texts texts;
+    ea_string_pool texts;
     plans plans;
     fields now; /* the record at hand */
     ea_text scratch;

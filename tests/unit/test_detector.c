@@ -3,10 +3,10 @@
  * memory costs itself alone, and a detection has a bound of bytes. */
 #include "collector/detect/detector.h"
 #include "collector/query/scan/archive.h"
+#include "collector/sqlite/sqlite.h"
 #include "collector/state/detections.h"
 #include "collector/state/incidents.h"
 #include "collector/state/state_worker.h"
-#include "collector/store/sqlite.h"
 #include "collector/store/sqlite_memory.h"
 #include "proto/base/platform.h"
 #include "service/batch/builder.h"
