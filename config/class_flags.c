@@ -151,7 +151,7 @@ static const struct {
 /* clang-format on */
 
 /* A pattern with one * at the most. */
-static int fits(const char *pattern, const char *name) {
+static int class_flags_fits(const char *pattern, const char *name) {
     const char *star = strchr(pattern, '*');
     if (!star)
         return strcmp(pattern, name) == 0;
@@ -161,7 +161,7 @@ static int fits(const char *pattern, const char *name) {
 
 const char *ea_class_flags(const char *class_name) {
     for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++)
-        if (fits(ROWS[i].classes, class_name))
+        if (class_flags_fits(ROWS[i].classes, class_name))
             return ROWS[i].flags;
     return NULL;
 }

@@ -31,9 +31,9 @@ typedef struct reading {
 
 /* ---- mistakes ---- */
 
-static void problem(reading *r, yaml_mark_t at, const char *format, ...) EA_PRINTF(3, 4);
+static void config_problem(reading *r, yaml_mark_t at, const char *format, ...) EA_PRINTF(3, 4);
 
-static void problem(reading *r, yaml_mark_t at, const char *format, ...) {
+static void config_problem(reading *r, yaml_mark_t at, const char *format, ...) {
     ea_text t;
     char what[400];
     va_list args;
@@ -63,17 +63,17 @@ static const char *kind_of(const yaml_node_t *n) {
 /* Copies the scalar's text into the arena; NULL after a mistake, which was reported. */
 static const char *text_of(reading *r, const char *key, const yaml_node_t *n) {
     if (n->type != YAML_SCALAR_NODE) {
-        problem(r, n->start_mark, "%s: expected one value, not %s", key, kind_of(n));
+        config_problem(r, n->start_mark, "%s: expected one value, not %s", key, kind_of(n));
         return NULL;
     }
     const char *s = (const char *)n->data.scalar.value;
     size_t len = n->data.scalar.length;
     if (len == 0 && n->data.scalar.style == YAML_PLAIN_SCALAR_STYLE) {
-        problem(r, n->start_mark, "%s: a value is missing", key);
+        config_problem(r, n->start_mark, "%s: a value is missing", key);
         return NULL;
     }
     if (memchr(s, 0, len)) {
-        problem(r, n->start_mark, "%s: a value cannot hold a NUL character", key);
+        config_problem(r, n->start_mark, "%s: a value cannot hold a NUL character", key);
         return NULL;
     }
     char *copy = ea_arena_strdup(&r->c->arena, s);
@@ -93,7 +93,7 @@ static int take_items(reading *r, const char *key, const yaml_node_t *n, size_t 
     r->items += (unsigned)(count < EA_CONFIG_ITEMS_MAX ? count : EA_CONFIG_ITEMS_MAX + 1);
     if (r->items <= EA_CONFIG_ITEMS_MAX)
         return 1;
-    problem(r, n->start_mark, "%s: more than %d list items in this file", key, EA_CONFIG_ITEMS_MAX);
+    config_problem(r, n->start_mark, "%s: more than %d list items in this file", key, EA_CONFIG_ITEMS_MAX);
     return 0;
 }
 
@@ -106,14 +106,14 @@ static void take_flag(reading *r, const ea_option *o, const yaml_node_t *n, void
             return;
         }
     if (s)
-        problem(r, n->start_mark, "%s: '%s': expected true or false", o->name, s);
+        config_problem(r, n->start_mark, "%s: '%s': expected true or false", o->name, s);
 }
 
 static void take_value(reading *r, const ea_option *o, const yaml_node_t *n, void *options) {
     const char *s = text_of(r, o->name, n);
     ea_err why;
     if (s && ea_option_store(o, s, options, &why))
-        problem(r, n->start_mark, "%s: '%s': %s", o->name, s, why.message);
+        config_problem(r, n->start_mark, "%s: '%s': %s", o->name, s, why.message);
 }
 
 static void take_strings(reading *r, const ea_option *o, const yaml_node_t *n, void *options) {
@@ -123,7 +123,7 @@ static void take_strings(reading *r, const ea_option *o, const yaml_node_t *n, v
     }
     size_t count = (size_t)(n->data.sequence.items.top - n->data.sequence.items.start);
     if (!count)
-        problem(r, n->start_mark, "%s: the list is empty", o->name);
+        config_problem(r, n->start_mark, "%s: the list is empty", o->name);
     if (!take_items(r, o->name, n, count))
         return;
     for (size_t i = 0; i < count; i++)
@@ -132,7 +132,7 @@ static void take_strings(reading *r, const ea_option *o, const yaml_node_t *n, v
 
 static void take_labels(reading *r, const ea_option *o, const yaml_node_t *n, ea_labels *target) {
     if (n->type != YAML_MAPPING_NODE) {
-        problem(r, n->start_mark, "%s: expected a mapping of names to texts, not %s", o->name, kind_of(n));
+        config_problem(r, n->start_mark, "%s: expected a mapping of names to texts, not %s", o->name, kind_of(n));
         return;
     }
     size_t count = (size_t)(n->data.mapping.pairs.top - n->data.mapping.pairs.start);
@@ -146,7 +146,7 @@ static void take_labels(reading *r, const ea_option *o, const yaml_node_t *n, ea
         labels[i].value = text_of(r, o->name, yaml_document_get_node(&r->document, pair->value));
         for (size_t k = 0; labels[i].name && k < i; k++)
             if (labels[k].name && strcmp(labels[k].name, labels[i].name) == 0)
-                problem(r, key->start_mark, "%s: '%s' is given twice", o->name, labels[i].name);
+                config_problem(r, key->start_mark, "%s: '%s' is given twice", o->name, labels[i].name);
     }
     *target = (ea_labels){.items = labels, .count = labels ? count : 0};
 }
@@ -157,12 +157,14 @@ static void check_values(reading *r, const yaml_node_t *n, const ea_table *table
 static void take_tables(reading *r, const ea_option *o, const yaml_node_t *n, ea_tables *target) {
     ea_err err;
     if (n->type != YAML_SEQUENCE_NODE) {
-        problem(r, n->start_mark, "%s: expected a list of mappings, each begun by '- ', not %s", o->name, kind_of(n));
+        config_problem(r, n->start_mark, "%s: expected a list of mappings, each begun by '- ', not %s", o->name,
+                       kind_of(n));
         return;
     }
     size_t count = (size_t)(n->data.sequence.items.top - n->data.sequence.items.start);
     if (o->max && (count < o->min || count > o->max)) {
-        problem(r, n->start_mark, "%s: %zu items: expected %" PRIu64 " to %" PRIu64, o->name, count, o->min, o->max);
+        config_problem(r, n->start_mark, "%s: %zu items: expected %" PRIu64 " to %" PRIu64, o->name, count, o->min,
+                       o->max);
         return;
     }
     if (!take_items(r, o->name, n, count))
@@ -171,13 +173,13 @@ static void take_tables(reading *r, const ea_option *o, const yaml_node_t *n, ea
     for (size_t i = 0; items && i < count; i++) {
         void *item = items + i * o->table->size;
         if (ea_option_fallbacks(o->table->rows, item, &err))
-            problem(r, n->start_mark, "%s: %s", o->name, err.message);
+            config_problem(r, n->start_mark, "%s: %s", o->name, err.message);
         take_mapping(r, o->name, yaml_document_get_node(&r->document, n->data.sequence.items.start[i]), o->table, item);
     }
     *target = (ea_tables){.items = items, .count = items ? count : 0};
 }
 
-static void take(reading *r, const ea_option *o, const yaml_node_t *n, void *options) {
+static void config_take(reading *r, const ea_option *o, const yaml_node_t *n, void *options) {
     void *target = (char *)options + o->offset;
     switch (o->type) {
     case EA_OPT_FLAG:
@@ -214,7 +216,7 @@ static void take_mapping(reading *r, const char *name, const yaml_node_t *n, con
     unsigned problems_before = r->problems;
     const char *where = name ? name : "the file";
     if (n->type != YAML_MAPPING_NODE) {
-        problem(r, n->start_mark, "%s: expected a mapping of options to values, not %s", where, kind_of(n));
+        config_problem(r, n->start_mark, "%s: expected a mapping of options to values, not %s", where, kind_of(n));
         return;
     }
     for (const yaml_node_pair_t *pair = n->data.mapping.pairs.start; pair < n->data.mapping.pairs.top; pair++) {
@@ -222,7 +224,7 @@ static void take_mapping(reading *r, const char *name, const yaml_node_t *n, con
                           *value = yaml_document_get_node(&r->document, pair->value);
         const char *nearest = NULL;
         if (key->type != YAML_SCALAR_NODE) {
-            problem(r, key->start_mark, "%s: expected an option's name, not %s", where, kind_of(key));
+            config_problem(r, key->start_mark, "%s: expected an option's name, not %s", where, kind_of(key));
             continue;
         }
         const char *word = (const char *)key->data.scalar.value;
@@ -231,25 +233,26 @@ static void take_mapping(reading *r, const char *name, const yaml_node_t *n, con
             if (table->passes_unknown)
                 continue;
             if (nearest)
-                problem(r, key->start_mark, "%s has no option '%.64s'; did you mean '%s'?", where, word, nearest);
+                config_problem(r, key->start_mark, "%s has no option '%.64s'; did you mean '%s'?", where, word,
+                               nearest);
             else
-                problem(r, key->start_mark, "%s has no option '%.64s'", where, word);
+                config_problem(r, key->start_mark, "%s has no option '%.64s'", where, word);
             continue;
         }
         size_t k = (size_t)(o - table->rows);
         if (k < ROWS_MAX && given[k]) {
-            problem(r, key->start_mark, "%s is given twice; first on line %zu", o->name, at[k].line + 1);
+            config_problem(r, key->start_mark, "%s is given twice; first on line %zu", o->name, at[k].line + 1);
             continue;
         }
         if (k < ROWS_MAX) {
             given[k] = 1;
             at[k] = value->start_mark;
         }
-        take(r, o, value, target);
+        config_take(r, o, value, target);
     }
     for (size_t k = 0; table->rows[k].name && k < ROWS_MAX; k++)
         if (table->rows[k].required && !given[k] && (name || !r->partial))
-            problem(r, n->start_mark, "%s: %s is missing: %s", where, table->rows[k].name, table->rows[k].help);
+            config_problem(r, n->start_mark, "%s: %s is missing: %s", where, table->rows[k].name, table->rows[k].help);
     const char *key = NULL;
     ea_err err;
     if (r->problems == problems_before && table->check && table->check(target, &key, &err)) {
@@ -257,7 +260,7 @@ static void take_mapping(reading *r, const char *name, const yaml_node_t *n, con
         for (size_t k = 0; key && table->rows[k].name && k < ROWS_MAX; k++)
             if (given[k] && strcmp(table->rows[k].name, key) == 0)
                 mark = at[k];
-        problem(r, mark, "%s%s%s", key ? key : where, ": ", err.message);
+        config_problem(r, mark, "%s%s%s", key ? key : where, ": ", err.message);
     }
     if (r->problems == problems_before && table->check_values)
         check_values(r, n, table, target);
@@ -341,7 +344,7 @@ static void check_values(reading *r, const yaml_node_t *n, const ea_table *table
         return;
     ea_text_init(&name);
     const yaml_node_t *at = find_node(r, n, place.path, &name);
-    problem(r, mark_of(r, at, &place), "%s: %s", name.len_bytes ? name.data : "the file", err.message);
+    config_problem(r, mark_of(r, at, &place), "%s: %s", name.len_bytes ? name.data : "the file", err.message);
     ea_text_deinit(&name);
 }
 
@@ -356,8 +359,8 @@ static void not_yaml(reading *r, const yaml_parser_t *parser) {
             at.column = r->text[i] == '\n' ? 0 : at.column + 1;
         }
     }
-    problem(r, at, "this is not YAML: %s%s%s", parser->problem ? parser->problem : "unreadable",
-            parser->context ? " " : "", parser->context ? parser->context : "");
+    config_problem(r, at, "this is not YAML: %s%s%s", parser->problem ? parser->problem : "unreadable",
+                   parser->context ? " " : "", parser->context ? parser->context : "");
 }
 
 /* Whether lists and mappings are nested deeper than any option needs. libyaml's time for a document is proportional to
@@ -379,8 +382,8 @@ static int is_too_deep(reading *r) {
             depth--;
         at_end = event.type == YAML_STREAM_END_EVENT;
         if (depth > EA_CONFIG_DEPTH_MAX)
-            problem(r, event.start_mark, "expected at most %d lists and mappings inside each other, found more",
-                    EA_CONFIG_DEPTH_MAX);
+            config_problem(r, event.start_mark, "expected at most %d lists and mappings inside each other, found more",
+                           EA_CONFIG_DEPTH_MAX);
         yaml_event_delete(&event);
     }
     yaml_parser_delete(&parser);
@@ -398,7 +401,7 @@ static void read_document(reading *r, yaml_parser_t *parser, const ea_table *tab
     if (root)
         take_mapping(r, NULL, root, table, target);
     else
-        problem(r, (yaml_mark_t){0}, "the file is empty");
+        config_problem(r, (yaml_mark_t){0}, "the file is empty");
     yaml_document_delete(&r->document);
     if (!root)
         return;
@@ -408,12 +411,12 @@ static void read_document(reading *r, yaml_parser_t *parser, const ea_table *tab
     }
     root = yaml_document_get_root_node(&r->document);
     if (root)
-        problem(r, root->start_mark, "a second document begins here; expected one");
+        config_problem(r, root->start_mark, "a second document begins here; expected one");
     yaml_document_delete(&r->document);
 }
 
-static int parse(ea_config **ret, const char *name, const char *text, size_t len_bytes, const ea_table *table,
-                 void *target, int partial, ea_config_note *on_note, void *arg, ea_err *err) {
+static int config_parse(ea_config **ret, const char *name, const char *text, size_t len_bytes, const ea_table *table,
+                        void *target, int partial, ea_config_note *on_note, void *arg, ea_err *err) {
     yaml_parser_t parser;
     reading r = {
         .name = name, .text = text, .len_bytes = len_bytes, .on_note = on_note, .arg = arg, .partial = partial};
@@ -444,7 +447,7 @@ static int parse(ea_config **ret, const char *name, const char *text, size_t len
 
 int ea_config_parse(ea_config **ret, const char *name, const char *text, size_t len_bytes, const ea_table *table,
                     void *target, ea_config_note *on_note, void *arg, ea_err *err) {
-    return parse(ret, name, text, len_bytes, table, target, 0, on_note, arg, err);
+    return config_parse(ret, name, text, len_bytes, table, target, 0, on_note, arg, err);
 }
 
 int ea_config_read(ea_config **ret, const char *path, const ea_table *table, void *target, ea_config_note *on_note,
@@ -454,7 +457,7 @@ int ea_config_read(ea_config **ret, const char *path, const ea_table *table, voi
     int rc = ea_path_read_all(path, EA_CONFIG_MAX_BYTES, &text, &len_bytes, err);
     if (rc)
         return rc;
-    rc = parse(ret, path, text, len_bytes, table, target, 0, on_note, arg, err);
+    rc = config_parse(ret, path, text, len_bytes, table, target, 0, on_note, arg, err);
     free(text);
     return rc;
 }
@@ -478,7 +481,7 @@ int ea_config_parse_of_command(void **ret, const char *path, const char *text, s
                                void *options, ea_err *err) {
     ea_config *c;
     unsigned n = 0;
-    int rc = parse(&c, path, text, len_bytes, &(ea_table){.rows = rows}, options, 1, note_to_stderr, &n, err);
+    int rc = config_parse(&c, path, text, len_bytes, &(ea_table){.rows = rows}, options, 1, note_to_stderr, &n, err);
     if (!rc)
         *ret = c;
     return rc;
@@ -570,7 +573,7 @@ void ea_config_reference(const ea_table *table, const char *title, ea_text *t) {
 }
 
 /* A line's beginning: out marks a part that a reader may want, but that the example does not use. */
-static void begin(ea_text *t, unsigned depth, int out) {
+static void config_begin(ea_text *t, unsigned depth, int out) {
     if (out)
         ea_text_str(t, "# ");
     for (unsigned i = 0; i < depth; i++)
@@ -582,7 +585,7 @@ static void example_of(const ea_table *table, unsigned depth, int out, ea_text *
         if (!is_of_file(o))
             continue;
         const char *value = o->example ? o->example : o->fallback;
-        begin(t, depth, out);
+        config_begin(t, depth, out);
         ea_text_printf(t, "# %s", o->help);
         for (int i = 0; o->choices && o->choices[i]; i++)
             ea_text_printf(t, "%s %s", i ? "," : ":", o->choices[i]);
@@ -594,16 +597,16 @@ static void example_of(const ea_table *table, unsigned depth, int out, ea_text *
         ea_text_char(t, '\n');
         if (o->type == EA_OPT_TABLE || o->type == EA_OPT_TABLES) {
             int inside_out = out || (o->type == EA_OPT_TABLES && !o->example);
-            begin(t, depth, inside_out);
+            config_begin(t, depth, inside_out);
             ea_text_printf(t, "%s:\n", o->name);
             if (o->type == EA_OPT_TABLES) {
-                begin(t, depth + 1, inside_out);
+                config_begin(t, depth + 1, inside_out);
                 ea_text_str(t, "-\n");
             }
             example_of(o->table, depth + (o->type == EA_OPT_TABLES ? 2 : 1), inside_out, t);
             continue;
         }
-        begin(t, depth, out || !value);
+        config_begin(t, depth, out || !value);
         if (o->type == EA_OPT_LABELS)
             ea_text_printf(t, "%s: {%s}\n", o->name, value ? value : "name: text");
         else
@@ -654,8 +657,8 @@ static int same_value(const ea_option *o, const void *a, const void *b) {
     return 1;
 }
 
-static void compare(const ea_table *table, const char *path, const char *before, const char *after,
-                    void (*on_change)(void *arg, const char *path), void *arg) {
+static void config_compare(const ea_table *table, const char *path, const char *before, const char *after,
+                           void (*on_change)(void *arg, const char *path), void *arg) {
     for (const ea_option *o = table->rows; o->name; o++) {
         char below[PATH_MAX_BYTES];
         const void *a = before + o->offset, *b = after + o->offset;
@@ -663,14 +666,14 @@ static void compare(const ea_table *table, const char *path, const char *before,
         if (!same_value(o, a, b)) {
             on_change(arg, below);
         } else if (o->type == EA_OPT_TABLE) {
-            compare(o->table, below, a, b, on_change, arg);
+            config_compare(o->table, below, a, b, on_change, arg);
         } else if (o->type == EA_OPT_TABLES) {
             const ea_tables *x = a, *y = b;
             for (size_t i = 0; i < x->count; i++) {
                 char item[PATH_MAX_BYTES + 24];
                 snprintf(item, sizeof item, "%s[%zu]", below, i);
-                compare(o->table, item, (const char *)x->items + i * o->table->size,
-                        (const char *)y->items + i * o->table->size, on_change, arg);
+                config_compare(o->table, item, (const char *)x->items + i * o->table->size,
+                               (const char *)y->items + i * o->table->size, on_change, arg);
             }
         }
     }
@@ -678,5 +681,5 @@ static void compare(const ea_table *table, const char *path, const char *before,
 
 void ea_config_compare(const ea_table *table, const void *before, const void *after,
                        void (*on_change)(void *arg, const char *path), void *arg) {
-    compare(table, "", before, after, on_change, arg);
+    config_compare(table, "", before, after, on_change, arg);
 }

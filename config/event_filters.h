@@ -27,18 +27,15 @@ EA_MUST_CHECK int ea_filter_repeat_parse(const char *text, int64_t *ret_ns, cons
 EA_MUST_CHECK int ea_filter_limit_parse(const char *text, uint64_t *ret_number, const char **ret_expression,
                                         ea_err *err);
 
-// clang-format off
 /* The row of a list of filters, at an offset of a ea_tables. */
 #define EA_FILTERS_OPTION(at)                                                                                          \
-    {.name = "filters",                                                                                                \
-     .type = EA_OPT_TABLES,                                                                                            \
-     .offset = (at),                                                                                                   \
-     .table = &ea_filter_table,                                                                                        \
-     .min = 1,                                                                                                         \
-     .max = EA_EVENT_FILTERS_MAX,                                                                                      \
-     .help = "which events are kept, sampled, limited, and which fields are replaced, in this order of the list: the " \
-             "first filter that drops an event counts it; classes of the machine's state (processes, threads, images, " \
-             "names of files and keys, losses) are dropped only by a filter that names the class without * and ?"}
-// clang-format on
+    {                                                                                                                  \
+        .name = "filters", .type = EA_OPT_TABLES, .offset = (at), .table = &ea_filter_table, .min = 1,                 \
+        .max = EA_EVENT_FILTERS_MAX,                                                                                   \
+        .help =                                                                                                        \
+            "which events are kept, sampled, limited, and which fields are replaced, in this order of the list: the "  \
+            "first filter that drops an event counts it; classes of the machine's state (processes, threads, images, " \
+            "names of files and keys, losses) are dropped only by a filter that names the class without * and ?"       \
+    }
 
 #endif

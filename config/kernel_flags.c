@@ -257,7 +257,7 @@ const ea_kernel_stack ea_kernel_stacks[] = {
 /* clang-format on */
 
 /* Both ASCII, in any case. */
-static int same(const char *a, const char *b, size_t len) {
+static int kernel_flags_same(const char *a, const char *b, size_t len) {
     for (size_t i = 0; i < len; i++) {
         unsigned x = (unsigned char)a[i], y = (unsigned char)b[i];
         if ((x >= 'A' && x <= 'Z' ? x + 32 : x) != (y >= 'A' && y <= 'Z' ? y + 32 : y) || !x)
@@ -267,19 +267,19 @@ static int same(const char *a, const char *b, size_t len) {
 }
 
 int ea_kernel_name_is(const char *row, const char *name, size_t len) {
-    return row && same(row, name, len);
+    return row && kernel_flags_same(row, name, len);
 }
 
 const ea_kernel_flag *ea_kernel_flag_find(const char *name, size_t len) {
     for (const ea_kernel_flag *f = ea_kernel_flags; f->name; f++)
-        if (same(f->name, name, len))
+        if (kernel_flags_same(f->name, name, len))
             return f;
     return NULL;
 }
 
 const ea_kernel_group *ea_kernel_group_find(const char *name, size_t len) {
     for (const ea_kernel_group *g = ea_kernel_groups; g->name; g++)
-        if (same(g->name, name, len))
+        if (kernel_flags_same(g->name, name, len))
             return g;
     return NULL;
 }

@@ -130,9 +130,10 @@ EA_MUST_CHECK int ea_filter_data_parse(const char *text, uint8_t *out, size_t ca
  * cut. */
 void ea_session_file(const ea_session_config *session, uint64_t start, char *out, size_t capacity);
 
-/* Says in words what a session would do, for a person; ends with a newline. */
 /* 1 when it selects events by process: ids, programs, packages, apps or containers. */
 int ea_provider_has_process_filter(const ea_provider_config *provider);
+
+/* Adds sentences that describe what a session would do; ends with a newline. */
 void ea_session_describe(const ea_session_config *session, ea_text *t);
 
 /* Writes a session as an item of the list "sessions" of a configuration file: only what differs from the defaults. */

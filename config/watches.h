@@ -19,17 +19,14 @@ typedef struct ea_watch_config {
 
 extern const ea_table ea_watch_table; /* of one ea_watch_config */
 
-// clang-format off
 /* The row of a list of programs, at an offset of a ea_tables. */
 #define EA_WATCHES_OPTION(at)                                                                                          \
-    {.name = "watch",                                                                                                  \
-     .type = EA_OPT_TABLES,                                                                                            \
-     .offset = (at),                                                                                                   \
-     .table = &ea_watch_table,                                                                                         \
-     .min = 1,                                                                                                         \
-     .max = EA_WATCHES_MAX,                                                                                            \
-     .help = "programs of the query language that run on these events while the agent runs; what they print, emit and "  \
-             "printf travels as records, which are the collector's tables watch_NAME"}
-// clang-format on
+    {                                                                                                                  \
+        .name = "watch", .type = EA_OPT_TABLES, .offset = (at), .table = &ea_watch_table, .min = 1,                    \
+        .max = EA_WATCHES_MAX,                                                                                         \
+        .help =                                                                                                        \
+            "programs of the query language that run on these events while the agent runs; what they print, emit and " \
+            "printf travels as records, which are the collector's tables watch_NAME"                                   \
+    }
 
 #endif

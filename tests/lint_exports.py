@@ -6,8 +6,9 @@ usage: tests/lint_exports.py BUILD_FOLDER [SOURCE_FOLDER]
 An exported symbol of a library below BUILD_FOLDER is used when another object of the product needs it (nm), or when a C file of the
 product names it besides its definition: in its own file, or in one that this build leaves out (Windows). FOR_TESTS lists the functions that
 exist for tests, with the reason; a line there that no longer holds is a fault too. Prints each, exits 1 when there is any, 2 when no library
-is found. Besides, a static function's name is the name of one function only in the folders of UNIQUE, so that a debugger and a search
-find the one. And each counter of proto/base/counters.h is written by code: a file apart from those that only read counters names it.
+is found. Besides, a static function's name is the name of one function only in a folder of UNIQUE, and a name of one word in all of them, so
+that a debugger and a search find the one. And each counter of proto/base/counters.h is written by code: a file apart from those that only
+read counters names it.
 """
 import collections
 import pathlib
@@ -17,10 +18,12 @@ import sys
 
 LIBRARY = re.compile(r"lib(?:ea|ec)_\w+\.a")
 PARTS = ("proto", "config", "service", "collector")
-UNIQUE = ("collector/access", "collector/app", "collector/ca", "collector/enroll", "collector/ingest", "collector/metrics", "collector/net", "collector/query",
-          "collector/sandbox", "collector/state", "collector/store", "collector/symbols", "collector/web", "config", "proto/base", "proto/etl",
-          "proto/event", "proto/image", "proto/lang", "proto/relog", "proto/stack", "proto/state", "proto/wire", "service/app", "service/batch", "service/core", "service/decode", "service/etw",
-          "service/host", "service/image", "service/scm", "service/ship", "service/source", "service/spool")
+UNIQUE = ("collector/access", "collector/app", "collector/ca", "collector/curl", "collector/detect", "collector/enroll", "collector/ingest",
+          "collector/metrics", "collector/net", "collector/pull", "collector/query", "collector/sandbox", "collector/sink", "collector/sqlite", "collector/state",
+          "collector/store", "collector/symbols", "collector/traces", "collector/web", "config", "proto/base", "proto/etl", "proto/event", "proto/evtx",
+          "proto/image", "proto/lang", "proto/relog", "proto/rules", "proto/stack", "proto/state", "proto/wire", "service/app", "service/batch",
+          "service/core", "service/decode", "service/etw", "service/eventlog", "service/host", "service/image", "service/scm", "service/ship",
+          "service/source", "service/spool")
 SYSTEM = re.compile(r"_(?:windows|posix)$")  # of these files a build has one
 COUNTERS = "proto/base/counters.h"
 COUNTER = re.compile(r"^ {4}[XGS]\((\w+), \d+,", re.M)
@@ -78,7 +81,7 @@ def twice(source):
     for folder in UNIQUE:
         for path in sorted((source / folder).rglob("*.c")):
             for name in set(STATIC.findall(COMMENT.sub("", path.read_text(encoding="utf-8")))):
-                where[folder, name].append(path.relative_to(source))
+                where[folder if "_" in name else "", name].append(path.relative_to(source))
     return {name: list(map(str, paths)) for (_, name), paths in where.items() if len({SYSTEM.sub("", path.stem) for path in paths}) > 1}
 
 

@@ -10,7 +10,9 @@ Rules:
 - each quoted include is a path from the repository's root (the path of a generated header starts at the build folder);
 - a library's file includes headers of its own, of the libraries in NEEDS and EXPORTS, and of the libraries that those export;
 - a library's header includes only what the library exports: headers of its own and of the libraries in EXPORTS;
-- no two headers of the product have the same base name, so that a name in a text, an editor or a debugger identifies one header.
+- no two headers of the product have the same base name, and no two C files, so that a name in a text, an editor or a debugger identifies
+  one file. Apart are main.c, the files of commands (cmd_run.c), of which each program has its own, and those of proto/event/classes, which are
+  called as their families of events.
 Prints FILE:LINE: sentence, exits 1 when there is any.
 """
 import collections
@@ -22,6 +24,7 @@ import sys
 SOURCE = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parent.parent)
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"')
 WORDS = ("SOURCES", "NEEDS", "EXPORTS")
+SHARED_NAME = re.compile(r"/(?:main|cmd_\w+)\.c$|^proto/event/classes/\w+\.c$")  # files whose base name another file may have
 
 
 class Library:
@@ -93,12 +96,13 @@ def main():
     headers = {path for path in files if path.endswith(".h")}
     generated = {"proto/wire/batch.pb-c.h"}
     bases = {}
-    for path in sorted(headers):
-        if path.startswith(("tests/", "installer/")):
+    for path in files:
+        name = path.rsplit("/", 1)[-1]
+        if not name.endswith((".c", ".h")) or path.startswith(("tests/", "installer/")) or SHARED_NAME.search(path):
             continue
-        other = bases.setdefault(path.rsplit("/", 1)[1], path)
+        other = bases.setdefault(name, path)
         if other != path:
-            problems.append(f"{path}:1: the base name is that of {other}: headers of the product have different base names")
+            problems.append(f"{path}:1: the base name is that of {other}: files of the product have different base names")
     for path in files:
         if not path.endswith((".c", ".h")) or path.startswith("tests/plugins/"):
             continue

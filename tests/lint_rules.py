@@ -2,7 +2,7 @@
 """Checks the house rules that compilers do not check. Prints FILE:LINE: sentence, exits 1 when there is any.
 
 - an include is a path from the repository's root without "../" (lint_includes.py has the rules of libraries);
-- windows.h and its kin only in proto/base's *_windows.c, service/etw/, service/eventlog/wevt.c, service/scm/, service/host/win/, installer/windows/ and
+- windows.h and its kin only in proto/base's *_windows.c, service/etw/, service/eventlog/channel_api.c, service/scm/, service/host/win/, installer/windows/ and
   tests/windows/,
   sockets in metrics_server.c;
 - data flows one way: proto/ includes from no other folder, service/ not from collector/, collector/ not from service/;
@@ -38,7 +38,7 @@ TESTS_MAY = {"atoi", "atol", "atoll", "atof", "sscanf", "system", "popen"}
 BANNED_CALL = re.compile(r"(?<![\w.>])(" + "|".join(BANNED) + r")\s*\(")
 WINDOWS_HEADERS = {"windows.h", "winsock2.h", "evntrace.h", "evntcons.h", "evntprov.h", "tdh.h", "winternl.h"}
 WINDOWS_FILES = ("proto/base/delay_windows.c", "proto/base/platform_windows.c", "proto/base/trust_windows.c")
-WINDOWS_FOLDERS = ("service/etw/", "service/eventlog/wevt.c", "service/scm/", "service/host/win/", "installer/windows/", "tests/windows/")
+WINDOWS_FOLDERS = ("service/etw/", "service/eventlog/channel_api.c", "service/scm/", "service/host/win/", "installer/windows/", "tests/windows/")
 SOCKETS = ("service/app/metrics_server.c", "winsock2.h")  # the same calls on both sides
 PARTS = ("proto", "config", "service", "collector")
 # It makes batches of a trace as the agent does, by the agent\'s own code; nothing else of the collector knows the agent.

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Plants what the structural lints must find, and checks that each finds it: a link cycle inside a library, an include that the
-library does not name, an include without its folder, two headers of one base name, wrong include guards, an exported function that
+library does not name, an include without its folder, two headers or two C files of one base name, wrong include guards, an exported function that
 nothing calls, a counter that no code writes, static functions of one name, mistakes with a mutex, which clang's -Wthread-safety finds by proto/base/thread_safety.h, a figure in a
 comment that clang-format may change, and faults in the comments that promises.py reads. Exits 1 when one is missed.
 """
@@ -40,6 +40,7 @@ PLANTED = {
     "counter that no code writes": ({"proto/base/counters.h": "#define EA_COUNTERS(X, G, S) \\\n    X(jobs_done, 1, EA_INFO, EA_OF_LEDGER, \"jobs\")\n",
                                     "service/spool/ledger.c": "int left = EA_COUNT_jobs_done;\n"}, "exports", "jobs_done: a counter that no code writes"),
     "two headers of one base name": ({"service/two/a.h": "int d(void);\n"}, "includes", "the base name is that of"),
+    "two C files of one base name": ({"service/two/a.c": "int d(void);\nint d(void) { return 1; }\n"}, "includes", "the base name is that of"),
 }
 
 

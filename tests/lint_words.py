@@ -18,7 +18,7 @@ import sys
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 BASELINE = SOURCE / "tests" / "words.tsv"
-FILES = ("*.c", "*.h", "*.py", "*.md", "*.yaml", "*.yml", "*.ts", "*.tsx")
+FILES = ("*.c", "*.h", "*.py", "*.md", "*.yaml", "*.yml", "*.ts", "*.tsx", "*.mjs", "*.sh", "*.ps1")
 EXEMPT = {"docs/style.md", "tests/lint_words.py"}  # they quote the words
 
 # Underscores are letters here, so that names of members and counters do not count. "Stands for" and "stands alone" are plain English.

@@ -121,8 +121,8 @@ static int is_expired(const ec_token *token) {
 }
 
 /* A right token counts for its own rate alone: whatever others of the same address do, it is let in. */
-static int admit(ec_access *a, const char *address, const char *authorization, int64_t now_ns, ec_token *ret,
-                 ea_err *err) {
+static int access_admit(ec_access *a, const char *address, const char *authorization, int64_t now_ns, ec_token *ret,
+                        ea_err *err) {
     char text[HEADER_MAX] = "";
     ec_rate *b = NULL;
     int rc = refresh(a, err);
@@ -154,7 +154,7 @@ static int admit(ec_access *a, const char *address, const char *authorization, i
 int ec_access_admit(ec_access *a, const char *address, const char *authorization, int64_t now_ns, ec_token *ret,
                     ea_err *err) {
     ea_mutex_lock(a->mutex);
-    int rc = admit(a, address, authorization, now_ns, ret, err);
+    int rc = access_admit(a, address, authorization, now_ns, ret, err);
     ea_mutex_unlock(a->mutex);
     return rc;
 }

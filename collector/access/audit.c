@@ -76,7 +76,7 @@ int ec_audit_open(ec_audit **ret, const char *dir, const ec_audit_options *optio
 
 /* ---- writing. All under the mutex ---- */
 
-static int lock(ec_audit *a, ea_err *err) {
+static int audit_lock(ec_audit *a, ea_err *err) {
     for (int i = 0; flock(a->lock_fd, LOCK_EX | LOCK_NB); i++) {
         if (errno != EWOULDBLOCK && errno != EINTR)
             return ea_fail_os(err, EA_EIO, errno, "lock the audit log");
@@ -88,10 +88,10 @@ static int lock(ec_audit *a, ea_err *err) {
 }
 
 /* Writes a line of a->members. */
-static void put(ec_audit *a, enum which which) {
+static void audit_put(ec_audit *a, enum which which) {
     ec_audit_chain *c = &a->chains[which];
     ea_err err = {0};
-    int rc = a->members.failed ? EA_ENOMEM : lock(a, &err);
+    int rc = a->members.failed ? EA_ENOMEM : audit_lock(a, &err);
     if (!rc) {
         rc = ec_audit_chain_add(c, &a->members, a->options.max_bytes, &a->line, &err);
         (void)flock(a->lock_fd, LOCK_UN);
@@ -142,7 +142,7 @@ static void end_minute(ec_audit *a) {
         ea_text_printf(&a->members, ",\"status\":%d,\"held\":%" PRIu64, r->status, r->held);
         if (i < CALLERS)
             ea_text_str(&a->members, ",\"note\":\"further refusals in the minute before\"");
-        put(a, REFUSED);
+        audit_put(a, REFUSED);
     }
     memset(a->callers, 0, sizeof a->callers);
     a->caller_count = 0;
@@ -203,7 +203,7 @@ void ec_audit_add(ec_audit *a, const ec_audited *what) {
         if (what->status)
             ea_text_printf(t, ",\"status\":%d", what->status);
         audit_add(t, "note", what->note, FIELD_MAX);
-        put(a, which);
+        audit_put(a, which);
     }
     ea_mutex_unlock(a->mutex);
 }

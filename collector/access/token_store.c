@@ -11,7 +11,7 @@ enum { RANDOM_BYTES = 32, ID_BYTES = 4, LOCK_TRIES = 100, FIELDS_MAX = 8, FILE_M
 static const int64_t LOCK_PAUSE_NS = 20 * INT64_C(1000000);
 
 /* Splits a line at its tabs, in place: 1 when it has count fields, or up to later fewer: those are empty. */
-static int split(char *line, char **ret_fields, size_t count, size_t later) {
+static int token_store_split(char *line, char **ret_fields, size_t count, size_t later) {
     char *at = line, *end = line + strlen(line);
     for (size_t i = 0; i < count; i++) {
         ret_fields[i] = at ? at : end;
@@ -102,7 +102,7 @@ static void path_of(const ec_secret_file *f, const char *dir, const char *ending
 
 static int read_line(const ec_secret_file *f, char *line, void *ret) {
     char *fields[FIELDS_MAX];
-    return f->fields > 2 && f->fields <= FIELDS_MAX && split(line, fields, f->fields, f->later_fields) &&
+    return f->fields > 2 && f->fields <= FIELDS_MAX && token_store_split(line, fields, f->fields, f->later_fields) &&
            parse_secret(fields[0], fields[1], ret) && f->parse(fields + 2, ret);
 }
 

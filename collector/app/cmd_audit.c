@@ -9,7 +9,7 @@ typedef struct options {
     const char *store;
 } options;
 
-static int verify(const void *arg, int operand_count, char **operands) {
+static int audit_verify(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ea_err err = {0};
     ea_text report;
@@ -51,5 +51,5 @@ const ea_command ec_cmd_audit_verify = {
         "Exit codes: 0 no fault, 1 failed, 2 usage, 3 faults.",
     .options = (const ea_option[]){EC_STORE_OPTION(options, store), {.name = NULL}},
     .options_size = sizeof(options),
-    .run = verify,
+    .run = audit_verify,
 };

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int failed(int rc, const ea_err *err) {
+static int ca_failed(int rc, const ea_err *err) {
     ea_err_print(stderr, "etwcollector", err);
     return ea_exit_code(rc);
 }
@@ -32,7 +32,7 @@ static int run_init(const void *options, int operand_count, char **operands) {
              : o->ca.key_paths && !o->ca.key_uri  ? ea_fail(&err, EA_EUSAGE, "--key-paths: needs --key-uri")
                                                   : ec_ca_init(o->dir, &o->ca, &err);
     if (rc)
-        return failed(rc, &err);
+        return ca_failed(rc, &err);
     if (o->ca.wants_request)
         printf(
             "made a key and %s/ca.csr: 'etwcollector ca sign' at the root, or another CA, makes a certificate of it, "
@@ -124,7 +124,7 @@ static int run_sign(const void *options, int operand_count, char **operands) {
     (void)operand_count, (void)operands;
     int rc = ec_ca_sign(o->dir, o->csr, o->days, &o->permitted, o->out, &err);
     if (rc)
-        return failed(rc, &err);
+        return ca_failed(rc, &err);
     printf("signed %s: 'etwcollector ca import' takes it in the folder that made the request\n", o->out);
     return 0;
 }
@@ -180,7 +180,7 @@ static int run_import(const void *options, int operand_count, char **operands) {
     (void)operand_count;
     int rc = ec_ca_import(o->dir, operands[0], o->under, &err);
     if (rc)
-        return failed(rc, &err);
+        return ca_failed(rc, &err);
     printf("made a CA in %s: the root's certificate goes to every machine, ca.crt and ca.crl to the collector\n",
            o->dir);
     return 0;
@@ -268,7 +268,7 @@ static int run_issue(const void *options, int operand_count, char **operands) {
                          1, serial, &err);
     free(text);
     if (rc)
-        return failed(rc, &err);
+        return ca_failed(rc, &err);
     const char *dir = o->out ? o->out : o->dir;
     printf("issued %s/%s.crt and %s/%s.key, serial %s\n", dir, o->name, dir, o->name, serial);
     return 0;
@@ -334,7 +334,7 @@ static int run_revoke(const void *options, int operand_count, char **operands) {
     (void)operand_count;
     int rc = ec_ca_revoke(o->dir, operands[0], &count, &err);
     if (rc)
-        return failed(rc, &err);
+        return ca_failed(rc, &err);
     printf("revoked %zu certificate%s; collectors that read %s/ca.crl refuse %s from now on\n", count,
            count == 1 ? "" : "s", o->dir, count == 1 ? "it" : "them");
     return 0;
@@ -419,7 +419,7 @@ static int run_list(const void *options, int operand_count, char **operands) {
     if (!rc && l.out.len_bytes)
         fwrite(l.out.data, 1, l.out.len_bytes, stdout);
     ea_text_deinit(&l.out);
-    return rc ? failed(rc, &err) : 0;
+    return rc ? ca_failed(rc, &err) : 0;
 }
 
 const ea_command ec_cmd_ca_list = {

@@ -3,9 +3,9 @@
 #include "collector/app/collector_commands.h"
 #include "collector/app/detection_rows.h"
 #include "collector/app/question.h"
+#include "collector/sqlite/sqlite.h"
 #include "collector/state/detections.h"
 #include "collector/state/incidents.h"
-#include "collector/store/sqlite.h"
 #include "proto/base/clock.h"
 #include "proto/base/platform.h"
 

@@ -6,9 +6,9 @@
 #include "collector/detect/mail.h"
 #include "collector/detect/send_worker.h"
 #include "collector/detect/syslog.h"
+#include "collector/sqlite/sqlite.h"
 #include "collector/state/detections.h"
 #include "collector/state/incidents.h"
-#include "collector/store/sqlite.h"
 #include "proto/base/stop_flag.h"
 
 #include <inttypes.h>

@@ -30,7 +30,7 @@ enum verdict { FINE, INFO, WARNING, WRONG };
 
 static const char *const VERDICTS[] = {"ok", "info", "warning", "wrong"};
 
-enum { EXIT_WARNING = 3, EXIT_WRONG = 4, TOLD_HOSTS = 20 };
+enum { EXIT_WARNING = 3, EXIT_WRONG = 4, HOSTS_LISTED = 20 };
 
 static const int64_t S_NS = INT64_C(1000000000), SKEW_NS = 300 * INT64_C(1000000000);
 static const int64_t GONE_NS = 7 * 86400 * INT64_C(1000000000);
@@ -212,10 +212,10 @@ static void check_hosts(report *r, ec_store *s, int64_t now_ns) {
             ended++;
         else if (age > GONE_NS)
             gone++;
-        else if (age > r->o->silent_after && ++silent <= TOLD_HOSTS)
+        else if (age > r->o->silent_after && ++silent <= HOSTS_LISTED)
             add_finding(r, WARNING, "silent", "%s: nothing has come for %" PRId64 " minutes", host ? host : "?",
                         age / (60 * S_NS));
-        if (sqlite3_column_int64(st, 2) > SKEW_NS && ++ahead <= TOLD_HOSTS)
+        if (sqlite3_column_int64(st, 2) > SKEW_NS && ++ahead <= HOSTS_LISTED)
             add_finding(r, WARNING, "clock", "%s: its events are %" PRId64 " s ahead of their arrival",
                         host ? host : "?", (int64_t)sqlite3_column_int64(st, 2) / S_NS);
     }
@@ -312,7 +312,7 @@ static int check_gaps(report *r, ec_state_db *t, int64_t now_ns, ea_err *err) {
         ea_text times;
         ea_text_init(&times);
         put_gap_times(&times, st, 7, 8, 9, 10);
-        if (++hosts <= TOLD_HOSTS)
+        if (++hosts <= HOSTS_LISTED)
             add_finding(
                 r, now_ns - sqlite3_column_int64(st, 6) < 86400 * S_NS ? WARNING : INFO, "gaps",
                 "%s: %lld batches are missing, with %lld events and %lld times an unknown number; at least %lld further"
@@ -347,7 +347,7 @@ static void check_ledgers(report *r, int64_t now_ns) {
     if (!rc && sqlite3_prepare_v2(ec_state_db_database(t), SQL, -1, &st, NULL) != SQLITE_OK)
         rc = ec_fail_sqlite(&err, ec_state_db_database(t), "read the alerts");
     while (!rc && (code = sqlite3_step(st)) == SQLITE_ROW)
-        if (++hosts <= TOLD_HOSTS)
+        if (++hosts <= HOSTS_LISTED)
             add_finding(r, WRONG, "ledger", "%s: %lld times the ledger did not balance: %.300s",
                         (const char *)sqlite3_column_text(st, 0), (long long)sqlite3_column_int64(st, 1),
                         (const char *)sqlite3_column_text(st, 2));
@@ -388,7 +388,7 @@ static void check_incidents(report *r, int64_t now_ns) {
         int is_silence = strcmp((const char *)sqlite3_column_text(st, 1), "silent") == 0;
         if (!sqlite3_column_int(st, 4)) {
             over++;
-        } else if (++open <= TOLD_HOSTS) {
+        } else if (++open <= HOSTS_LISTED) {
             ea_text begin;
             ea_text_init(&begin);
             ea_text_utc_ns(&begin, sqlite3_column_int64(st, 2));

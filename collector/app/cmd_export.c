@@ -38,7 +38,7 @@ typedef struct export {
 export;
 
 /* Says which batch is damaged, and goes on. */
-static void damaged(export *x, const ec_stream_row *stream, const ec_batch_row *batch, const ea_err *err) {
+static void export_damaged(export *x, const ec_stream_row *stream, const ec_batch_row *batch, const ea_err *err) {
     ea_text t;
     ea_text_init(&t);
     ea_text_hex(&t, stream->stream, sizeof stream->stream);
@@ -135,7 +135,7 @@ static int print_stream(export *x, const ec_stream_row *stream, ea_registry *reg
         if (x->rc)
             return x->rc;
         if (is_damage(one))
-            damaged(x, stream, &batch, &damage);
+            export_damaged(x, stream, &batch, &damage);
         else if (one) {
             *x->err = damage;
             return one;
@@ -229,7 +229,7 @@ static int export_run(const void *arg, int operand_count, char **operands) {
     if (!rc)
         rc = ea_printer_flush(x.printer, &err);
     if (x.printer)
-        ea_printer_tell_left_over(x.printer, "etwcollector");
+        ea_printer_report_left_over(x.printer, "etwcollector");
     if (!rc && !x.streams && !x.options->stream)
         rc = ec_unknown_host(x.options->host, &err);
     else if (!rc && !x.streams)

@@ -347,17 +347,24 @@ static int run_ingest(const void *arg, int operand_count, char **operands) {
     return ea_exit_code(rc);
 }
 
-// clang-format off
 #define TRACE_OPTIONS                                                                                                  \
-    {.name = "host", .argument = "HOST", .type = EA_OPT_STRING, .offset = offsetof(options, host),                     \
-     .help = "name of the machine in the store; default: the first file's name without its ending"},           \
-    {.name = "manifest", .letter = 'm', .argument = "FILE", .type = EA_OPT_STRINGS,                                    \
-     .offset = offsetof(options, manifests),                                                                           \
-     .help = "decode events of the providers that this instrumentation manifest (.man) or PE file describes; may be "  \
+    {.name = "host",                                                                                                   \
+     .argument = "HOST",                                                                                               \
+     .type = EA_OPT_STRING,                                                                                            \
+     .offset = offsetof(options, host),                                                                                \
+     .help = "name of the machine in the store; default: the first file's name without its ending"},                   \
+        {.name = "manifest",                                                                                           \
+         .letter = 'm',                                                                                                \
+         .argument = "FILE",                                                                                           \
+         .type = EA_OPT_STRINGS,                                                                                       \
+         .offset = offsetof(options, manifests),                                                                       \
+         .help =                                                                                                       \
+             "decode events of the providers that this instrumentation manifest (.man) or PE file describes; may be "  \
              "repeated"},                                                                                              \
-    {.name = "json", .type = EA_OPT_FLAG, .offset = offsetof(options, json),                                           \
-     .help = "print the summary as one JSON object"}
-// clang-format on
+    {                                                                                                                  \
+        .name = "json", .type = EA_OPT_FLAG, .offset = offsetof(options, json),                                        \
+        .help = "print the summary as one JSON object"                                                                 \
+    }
 
 static const ea_option OPEN_OPTIONS[] = {
     {.name = "web",

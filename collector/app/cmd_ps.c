@@ -128,8 +128,8 @@ static int ps_add_table(ea_text *t, const ec_processes *list, const char *const 
     return rc;
 }
 
-static int answer(const options *o, ec_query *q, ec_accounts *names, const char *at, uint64_t backlog, ea_text *t,
-                  ea_err *err) {
+static int ps_answer(const options *o, ec_query *q, ec_accounts *names, const char *at, uint64_t backlog, ea_text *t,
+                     ea_err *err) {
     ec_moment moment;
     const char **accounts = NULL;
     ec_processes list;
@@ -159,7 +159,7 @@ static int answer_each(const options *o, FILE *f, ec_query *q, ec_accounts *name
             rc = ea_fail(err, EA_EUSAGE, "%s: a line is too long to be a time", o->at_file);
         line[n] = 0;
         if (!rc && n)
-            rc = answer(o, q, names, line, backlog, t, err);
+            rc = ps_answer(o, q, names, line, backlog, t, err);
     }
     if (!rc && ferror(f))
         rc = ea_fail(err, EA_EIO, "read %s", o->at_file);
@@ -190,7 +190,7 @@ static int ps_run(const void *arg, int operand_count, char **operands) {
         rc = ec_accounts_create(&names, archive, &err);
     if (!rc)
         rc = times ? answer_each(o, times, q, names, backlog, &t, &err)
-                   : answer(o, q, names, o->q.at, backlog, &t, &err);
+                   : ps_answer(o, q, names, o->q.at, backlog, &t, &err);
     if (rc)
         ea_err_print(stderr, "etwcollector", &err);
     if (times && times != stdin)

@@ -94,7 +94,7 @@ static void put_cell(printer *p, size_t column, const char *text, int to_the_rig
 }
 
 /* Chooses the widths by the rows that are held, and prints them. */
-static void measure(printer *p) {
+static void query_measure(printer *p) {
     size_t at = 0;
     uint8_t *to_the_right = calloc(p->columns + 1, 1);
     p->is_measured = 1;
@@ -133,7 +133,7 @@ static void measure(printer *p) {
     p->held_cells = 0;
 }
 
-static void hold(printer *p, enum ec_look look, const char *text) {
+static void query_hold(printer *p, enum ec_look look, const char *text) {
     if (EA_GROW(p->held_looks, p->held_capacity, p->held_cells + 1, SIZE_MAX)) {
         p->held.failed = 1;
         return;
@@ -152,12 +152,12 @@ static void table_row(printer *p, size_t count, const ec_value *cells) {
         if (p->is_measured)
             put_cell(p, i, safe.len_bytes ? safe.data : "", look == EC_LOOK_NUMBER);
         else
-            hold(p, look, safe.len_bytes ? safe.data : "");
+            query_hold(p, look, safe.len_bytes ? safe.data : "");
     }
     p->out.failed |= safe.failed;
     ea_text_deinit(&safe);
     if (!p->is_measured && (p->rows >= MEASURED_ROWS || p->held.len_bytes >= MEASURED_BYTES))
-        measure(p);
+        query_measure(p);
 }
 
 /* ---- the other forms ---- */
@@ -282,7 +282,7 @@ static int query_on_row(void *arg, size_t count, const ec_value *cells) {
 /* Writes what follows the rows: how the query ended, and what its answer lacks. */
 static int query_finish(printer *p, const ec_outcome *outcome) {
     if (p->format == TABLE && p->columns && !p->is_measured)
-        measure(p);
+        query_measure(p);
     if (p->format == JSON) {
         ea_text_printf(&p->out,
                        "%s%s], \"row_count\": %" PRIu64 ", \"ended\": \"%s\", \"damaged_batches\": %" PRIu64
@@ -308,7 +308,7 @@ static int query_finish(printer *p, const ec_outcome *outcome) {
     return rc;
 }
 
-static void deinit(printer *p) {
+static void query_deinit(printer *p) {
     for (size_t i = 0; i < p->columns; i++) {
         free(p->names[i]);
         free(p->types[i]);
@@ -445,7 +445,7 @@ static int query_run(const void *arg, int operand_count, char **operands) {
         ea_err_print(stderr, "etwcollector", &err);
     if (has_symbols)
         ec_symbol_desk_close(&desk);
-    deinit(&p);
+    query_deinit(&p);
     free(sql);
     return code;
 }

@@ -81,7 +81,7 @@ static int report_on_row(void *arg, size_t count, const ec_value *values) {
     return s->is_short = s->texts.failed || s->scratch.failed;
 }
 
-static int ask(report *r, const char *sql, uint64_t limit_rows, section *s, ea_err *err) {
+static int report_ask(report *r, const char *sql, uint64_t limit_rows, section *s, ea_err *err) {
     ec_question question = {.store = r->o->store,
                             .host = r->o->host,
                             .sql = sql,
@@ -498,7 +498,7 @@ static int report_missing(const report *r) {
     return code ? code : lacking.damaged ? ea_exit_code(EA_ECORRUPT) : 0;
 }
 
-static int run(const void *arg, int operand_count, char **operands) {
+static int report_run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ea_err err = {0};
     report r = {.o = o, .what = operand_count ? ec_report_of(operands[0]) : NULL};
@@ -518,9 +518,9 @@ static int run(const void *arg, int operand_count, char **operands) {
     if (!rc && o->from && o->to && r.range[0].i >= r.range[1].i)
         rc = ea_fail(&err, EA_EUSAGE, "--from '%s' is not before --to '%s'", o->from, o->to);
     if (!rc)
-        rc = ask(&r, MACHINES, 0, &r.machines, &err);
+        rc = report_ask(&r, MACHINES, 0, &r.machines, &err);
     for (; !rc && r.what->sections[r.count].name; r.count++)
-        rc = ask(&r, r.what->sections[r.count].sql, o->top, &r.sections[r.count], &err);
+        rc = report_ask(&r, r.what->sections[r.count].sql, o->top, &r.sections[r.count], &err);
     if (!rc) {
         if (o->json)
             add_json(&r);
@@ -590,6 +590,6 @@ const ea_command ec_cmd_report = {
         "left out, 4 a section ended at a limit of time or memory.",
     .options = OPTIONS,
     .options_size = sizeof(options),
-    .run = run,
+    .run = report_run,
     .max_operands = 1,
 };

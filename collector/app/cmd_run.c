@@ -406,8 +406,8 @@ static int start_broker(ec_broker **ret, const enroll_parts *e, const options *o
 
 /* All that needs files which this process cannot open later; then it gives up that right. The signer starts before
  * anything listens; it makes the CA's revocation list when that is missing. */
-static int confine(const options *o, ec_broker *broker, enroll_parts *e, web_parts *w, ec_gauges *gauges,
-                   ea_counters *counters, ec_log *log, ea_err *err) {
+static int run_confine(const options *o, ec_broker *broker, enroll_parts *e, web_parts *w, ec_gauges *gauges,
+                       ea_counters *counters, ec_log *log, ea_err *err) {
     int ca_in_reach = 0;
     const ec_signer_options so = {.broker = broker, .counters = counters, .log = log};
     int rc = o->enroll ? ec_signer_start(&e->signer, &so, err) : 0;
@@ -556,7 +556,7 @@ static int serve_open(serving *v, ea_err *err) {
     if (!rc)
         rc = reload_open(&v->reloading, o, v->broker, v->log, err);
     if (!rc)
-        rc = confine(o, v->broker, &v->enroll, &v->web, &v->gauges, v->counters, v->log, err);
+        rc = run_confine(o, v->broker, &v->enroll, &v->web, &v->gauges, v->counters, v->log, err);
     return rc ? rc : ec_store_open(&v->store, o->store, &so, err);
 }
 

@@ -2,8 +2,8 @@
 #include "collector/app/rules_attack.h"
 
 #include "collector/detect/rules_files.h"
+#include "collector/sqlite/sqlite.h"
 #include "collector/state/incidents.h"
-#include "collector/store/sqlite.h"
 #include "collector/store/store.h"
 #include "proto/base/array.h"
 

@@ -2,10 +2,10 @@
 #include "collector/app/watch_streams.h"
 
 #include "collector/query/scan/archive.h"
+#include "collector/sqlite/sqlite.h"
 #include "collector/state/object_names_db.h"
 #include "collector/state/state_worker.h"
 #include "collector/store/index_query.h"
-#include "collector/store/sqlite.h"
 #include "proto/base/array.h"
 #include "proto/base/platform.h"
 #include "proto/event/schema/described.h"
@@ -264,7 +264,7 @@ static void sift_down(ec_watch_streams *w) {
     w->heap[at] = s;
 }
 
-static int push(ec_watch_streams *w, stream *s, ea_err *err) {
+static int watch_streams_push(ec_watch_streams *w, stream *s, ea_err *err) {
     if (EA_GROW(w->heap, w->heap_capacity, w->heap_count + 1, SIZE_MAX))
         return ea_fail(err, EA_ENOMEM, "merge streams");
     size_t at = w->heap_count++;
@@ -440,7 +440,7 @@ static int watch_start(ec_watch_streams *w, stream *s, ea_err *err) {
     if (!rc)
         rc = watch_advance(w, s, err);
     if (rc > 0)
-        return push(w, s, err);
+        return watch_streams_push(w, s, err);
     if (!rc && !w->range.is_live)
         watch_close_stream(w, s);
     return rc;
@@ -510,7 +510,7 @@ static int watch_add_class(const ea_class *c, void *arg) {
 int ec_watch_streams_classes(ec_watch_streams *w, ea_lang_sources *ret, ea_err *err) {
     int rc = ea_described_classes(&w->classes, w->registry, NULL, err);
     if (!rc)
-        rc = ec_find_classes(w->store, w->registry, watch_add_class, w, err);
+        rc = ec_index_query_classes(w->store, w->registry, watch_add_class, w, err);
     ret->registry = w->registry;
     ret->classes = w->classes.items;
     ret->class_count = w->classes.count;

@@ -66,7 +66,7 @@ static int write_request(const char *dir, const ec_ca_init_options *o, EVP_PKEY 
 }
 
 /* The log, the list and at last the certificates: without them the folder holds no CA yet. Takes key and chain. */
-static int begin(const char *dir, EVP_PKEY *key, STACK_OF(X509) * chain, ea_err *err) {
+static int ca_init_begin(const char *dir, EVP_PKEY *key, STACK_OF(X509) * chain, ea_err *err) {
     ec_ca ca = {.key = key, .chain = chain};
     char *log_path = ec_ca_path(dir, "issued.tsv", ""), *cert_path = ec_ca_path(dir, "ca.crt", "");
     BIO *bio = BIO_new(BIO_s_mem());
@@ -135,7 +135,7 @@ int ec_ca_init(const char *dir, const ec_ca_init_options *o, ea_err *err) {
         if (!rc && (!chain || !sk_X509_push(chain, cert)))
             rc = ea_fail(err, EA_ENOMEM, "make a CA in %s", dir);
         if (!rc) {
-            rc = begin(dir, key, chain, err);
+            rc = ca_init_begin(dir, key, chain, err);
             key = NULL;
             cert = NULL;
             chain = NULL;
@@ -225,7 +225,7 @@ int ec_ca_import(const char *dir, const char *chain_path, const char *root_path,
     if (!rc)
         rc = ec_ca_lock_folder(dir, &lock, err);
     if (!rc) {
-        rc = begin(dir, key, chain, err);
+        rc = ca_init_begin(dir, key, chain, err);
         key = NULL;
     }
     sk_X509_pop_free(given, X509_free);

@@ -72,7 +72,7 @@ typedef struct adding {
     char *ret_token;
 } adding;
 
-static int add(void *arg, void *rows, size_t *count, ea_err *err) {
+static int enroll_tokens_add(void *arg, void *rows, size_t *count, ea_err *err) {
     const adding *a = arg;
     ec_enroll_token *tokens = rows;
     int64_t now_s = ea_utc_ns() / SECOND_NS;
@@ -89,7 +89,7 @@ int ec_enroll_tokens_add(const char *dir, ec_enroll_token *token, char ret_token
     adding a = {token, ret_token};
     if (!ec_is_word(token->names, "._-*,", sizeof token->names, 0))
         return ea_fail(err, EA_EUSAGE, "--name: an agent's name, or names with * in them, separated by commas");
-    return ec_token_store_change(&ENROLL_TOKENS, dir, add, &a, err);
+    return ec_token_store_change(&ENROLL_TOKENS, dir, enroll_tokens_add, &a, err);
 }
 
 int ec_enroll_tokens_revoke(const char *dir, const char *id, ea_err *err) {

@@ -14,12 +14,12 @@
 static const int64_t SECOND_NS = 1000000000;
 
 /* What a caller requests. */
-typedef struct wish {
+typedef struct cert_request {
     X509_REQ *csr;
     EVP_PKEY *key; /* the request's */
     uint8_t key_hash[EC_ENROLL_TOKEN_KEY_BYTES];
     char name[EC_CA_NAME_MAX + 1]; /* its common name; "": none that could be an agent's */
-} wish;
+} cert_request;
 
 static int hash_key(EVP_PKEY *key, uint8_t out[EC_ENROLL_TOKEN_KEY_BYTES]) {
     unsigned char *der = NULL;
@@ -75,7 +75,7 @@ int ec_ca_read_csr(const char *pem, size_t len_bytes, X509_REQ **ret, ea_err *er
     return rc;
 }
 
-static int read_wish(const char *pem, size_t len_bytes, wish *ret, ea_err *err) {
+static int read_request(const char *pem, size_t len_bytes, cert_request *ret, ea_err *err) {
     int rc = ec_ca_read_csr(pem, len_bytes, &ret->csr, err);
     if (rc)
         return rc;
@@ -107,7 +107,8 @@ static int serial_of(const X509 *cert, char ret[EC_CA_SERIAL_HEX + 1]) {
 }
 
 /* The certificate that this key got before under the name, when it is valid: the caller frees it. */
-static X509 *got_before(const ec_ca *ca, const char *name, const wish *w, char ret_serial[EC_CA_SERIAL_HEX + 1]) {
+static X509 *got_before(const ec_ca *ca, const char *name, const cert_request *w,
+                        char ret_serial[EC_CA_SERIAL_HEX + 1]) {
     char *path = enrolled_path(ca, name), *pem = NULL;
     size_t len_bytes = 0;
     uint8_t hash[EC_ENROLL_TOKEN_KEY_BYTES];
@@ -168,7 +169,7 @@ static int put_pem(const ec_ca *ca, X509 *cert, ec_ca_enrolled *ret, ea_err *err
 }
 
 /* Keeps the certificate for repeated requests, and logs it. */
-static int keep(ec_ca *ca, X509 *cert, const ec_ca_row *row, ea_err *err) {
+static int enrolment_keep(ec_ca *ca, X509 *cert, const ec_ca_row *row, ea_err *err) {
     char *path = enrolled_path(ca, row->name);
     BIO *bio = BIO_new(BIO_s_mem());
     int rc = path && bio ? ea_path_make_parent(path, err) : ea_fail(err, EA_ENOMEM, "enroll %s", row->name);
@@ -183,11 +184,11 @@ static int keep(ec_ca *ca, X509 *cert, const ec_ca_row *row, ea_err *err) {
     return rc;
 }
 
-/* Signs the wish for a name. renews: the serial number of the certificate that it follows, "": none. before is called
- * with the certificate made and before it is kept anywhere. */
-static int sign_wish(ec_ca *ca, const wish *w, const char *name, const char *renews, int64_t life_s,
-                     int (*before)(void *arg, const X509 *cert, ea_err *err), void *arg, ec_ca_enrolled *ret,
-                     ea_err *err) {
+/* Signs the request for a name. renews: the serial number of the certificate that it follows, "": none. before is
+ * called with the certificate made and before it is kept anywhere. */
+static int sign_request(ec_ca *ca, const cert_request *w, const char *name, const char *renews, int64_t life_s,
+                        int (*before)(void *arg, const X509 *cert, ea_err *err), void *arg, ec_ca_enrolled *ret,
+                        ea_err *err) {
     ec_ca_row row = {0};
     X509 *cert = X509_new();
     ec_ca_request r = {.name = name};
@@ -197,7 +198,7 @@ static int sign_wish(ec_ca *ca, const wish *w, const char *name, const char *ren
     if (!rc)
         rc = before(arg, cert, err);
     if (!rc)
-        rc = keep(ca, cert, &row, err);
+        rc = enrolment_keep(ca, cert, &row, err);
     if (!rc)
         rc = put_pem(ca, cert, ret, err);
     if (!rc)
@@ -207,7 +208,7 @@ static int sign_wish(ec_ca *ca, const wish *w, const char *name, const char *ren
 }
 
 /* Chooses the name that the token gives to this request. */
-static int choose_name(const ec_enroll_token *g, const wish *w, char out[EC_CA_NAME_MAX + 1], ea_err *err) {
+static int choose_name(const ec_enroll_token *g, const cert_request *w, char out[EC_CA_NAME_MAX + 1], ea_err *err) {
     const char *name = ec_enroll_token_fixed_name(g);
     if (!name && !w->name[0])
         return ea_fail(err, EA_EINVAL,
@@ -228,7 +229,7 @@ typedef struct taking {
     const char *dir;
     ec_enroll_token *grants, *grant;
     size_t count;
-    const wish *w;
+    const cert_request *w;
 } taking;
 
 /* Takes a use, unless the last one was for this key and came to nothing. */
@@ -246,7 +247,7 @@ static int take_use(void *arg, const X509 *cert, ea_err *err) {
 
 static int enroll_with(ec_ca *ca, taking *t, ec_ca_enrolled *ret, ea_err *err) {
     ec_enroll_token *g = t->grant;
-    const wish *w = t->w;
+    const cert_request *w = t->w;
     int rc = choose_name(g, w, ret->name, err);
     if (rc)
         return rc;
@@ -266,11 +267,11 @@ static int enroll_with(ec_ca *ca, taking *t, ec_ca_enrolled *ret, ea_err *err) {
     int interrupted = g->has_key && memcmp(g->key, w->key_hash, sizeof g->key) == 0;
     if (!g->uses_left && !interrupted)
         return ea_fail(err, EA_EREFUSED, "the token is used up");
-    return sign_wish(ca, w, ret->name, "", g->life_s, take_use, t, ret, err);
+    return sign_request(ca, w, ret->name, "", g->life_s, take_use, t, ret, err);
 }
 
 int ec_ca_enroll(ec_ca *ca, const char *token, const char *csr, size_t len_bytes, ec_ca_enrolled *ret, ea_err *err) {
-    wish w = {.csr = NULL};
+    cert_request w = {.csr = NULL};
     taking t = {.dir = ca->dir, .w = &w};
     ea_file *lock = NULL;
     *ret = (ec_ca_enrolled){.pem = NULL};
@@ -287,7 +288,7 @@ int ec_ca_enroll(ec_ca *ca, const char *token, const char *csr, size_t len_bytes
             rc = ea_fail(err, EA_EREFUSED, "the token has expired");
     }
     if (!rc) /* a request is parsed only for a right token */
-        rc = read_wish(csr, len_bytes, &w, err);
+        rc = read_request(csr, len_bytes, &w, err);
     if (!rc)
         rc = ec_ca_lock(ca, err);
     if (!rc) {
@@ -357,7 +358,7 @@ static int outlives(void *arg, const X509 *cert, ea_err *err) {
                : ea_fail(err, EA_EREFUSED, "the CA itself ends with the certificate: it gives no longer one");
 }
 
-static int renew_with(ec_ca *ca, holder *h, const wish *w, ec_ca_enrolled *ret, ea_err *err) {
+static int renew_with(ec_ca *ca, holder *h, const cert_request *w, ec_ca_enrolled *ret, ea_err *err) {
     const ec_ca_row *row = ec_issuance_find(ca->log, h->serial);
     int64_t now_s = ea_utc_ns() / SECOND_NS, life_s = ec_ca_life_of(h->not_before_s, h->not_after_s);
     if (row && row->revoked_utc_ns)
@@ -380,17 +381,17 @@ static int renew_with(ec_ca *ca, holder *h, const wish *w, ec_ca_enrolled *ret, 
         return ea_fail(err, EA_ELIMIT, "more than half of the certificate's life is left: it is renewed later");
     if (life_s <= 0)
         return ea_fail(err, EA_EINVAL, "the certificate has no life");
-    return sign_wish(ca, w, ret->name, h->serial, life_s, outlives, h, ret, err);
+    return sign_request(ca, w, ret->name, h->serial, life_s, outlives, h, ret, err);
 }
 
 int ec_ca_renew(ec_ca *ca, const uint8_t *cert, size_t cert_bytes, const char *csr, size_t csr_bytes,
                 ec_ca_enrolled *ret, ea_err *err) {
-    wish w = {.csr = NULL};
+    cert_request w = {.csr = NULL};
     holder h = {.cert = NULL};
     *ret = (ec_ca_enrolled){.pem = NULL};
     int rc = read_holder(ca, cert, cert_bytes, &h, ret->name, err);
     if (!rc)
-        rc = read_wish(csr, csr_bytes, &w, err);
+        rc = read_request(csr, csr_bytes, &w, err);
     if (!rc)
         rc = ec_ca_lock(ca, err);
     if (!rc) {

@@ -257,7 +257,7 @@ int ec_issuance_catch_up(ec_issuance *l, ea_err *err) {
 }
 
 /* Writes the text and begins a new one, when it is long or at the end. */
-static int flush(ea_file *file, uint64_t *offset, ea_text *t, size_t more_than, ea_err *err) {
+static int issuance_flush(ea_file *file, uint64_t *offset, ea_text *t, size_t more_than, ea_err *err) {
     if (t->failed)
         return ea_fail(err, EA_ENOMEM, "write issued.tsv");
     if (t->len_bytes <= more_than)
@@ -277,10 +277,10 @@ int ec_issuance_add(ec_issuance *l, const ec_ca_row *rows, size_t count, ea_err 
         rc = ea_file_truncate(l->file, l->offset, err);
     for (size_t i = 0; !rc && i < count; i++) {
         print_row(&rows[i], &t);
-        rc = flush(l->file, &end, &t, WRITE_BYTES, err);
+        rc = issuance_flush(l->file, &end, &t, WRITE_BYTES, err);
     }
     if (!rc)
-        rc = flush(l->file, &end, &t, 0, err);
+        rc = issuance_flush(l->file, &end, &t, 0, err);
     if (!rc)
         rc = ea_file_sync(l->file, err);
     for (size_t i = 0; !rc && i < count; i++)
@@ -308,10 +308,10 @@ static int write_kept(const ec_issuance *l, ea_file *file, int64_t now_utc_ns, e
         if (!is_kept(&l->entries[i].row, now_utc_ns))
             continue;
         print_row(&l->entries[i].row, &t);
-        rc = flush(file, &offset, &t, WRITE_BYTES, err);
+        rc = issuance_flush(file, &offset, &t, WRITE_BYTES, err);
     }
     if (!rc)
-        rc = flush(file, &offset, &t, 0, err);
+        rc = issuance_flush(file, &offset, &t, 0, err);
     if (!rc)
         rc = ea_file_sync(file, err);
     ea_text_deinit(&t);

@@ -84,7 +84,7 @@ static int status_of(int rc) {
 
 /* ---- answering ---- */
 
-static void reply(struct evhttp_request *http, const outcome *o) {
+static void enroll_server_reply(struct evhttp_request *http, const outcome *o) {
     struct evkeyvalq *h = evhttp_request_get_output_headers(http);
     struct evbuffer *body = evbuffer_new();
     ea_text t;
@@ -117,7 +117,7 @@ static void reply(struct evhttp_request *http, const outcome *o) {
 }
 
 /* Logs a request. The secret part of a token is never logged; its id and the name are, for people. */
-static void note(const ec_enroll *e, const char *address, const char *path, const outcome *o) {
+static void enroll_server_note(const ec_enroll *e, const char *address, const char *path, const outcome *o) {
     char text[640];
     if (o->status == 200)
         snprintf(text, sizeof text, "certificate %s for %s", o->got.serial, o->got.name);
@@ -186,7 +186,7 @@ static ec_rate *take_caller(const ec_enroll *e, const char *address, const char 
 
 /* Only the signer knows whether a token is right. A wrong token is not charged to the rate of the callers that have the
  * right token with the same id. */
-static void enroll(ec_enroll *e, struct evhttp_request *http, const request *r, outcome *o) {
+static void enroll_server_enroll(ec_enroll *e, struct evhttp_request *http, const request *r, outcome *o) {
     const char *token = token_of(http);
     char id[EC_SECRET_ID_BYTES] = "";
     if (!token) {
@@ -227,7 +227,7 @@ static void note_renewed_twice(const ec_enroll *e, const outcome *o) {
         e->options.on_renewed_twice(e->options.arg, o->got.name, o->err.message);
 }
 
-static void renew(ec_enroll *e, struct evhttp_request *http, const request *r, outcome *o) {
+static void enroll_server_renew(ec_enroll *e, struct evhttp_request *http, const request *r, outcome *o) {
     holder h = {.der = NULL};
     o->is_right = read_holder(e, http, &h, &o->err) == 0;
     if (!o->is_right) {
@@ -251,7 +251,7 @@ static void route(ec_enroll *e, struct evhttp_request *http, const char *path, c
     static const struct {
         const char *path;
         void (*run)(ec_enroll *e, struct evhttp_request *http, const request *r, outcome *o);
-    } ROUTES[] = {{"/v1/enroll", enroll}, {"/v1/renew", renew}};
+    } ROUTES[] = {{"/v1/enroll", enroll_server_enroll}, {"/v1/renew", enroll_server_renew}};
 
     for (size_t i = 0; i < sizeof ROUTES / sizeof *ROUTES; i++) {
         if (strcmp(path, ROUTES[i].path) != 0)
@@ -309,9 +309,9 @@ static void on_request(struct evhttp_request *http, void *arg) {
     enroll_server_answer(e, http, address, path, &o);
     if (o.status != 200)
         ea_count(e->options.counters, EA_COUNT_enroll_refused, 1);
-    note(e, address, path, &o);
+    enroll_server_note(e, address, path, &o);
     ec_guest_answered(guest);
-    reply(http, &o);
+    enroll_server_reply(http, &o);
     free(o.got.pem);
 }
 

@@ -225,7 +225,7 @@ void ec_signer_look(ec_signer *s) {
         ec_log_line(s->options.log, "the process that signs certificates has been started again");
 }
 
-static int ask(ec_signer *s, const ec_signer_message *m, ec_ca_enrolled *ret, ea_err *err) {
+static int signer_ask(ec_signer *s, const ec_signer_message *m, ec_ca_enrolled *ret, ea_err *err) {
     int is_lost = 0;
     *ret = (ec_ca_enrolled){.pem = NULL};
     ec_signer_look(s);
@@ -246,7 +246,7 @@ int ec_signer_enroll(ec_signer *s, const char *token, const char *csr, size_t le
                      ea_err *err) {
     const ec_signer_message m = {.kind = EC_SIGNER_ENROLL,
                                  .fields = {text_field(token), {.data = csr, .len_bytes = len_bytes}}};
-    return ask(s, &m, ret, err);
+    return signer_ask(s, &m, ret, err);
 }
 
 int ec_signer_renew(ec_signer *s, const uint8_t *cert, size_t cert_bytes, const char *csr, size_t csr_bytes,
@@ -254,7 +254,7 @@ int ec_signer_renew(ec_signer *s, const uint8_t *cert, size_t cert_bytes, const 
     const ec_signer_message m = {
         .kind = EC_SIGNER_RENEW,
         .fields = {{.data = (const char *)cert, .len_bytes = cert_bytes}, {.data = csr, .len_bytes = csr_bytes}}};
-    return ask(s, &m, ret, err);
+    return signer_ask(s, &m, ret, err);
 }
 
 /* ---- the signer's side ---- */
@@ -279,7 +279,7 @@ static void limit_one(int which, uint64_t value) {
     (void)setrlimit((__rlimit_resource_t)which, &l);
 }
 
-static void limit(uint64_t parent) {
+static void signer_limit(uint64_t parent) {
     ec_child_limit(parent, 0, MEMORY_BYTES);
     (void)signal(SIGTERM, SIG_IGN); /* it goes to all processes of a service; the collector answers what it has first */
     (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
@@ -322,7 +322,7 @@ static int confine_provider(char *paths, const char *dir, ea_err *err) {
 }
 
 /* With the key in memory nothing but the CA's folder is needed. */
-static int confine(const ec_ca *ca, const char *dir, ea_err *err) {
+static int signer_confine(const ec_ca *ca, const char *dir, ea_err *err) {
     const ec_sandbox_path path = {.path = dir, .access = EC_SANDBOX_WRITE};
     if (!ec_ca_key_is_elsewhere(ca))
         return ec_sandbox_enter(&(ec_sandbox){.rights = EC_SANDBOX_MODES, .paths = &path, .path_count = 1}, err);
@@ -365,10 +365,10 @@ int ec_signer_main(void) {
         free(body);
         return 2;
     }
-    limit(parent);
+    signer_limit(parent);
     rc = ec_ca_open(&ca, m.fields[1].data, m.fields[2].data, &err);
     if (!rc)
-        rc = confine(ca, m.fields[1].data, &err);
+        rc = signer_confine(ca, m.fields[1].data, &err);
     if (!rc)
         rc = ec_ca_make_crl(ca, 1, &err);
     free(body);

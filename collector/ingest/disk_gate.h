@@ -1,8 +1,9 @@
 /* Whether uploads are refused since the disk of the store is full, or the quota of the collector's user there is
  * reached. After a write that failed for lack of space, uploads are refused for EC_DISK_PAUSE_MIN_S; then one is tried,
  * and each further failure doubles the pause, up to EC_DISK_PAUSE_MAX_S. When EC_DISK_FREED_BYTES more are free than at
- * the failure, uploads are taken at once. Called by: writer.c, which meets the failures; server.c, which asks before it
- * reads a body. Calls: none. Thread: ec_disk_gate_refuses and ec_disk_gate_text any; the others the writer's. */
+ * the failure, uploads are taken at once. Called by: writer.c, which meets the failures; ingest_server.c, which asks
+ * before it reads a body. Calls: none. Thread: ec_disk_gate_refuses and ec_disk_gate_text any; the others the writer's.
+ */
 #ifndef EC_INGEST_DISK_GATE_H
 #define EC_INGEST_DISK_GATE_H
 

@@ -42,7 +42,7 @@ void ec_duplicate_agents_destroy(ec_duplicate_agents *t); /* NULL is allowed */
 
 /* Notes a visit at now_ns (monotonic). 1 with ret when the identity is in use twice at a time, else 0. */
 int ec_duplicate_agents_see(ec_duplicate_agents *t, const ec_visit *visit, int64_t now_ns, ec_duplicate_agent *ret);
-/* Whether an incident of kind `what` (0 ... 7, the caller's numbers) of this agent may be logged now: once an hour. */
+/* Whether a notice of kind `what` (0 ... 7, the caller's numbers) of this agent may be logged now: once an hour. */
 int ec_duplicate_agents_may_report(ec_duplicate_agents *t, const char *agent, unsigned what, int64_t now_ns);
 
 #endif

@@ -1,6 +1,6 @@
 /* The queue of waiting uploads, in the order of their agents' turns: the first upload of each agent comes before the
- * second upload of any agent, in whatever order they arrived. Called by: server.c's uploads. Calls: none. Uploads leave
- * it for verifier.c and writer.c. Thread: its owner locks. */
+ * second upload of any agent, in whatever order they arrived. Called by: ingest_server.c's uploads. Calls: none.
+ * Uploads leave it for verifier.c and writer.c. Thread: its owner locks. */
 #ifndef EC_INGEST_TURNS_H
 #define EC_INGEST_TURNS_H
 

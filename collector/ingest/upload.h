@@ -1,5 +1,5 @@
-/* One request's batches on their way to the store, and the check of their framing. Called by: server.c, which owns
- * uploads; verifier.c and writer.c, which fill in the answer. Thread: the thread that processes the upload. */
+/* One request's batches on their way to the store, and the check of their framing. Called by: ingest_server.c, which
+ * owns uploads; verifier.c and writer.c, which fill in the answer. Thread: the thread that processes the upload. */
 #ifndef EC_INGEST_UPLOAD_H
 #define EC_INGEST_UPLOAD_H
 

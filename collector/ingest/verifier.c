@@ -86,7 +86,7 @@ static int verifier_charge(worker *me, const ec_upload *u) {
 /* ---- one upload ---- */
 
 /* What is kept beside the body is the agent's as the body is. */
-static void keep(const ec_verifier *v, ec_upload *u, size_t bytes) {
+static void verifier_keep(const ec_verifier *v, ec_upload *u, size_t bytes) {
     u->held_bytes += bytes;
     ec_quota_hold(v->options.quota, EC_QUOTA_uploads, u->agent, (int64_t)bytes, ea_monotonic_ns());
 }
@@ -107,13 +107,13 @@ static void take_quota(ec_verifier *v, ec_upload *u) {
     u->is_walked = 1;
     u->checks = calloc(u->batch_count, sizeof *u->checks);
     if (u->checks)
-        keep(v, u, u->batch_count * sizeof *u->checks);
+        verifier_keep(v, u, u->batch_count * sizeof *u->checks);
     else
         ec_upload_refuse(u, 503, RETRY_S, "out of memory");
 }
 
 /* Looks at the framing of one batch. */
-static void walk(worker *me, ec_upload *u) {
+static void verifier_walk(worker *me, ec_upload *u) {
     ec_verifier *v = me->v;
     ea_err err;
     int rc = ec_upload_check_next(u, &err);
@@ -149,7 +149,7 @@ static void keep_classes(const worker *me, ec_upload *u) {
         return;
     check->classes = ea_arena_copy(&u->texts, classes, count * sizeof *classes);
     check->class_count = check->classes ? count : 0;
-    keep(me->v, u, check->class_count * sizeof *classes);
+    verifier_keep(me->v, u, check->class_count * sizeof *classes);
     u->class_count += check->class_count;
 }
 
@@ -202,7 +202,7 @@ static int go_on(worker *me, ec_upload *u) {
         if (u->is_walked)
             goes_on = read_records(me, u);
         else
-            walk(me, u);
+            verifier_walk(me, u);
         u->is_slow = verifier_charge(me, u);
         if (!goes_on || u->status)
             return 1;
@@ -238,7 +238,7 @@ static ec_upload *take_next(worker *me) EA_REQUIRES(me->v->mutex) {
 }
 
 /* The mutex is held. */
-static void add(ec_verifier *v, ec_upload *u) EA_REQUIRES(v->mutex) {
+static void verifier_add(ec_verifier *v, ec_upload *u) EA_REQUIRES(v->mutex) {
     ea_mutex_assert_held(v->mutex);
     lane *l = &v->lanes[u->is_slow ? SLOW : QUICK];
     ec_turns_add(&l->turns, u);
@@ -246,11 +246,11 @@ static void add(ec_verifier *v, ec_upload *u) EA_REQUIRES(v->mutex) {
 }
 
 /* The mutex is held. The upload at hand is so no more; u: it waits for its next turn. */
-static void leave(worker *me, ec_upload *u) EA_REQUIRES(me->v->mutex) {
+static void verifier_leave(worker *me, ec_upload *u) EA_REQUIRES(me->v->mutex) {
     ea_mutex_assert_held(me->v->mutex);
     me->at_hand = NULL;
     if (u)
-        add(me->v, u);
+        verifier_add(me->v, u);
     ea_cond_broadcast(me->v->lanes[me->lane].wake); /* its agent's next one may be served */
 }
 
@@ -287,14 +287,14 @@ static void worker_main(void *arg) {
             ea_mutex_lock(me->v->mutex);
             int is_left = !v->stopping; /* else its lane's threads may have ended */
             if (is_left)
-                leave(me, u);
+                verifier_leave(me, u);
             ea_mutex_unlock(me->v->mutex);
             if (is_left)
                 u = NULL;
         }
         if (u) {
             ea_mutex_lock(me->v->mutex);
-            leave(me, NULL);
+            verifier_leave(me, NULL);
             ea_mutex_unlock(me->v->mutex);
             v->options.done(v->options.done_arg, u);
         }
@@ -354,7 +354,7 @@ int ec_verifier_push(ec_verifier *v, ec_upload *u) {
         use *of = use_of(v, u->agent);
         of->above_ns += (int64_t)u->len_bytes * EC_BYTE_NS;
         u->is_slow = of->above_ns >= EC_QUICK_NS;
-        add(v, u);
+        verifier_add(v, u);
     }
     ea_mutex_unlock(v->mutex);
     return rc;

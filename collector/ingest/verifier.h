@@ -11,7 +11,7 @@
  *
  * The processor time is charged to the agent (EC_QUOTA_processor) after each batch; above its quota the rest of the
  * upload is left to a later upload.
- * Called by: server.c. Its results go to writer.c by the owner's done(). Thread: its own; push any. */
+ * Called by: ingest_server.c. Its results go to writer.c by the owner's done(). Thread: its own; push any. */
 #ifndef EC_INGEST_VERIFIER_H
 #define EC_INGEST_VERIFIER_H
 

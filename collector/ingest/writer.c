@@ -98,20 +98,20 @@ static void add_unknown(ec_writer *w, const ec_store_notes *notes) {
     w->unknown = list;
 }
 
-static void refuse(ec_writer *w, uint64_t number, enum ea_refusal_cause cause, const char *text) {
+static void writer_refuse(ec_writer *w, uint64_t number, enum ea_refusal_cause cause, const char *text) {
     char shown[200]; /* many refusals have to fit into one answer */
     snprintf(shown, sizeof shown, "%.199s", text);
     const char *copy = ea_arena_strdup(&w->texts, shown);
     w->refused[w->refused_count++] = (ea_refusal){.number = number, .cause = cause, .text = copy ? copy : ""};
 }
 
-/* Adds an incident to the store, unless one of the same kind was logged for this agent within the hour. When the store
- * fails, the incident is only logged: no batch depends on it. */
-static void note_incident(ec_writer *w, const char *agent, enum ec_notice_kind kind, const char *text) {
+/* Adds a notice to the store, unless one of the same kind was logged for this agent within the hour. When the store
+ * fails, the notice is only logged: no batch depends on it. */
+static void add_notice(ec_writer *w, const char *agent, enum ec_notice_kind kind, const char *text) {
     ea_err err;
     if (!ec_duplicate_agents_may_report(w->identities, agent, kind, ea_monotonic_ns()))
         return;
-    if (kind != EC_INCIDENT_CONFLICT) /* that is logged each time */
+    if (kind != EC_NOTICE_CONFLICT) /* that is logged each time */
         ec_log_about(w->options.log, EC_LOG_AGENT, "%s: %s", agent, text);
     if (ec_store_add_notice(w->options.store, agent, kind, text, &err))
         ec_log_line(w->options.log, "%s: %s", agent, err.message);
@@ -130,7 +130,7 @@ static void look_at_identity(ec_writer *w, const ec_upload *u) {
              "machine, a copied key, or a second agent)",
              *u->run ? u->run : "?", u->peer, *other.other_run ? other.other_run : "?", other.other_peer,
              (double)other.other_age_ns / 1e9);
-    note_incident(w, u->agent, EC_INCIDENT_TWICE, text);
+    add_notice(w, u->agent, EC_NOTICE_TWICE, text);
 }
 
 static int writer_is_stopping(ec_writer *w) {
@@ -196,7 +196,7 @@ static void writer_charge(ec_writer *w, appending *a) {
 }
 
 /* Appends one batch and notes what to answer. */
-static void append(ec_writer *w, const appending *a, const uint8_t *batch, size_t len_bytes) {
+static void writer_append(ec_writer *w, const appending *a, const uint8_t *batch, size_t len_bytes) {
     const ec_upload *u = a->upload;
     const char *later = a->later;
     char reason[160];
@@ -204,7 +204,7 @@ static void append(ec_writer *w, const appending *a, const uint8_t *batch, size_
     ea_batch_head head;
     ea_counters *c = w->options.counters;
     if (later && !ea_batch_read_head(batch, len_bytes, &head, &err)) {
-        refuse(w, head.number, EA_REFUSED_RETRY, later);
+        writer_refuse(w, head.number, EA_REFUSED_RETRY, later);
         return;
     }
     int rc = ec_store_append_checked(w->options.store, u->agent, batch, len_bytes, check_of(a), &err);
@@ -224,8 +224,8 @@ static void append(ec_writer *w, const appending *a, const uint8_t *batch, size_
     case EA_ECONFLICT:
         ea_count(c, EA_COUNT_ingest_conflicts, 1);
         w->conflicted = 1;
-        refuse(w, number, EA_REFUSED_CONFLICT, err.message);
-        note_incident(w, u->agent, EC_INCIDENT_CONFLICT, err.message);
+        writer_refuse(w, number, EA_REFUSED_CONFLICT, err.message);
+        add_notice(w, u->agent, EC_NOTICE_CONFLICT, err.message);
         ec_log_about(w->options.log, EC_LOG_AGENT, "%s: %s", u->agent, err.message);
         break;
     case EA_ECORRUPT:
@@ -234,26 +234,26 @@ static void append(ec_writer *w, const appending *a, const uint8_t *batch, size_
     case EA_ETRUNCATED:
     case EA_EUNSUPPORTED:
         ea_count(c, EA_COUNT_ingest_bad_batches, 1);
-        refuse(w, number, EA_REFUSED_MALFORMED, err.message);
+        writer_refuse(w, number, EA_REFUSED_MALFORMED, err.message);
         ec_log_about(w->options.log, EC_LOG_AGENT, "%s: batch %" PRIu64 " refused: %s", u->agent, number, err.message);
         break;
     case EA_EREFUSED: /* so much of the agent is kept that an operator has to look at it; the agent keeps the rest */
-        refuse(w, number, EA_REFUSED_RETRY, err.message);
-        note_incident(w, u->agent, EC_INCIDENT_KEPT, err.message);
+        writer_refuse(w, number, EA_REFUSED_RETRY, err.message);
+        add_notice(w, u->agent, EC_NOTICE_KEPT, err.message);
         w->is_kept_full = 1;
         break;
     case EA_ENOTFOUND:
         add_unknown(w, notes);
-        refuse(w, number, EA_REFUSED_RETRY, err.message);
+        writer_refuse(w, number, EA_REFUSED_RETRY, err.message);
         break;
     default:                                   /* ours to mend: memory, disk, database */
         if (ec_disk_gate_is_cause(rc, &err)) { /* the gate logs it once */
             w->disk_pause_s = ec_disk_gate_close(&w->disk, &err, ea_monotonic_ns());
-            refuse(w, number, EA_REFUSED_RETRY, ec_disk_gate_text(&w->disk));
+            writer_refuse(w, number, EA_REFUSED_RETRY, ec_disk_gate_text(&w->disk));
             w->group_met_full = 1;
             break;
         }
-        refuse(w, number, EA_REFUSED_RETRY, ea_code_text(rc));
+        writer_refuse(w, number, EA_REFUSED_RETRY, ea_code_text(rc));
         ea_os_error_text(err.os_error, reason, sizeof reason);
         ec_log_line(w->options.log, "%s: batch %" PRIu64 " could not be stored: %s%s%s", u->agent, number, err.message,
                     err.os_error ? ": " : "", err.os_error ? reason : "");
@@ -314,7 +314,7 @@ static void append_upload(ec_writer *w, ec_upload *u) {
             "the store is full of what is younger than --retain-min-age, and this agent has more "
             "than its share of it";
         ea_count(w->options.counters, EA_COUNT_store_refused_full, 1);
-        note_incident(w, u->agent, EC_INCIDENT_SHARE, FULL);
+        add_notice(w, u->agent, EC_NOTICE_SHARE, FULL);
         ec_upload_refuse(u, 429, RETRY_FULL_S, FULL);
         return;
     }
@@ -324,7 +324,7 @@ static void append_upload(ec_writer *w, ec_upload *u) {
     for (; ea_upload_next(u->data, u->len_bytes, &offset, &batch, &n, &err) == 1; a.index++) {
         if (!a.later && (a.later = why_later(w, &a)))
             done_bytes = offset - n;
-        append(w, &a, batch, n);
+        writer_append(w, &a, batch, n);
         writer_charge(w, &a);
     }
     join_ranges(w);
@@ -380,7 +380,7 @@ static int store_group(ec_writer *w, ec_upload *list, ea_err *err) {
     return 0;
 }
 
-static void answer(ec_writer *w, ec_upload *list) {
+static void writer_answer(ec_writer *w, ec_upload *list) {
     while (list) {
         ec_upload *u = list;
         list = u->next;
@@ -415,7 +415,7 @@ static void commit_group(ec_writer *w, ec_upload *list) {
         w->options.on_space(w->options.on_stored_arg);
     }
     atomic_store_explicit(&w->failing, rc != 0, memory_order_relaxed);
-    answer(w, list);
+    writer_answer(w, list);
     if (stored && w->options.on_stored)
         w->options.on_stored(w->options.on_stored_arg);
 }
@@ -503,7 +503,7 @@ static void retain(ec_writer *w) {
 }
 
 /* After a group: while others store something, the slow lane has a third of the writer's time. */
-static void rest(ec_writer *w, int64_t begin_ns) {
+static void writer_rest(ec_writer *w, int64_t begin_ns) {
     int64_t now_ns = ea_monotonic_ns(), pause_ns = 2 * (now_ns - begin_ns);
     ea_mutex_lock(w->mutex);
     if (w->was_slow && now_ns - w->quick_at_ns < ACTIVE_NS)
@@ -523,7 +523,7 @@ static void writer_main(void *arg) {
         if (list) {
             int64_t begin_ns = ea_monotonic_ns();
             commit_group(w, list);
-            rest(w, begin_ns);
+            writer_rest(w, begin_ns);
         }
         retain(w);
     }

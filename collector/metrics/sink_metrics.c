@@ -1,8 +1,8 @@
 /* See sink_metrics.h. */
 #include "collector/metrics/sink_metrics.h"
 
+#include "collector/sqlite/sqlite.h"
 #include "collector/state/sink_places.h"
-#include "collector/store/sqlite.h"
 #include "proto/base/array.h"
 #include "proto/base/exposition.h"
 #include "proto/base/platform.h"

@@ -365,7 +365,7 @@ static int may_shake(ec_guard *g, const uint8_t bytes[EC_GUARD_ADDRESS_BYTES]) {
 }
 
 /* NULL, or why it is refused. */
-static const char *judge(ec_guest *c, enum ea_counter *ret_cause) {
+static const char *guard_judge(ec_guest *c, enum ea_counter *ret_cause) {
     ec_guard *g = c->guard;
     const ec_guard_limits *l = &g->o.limits;
     uint8_t bytes[EC_GUARD_ADDRESS_BYTES];
@@ -408,7 +408,7 @@ static void on_soon(evutil_socket_t none, short what, void *arg) {
     ec_guard *g = c->guard;
     enum ea_counter cause;
     (void)none, (void)what;
-    const char *why = judge(c, &cause);
+    const char *why = guard_judge(c, &cause);
     c->is_judged = 1;
     if (why) {
         ec_guest_doom(c, cause, why);

@@ -1,5 +1,5 @@
-/* A listener for HTTP: a libevent loop, plain or with TLS. Used by: server.c, collector/enroll. Thread: its owner's
- * until ec_http_loop runs, then that one's. */
+/* A listener for HTTP: a libevent loop, plain or with TLS. Used by: ingest_server.c, collector/enroll. Thread: its
+ * owner's until ec_http_loop runs, then that one's. */
 #ifndef EC_NET_HTTP_H
 #define EC_NET_HTTP_H
 

@@ -1,5 +1,5 @@
-/* Addresses of listeners and of their clients. Called by: server.c, collector/enroll. Reads: an option's text. Thread:
- * any. */
+/* Addresses of listeners and of their clients. Called by: ingest_server.c, collector/enroll. Reads: an option's text.
+ * Thread: any. */
 #ifndef EC_NET_LISTEN_H
 #define EC_NET_LISTEN_H
 

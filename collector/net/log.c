@@ -65,7 +65,7 @@ void ec_log_destroy(ec_log *log) {
 
 EA_PRINTF(3, 0)
 
-static void add(ec_log *log, enum ec_log_kind kind, const char *format, va_list ap) {
+static void log_add(ec_log *log, enum ec_log_kind kind, const char *format, va_list ap) {
     ea_text line;
     ea_text_init(&line);
     ea_line_log_format(&line, format, ap);
@@ -83,7 +83,7 @@ void ec_log_about(ec_log *log, enum ec_log_kind kind, const char *format, ...) {
     if (!log)
         return;
     va_start(ap, format);
-    add(log, kind, format, ap);
+    log_add(log, kind, format, ap);
     va_end(ap);
 }
 
@@ -92,7 +92,7 @@ void ec_log_line(ec_log *log, const char *format, ...) {
     if (!log)
         return;
     va_start(ap, format);
-    add(log, EC_LOG_COLLECTOR, format, ap);
+    log_add(log, EC_LOG_COLLECTOR, format, ap);
     va_end(ap);
 }
 

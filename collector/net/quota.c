@@ -100,7 +100,7 @@ static double capacity(const ec_quota *q, int which) {
     return (double)q->limits.of[which] * ROWS[which].burst;
 }
 
-static void fill(const ec_quota *q, entry *e, int64_t now_ns) {
+static void quota_fill(const ec_quota *q, entry *e, int64_t now_ns) {
     double passed_s = now_ns > e->filled_ns ? (double)(now_ns - e->filled_ns) / 1e9 : 0;
     for (int i = 0; i < EC_QUOTA_COUNT; i++) {
         bucket *b = &e->buckets[i];
@@ -127,7 +127,7 @@ static int holds_something(const entry *e) {
 
 /* Nothing is lost with it but how much was used: all buckets are full. */
 static int is_idle(const ec_quota *q, entry *e, int64_t now_ns) {
-    fill(q, e, now_ns);
+    quota_fill(q, e, now_ns);
     for (int i = 0; i < EC_QUOTA_COUNT; i++)
         if (ROWS[i].who == e->who &&
             ((!ROWS[i].is_held && e->buckets[i].left < capacity(q, i)) || is_above(&e->buckets[i], now_ns)))
@@ -184,7 +184,7 @@ static entry *entry_of(ec_quota *q, enum ec_quota_who who, const char *long_name
     snprintf(name, sizeof name, "%s", long_name);
     entry *e = *slot_of(q, who, name);
     if (e) {
-        fill(q, e, now_ns);
+        quota_fill(q, e, now_ns);
         if (q->newest != e) {
             unlink_entry(q, e);
             link_newest(q, e);
@@ -222,7 +222,7 @@ static void note_refusal(ec_quota *q, entry *e, int which, int64_t now_ns) {
 }
 
 /* missing: what the bucket needs before the request is granted. */
-static int refuse(ec_quota *q, entry *e, int which, double missing, int64_t now_ns, ec_quota_refusal *ret) {
+static int quota_refuse(ec_quota *q, entry *e, int which, double missing, int64_t now_ns, ec_quota_refusal *ret) {
     const ec_quota_info *row = &ROWS[which];
     double wait_s = missing * row->period_s / (double)q->limits.of[which];
     note_refusal(q, e, which, now_ns);
@@ -252,7 +252,7 @@ int ec_quota_take(ec_quota *q, enum ec_quota_who who, const char *name, const ec
         if (amount > most)
             amount = most;
         if (amount > 0 && is_limited_rate(q, e, i) && e->buckets[i].left < amount)
-            granted = refuse(q, e, i, amount - e->buckets[i].left, now_ns, ret);
+            granted = quota_refuse(q, e, i, amount - e->buckets[i].left, now_ns, ret);
     }
     for (int i = 0; e && granted && i < EC_QUOTA_COUNT; i++)
         if (ROWS[i].who == e->who && !ROWS[i].is_held && needed->of[i]) {
@@ -271,7 +271,7 @@ int ec_quota_check(ec_quota *q, enum ec_quota_who who, const char *name, int64_t
     entry *e = entry_of(q, who, name, now_ns);
     for (int i = 0; e && granted && i < EC_QUOTA_COUNT; i++)
         if (is_limited_rate(q, e, i) && e->buckets[i].left < 0)
-            granted = refuse(q, e, i, -e->buckets[i].left, now_ns, ret);
+            granted = quota_refuse(q, e, i, -e->buckets[i].left, now_ns, ret);
     ea_mutex_unlock(q->mutex);
     return granted;
 }
@@ -344,7 +344,7 @@ int ec_quota_list(ec_quota *q, int64_t now_ns, ec_quota_use **ret, size_t *ret_c
     ec_quota_use *list = calloc(q->count + 1, sizeof *list);
     for (entry *e = q->newest; list && e; e = e->older) {
         ec_quota_use *u = &list[n++];
-        fill(q, e, now_ns);
+        quota_fill(q, e, now_ns);
         u->who = e->who;
         memcpy(u->name, e->name, sizeof u->name);
         for (int i = 0; i < EC_QUOTA_COUNT; i++) {

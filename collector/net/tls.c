@@ -489,7 +489,7 @@ static int load_own(const ec_tls *tls, SSL_CTX *ctx, ea_err *err) {
     return rc;
 }
 
-static int configure(ec_tls *tls, const ec_tls_options *o, ea_err *err) {
+static int tls_configure(ec_tls *tls, const ec_tls_options *o, ea_err *err) {
     SSL_CTX *ctx = tls->ctx;
     SSL_CTX_set_app_data(ctx, tls);
     if (SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION) != 1 ||
@@ -547,7 +547,7 @@ int ec_tls_create(ec_tls **ret, const ec_tls_options *options, ea_err *err) {
         rc = ea_fail(err, EA_ENOMEM, "set up TLS");
     if (!rc) {
         tls->ctx = SSL_CTX_new(TLS_server_method());
-        rc = tls->ctx ? configure(tls, options, err) : ssl_fail(err, EA_ECRYPTO, "set up TLS");
+        rc = tls->ctx ? tls_configure(tls, options, err) : ssl_fail(err, EA_ECRYPTO, "set up TLS");
     }
     if (rc) {
         ec_tls_destroy(tls);

@@ -1,6 +1,6 @@
 /* The TLS side of all listeners: TLS 1.3 only, a client certificate of our CA required, revocation, ticket keys that
  * outlive the process. Without a CA it is the TLS side of collector/web, whose clients have tokens. Called by:
- * server.c, collector/web, collector/enroll. Calls: OpenSSL. Thread: any, after ec_tls_create. */
+ * ingest_server.c, collector/web, collector/enroll. Calls: OpenSSL. Thread: any, after ec_tls_create. */
 #ifndef EC_NET_TLS_H
 #define EC_NET_TLS_H
 

@@ -1,5 +1,5 @@
-/* Wakes a libevent loop from another thread. Used by: server.c, collector/web. Thread: the loop's owner; ec_wake_now:
- * any. */
+/* Wakes a libevent loop from another thread. Used by: ingest_server.c, collector/web. Thread: the loop's owner;
+ * ec_wake_now: any. */
 #ifndef EC_NET_WAKE_H
 #define EC_NET_WAKE_H
 

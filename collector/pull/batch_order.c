@@ -38,7 +38,7 @@ typedef struct lane {
 
 struct ec_batch_order {
     ec_batch_order_options options;
-    ec_find_filter filter;
+    ec_index_query_filter filter;
     ea_class_hash *classes;
     waiting *batches; /* by begin */
     size_t count, capacity, next;
@@ -85,15 +85,15 @@ static int choose_classes(ec_batch_order *b, int *ret_any, ea_err *err) {
 }
 
 static int list_batches(ec_batch_order *b, ea_err *err) {
-    ec_find *find = NULL;
+    ec_index_query *find = NULL;
     ec_found found;
     int any, rc = choose_classes(b, &any, err);
     if (rc || !any)
         return rc;
-    rc = ec_find_open(&find, ec_archive_store(b->options.archive), &b->filter, err);
+    rc = ec_index_query_open(&find, ec_archive_store(b->options.archive), &b->filter, err);
     for (size_t i = 0; !rc && i < b->options.stream_count; i++) {
-        ec_find_stream(find, &b->options.streams[i]->row);
-        while ((rc = ec_find_next(find, &found, err)) == 1) {
+        ec_index_query_stream(find, &b->options.streams[i]->row);
+        while ((rc = ec_index_query_next(find, &found, err)) == 1) {
             if (found.kind != EA_BATCH_EVENTS)
                 continue;
             if (EA_GROW(b->batches, b->capacity, b->count + 1, SIZE_MAX)) {
@@ -103,7 +103,7 @@ static int list_batches(ec_batch_order *b, ea_err *err) {
             b->batches[b->count++] = (waiting){.row = found.row, .stream = (uint32_t)i};
         }
     }
-    ec_find_close(find);
+    ec_index_query_close(find);
     if (!rc && b->count)
         qsort(b->batches, b->count, sizeof *b->batches, compare_waiting);
     return rc;
@@ -115,7 +115,7 @@ int ec_batch_order_open(ec_batch_order **ret, const ec_batch_order_options *opti
     if (!b)
         return ea_fail(err, EA_ENOMEM, "read batches");
     b->options = *options;
-    b->filter = (ec_find_filter){.from_utc_ns = from_utc_ns, .to_utc_ns = to_utc_ns};
+    b->filter = (ec_index_query_filter){.from_utc_ns = from_utc_ns, .to_utc_ns = to_utc_ns};
     for (size_t i = 0; i < LANES_MAX; i++)
         b->free_lanes[b->free_count++] = (uint16_t)(LANES_MAX - 1 - i);
     int rc = list_batches(b, err);
@@ -279,7 +279,7 @@ static void sink(ec_batch_order *b, size_t at) {
     }
 }
 
-static void push(ec_batch_order *b, uint16_t number) {
+static void batch_order_push(ec_batch_order *b, uint16_t number) {
     size_t at = b->heap_count++;
     for (; at && is_before(&b->lanes[number], &b->lanes[b->heap[(at - 1) / 2]]); at = (at - 1) / 2)
         b->heap[at] = b->heap[(at - 1) / 2];
@@ -318,7 +318,7 @@ static int open_waiting(ec_batch_order *b, ea_err *err) {
         rc = open_batch(b, l, &b->batches[b->next++], err);
         if (!rc && l->view && next_of_lane(b, l)) {
             b->free_count--;
-            push(b, number);
+            batch_order_push(b, number);
         }
     }
     return rc;

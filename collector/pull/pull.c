@@ -46,7 +46,7 @@ typedef struct pull {
 
 /* ---- the streams ---- */
 
-static int is_in_window(const pull *p, const ec_find_row *row) {
+static int is_in_window(const pull *p, const ec_index_query_row *row) {
     return row->event_count && row->begin_utc_ns < p->o->to_utc_ns && row->end_utc_ns >= p->o->from_utc_ns;
 }
 
@@ -147,7 +147,7 @@ static int folder_of(const char *path, ea_text *ret) {
 }
 
 /* What is left are the store's segments and databases, for reading, the folder of the output, and so much memory. */
-static int confine(const pull *p) {
+static int pull_confine(const pull *p) {
     ea_text folder;
     ea_text_init(&folder);
     int rc = folder_of(p->o->output, &folder) ? ea_fail(p->err, EA_ENOMEM, "enter the sandbox") : 0;
@@ -394,7 +394,7 @@ static int write_trace(pull *p) {
     return rc;
 }
 
-static int publish(pull *p) {
+static int pull_publish(pull *p) {
     ec_pull_result *result = p->result;
     const char *damage;
     int64_t end = ea_clock_to_utc_ns(&p->clock, p->last_raw);
@@ -414,7 +414,7 @@ int ec_pull(const ec_pull_options *options, ec_pull_result *ret, ea_err *err) {
     *ret = (ec_pull_result){0};
     int rc = open_pull(&p);
     if (!rc)
-        rc = confine(&p);
+        rc = pull_confine(&p);
     if (!rc && options->where) /* it reads class descriptions, which agents sent */
         rc = compile_where(&p);
     if (!rc)
@@ -422,7 +422,7 @@ int ec_pull(const ec_pull_options *options, ec_pull_result *ret, ea_err *err) {
     if (!rc)
         rc = write_trace(&p);
     if (!rc)
-        rc = publish(&p);
+        rc = pull_publish(&p);
     ea_cut_destroy(p.cut);
     ec_pull_output_destroy(p.output);
     if (p.where)

@@ -210,7 +210,7 @@ static size_t sid_bytes(const char *text, uint8_t *out) {
 }
 
 /* All characters beyond ASCII become question marks. */
-static const char *narrow(const char *text, char *latin, size_t capacity) {
+static const char *rundown_records_narrow(const char *text, char *latin, size_t capacity) {
     size_t n = 0;
     for (const char *p = text; *p && n + 1 < capacity; p++)
         if (((unsigned char)*p & 0xC0) != 0x80)
@@ -246,7 +246,7 @@ int ec_rundown_process(ec_rundown_records *w, const ea_process *p, ea_err *err) 
         *user = (ea_event_value){.kind = EA_VALUE_LIST, .items = parts, .count = 3};
     }
     if (write_payload(w, NULL) == EA_EINVAL) {
-        set_text(w, "ImageFileName", narrow(p->image_name, latin, sizeof latin));
+        set_text(w, "ImageFileName", rundown_records_narrow(p->image_name, latin, sizeof latin));
         w->altered++;
     }
     return finish_record(w, err);

@@ -220,7 +220,7 @@ int ec_broker_has_ended(ec_broker *b) {
     return b && !b->pid;
 }
 
-static int call(ec_broker *b, const request *q, reply *ret, int *fds) {
+static int broker_call(ec_broker *b, const request *q, reply *ret, int *fds) {
     ea_mutex_lock(b->mutex);
     int rc = b->has_ended || send_packet(b->socket, q, sizeof *q, NULL, 0) ||
              receive_packet(b->socket, ret, sizeof *ret, fds);
@@ -268,7 +268,7 @@ int ec_broker_read(ec_broker *b, const char *path, size_t max_bytes, char **ret,
         return ea_path_read_all(path, max_bytes, ret, ret_bytes, err);
     while (q.number < b->path_count && strcmp(b->paths[q.number], path) != 0)
         q.number++;
-    if (call(b, &q, &answer, fds))
+    if (broker_call(b, &q, &answer, fds))
         return ea_fail_os(err, answer.os_error == ENOENT ? EA_ENOTFOUND : EA_EIO, answer.os_error, "read %s", path);
     int rc = read_fd(fds[0], path, max_bytes, ret, ret_bytes, err);
     close(fds[0]);
@@ -281,13 +281,13 @@ int ec_broker_write(ec_broker *b, const void *data, size_t len_bytes, ea_err *er
     if (len_bytes > sizeof q.data)
         return ea_fail(err, EA_ELIMIT, "write a file: %zu bytes, at most %zu are allowed", len_bytes, sizeof q.data);
     memcpy(q.data, data, len_bytes);
-    return call(b, &q, &answer, NULL) ? ea_fail_os(err, EA_EIO, answer.os_error, "write the port's file") : 0;
+    return broker_call(b, &q, &answer, NULL) ? ea_fail_os(err, EA_EIO, answer.os_error, "write the port's file") : 0;
 }
 
 int ec_broker_start_child(ec_broker *b, size_t child, int *ret_in, int *ret_out, ea_err *err) {
     reply answer;
     int fds[2] = {-1, -1};
-    if (call(b, &(request){.kind = START, .number = (uint32_t)child}, &answer, fds))
+    if (broker_call(b, &(request){.kind = START, .number = (uint32_t)child}, &answer, fds))
         return ea_fail_os(err, answer.os_error == EBUSY ? EA_EBUSY : EA_EIO, answer.os_error, "start a process");
     *ret_in = fds[0];
     *ret_out = fds[1];
@@ -296,7 +296,7 @@ int ec_broker_start_child(ec_broker *b, size_t child, int *ret_in, int *ret_out,
 
 int ec_broker_child_ended(ec_broker *b, size_t child, int *ret_status) {
     reply answer;
-    if (call(b, &(request){.kind = LOOK, .number = (uint32_t)child}, &answer, NULL) || !answer.value)
+    if (broker_call(b, &(request){.kind = LOOK, .number = (uint32_t)child}, &answer, NULL) || !answer.value)
         return 0;
     *ret_status = answer.status;
     return 1;
@@ -304,18 +304,18 @@ int ec_broker_child_ended(ec_broker *b, size_t child, int *ret_status) {
 
 void ec_broker_ask_child(ec_broker *b, size_t child) {
     reply answer;
-    (void)call(b, &(request){.kind = ASK, .number = (uint32_t)child}, &answer, NULL);
+    (void)broker_call(b, &(request){.kind = ASK, .number = (uint32_t)child}, &answer, NULL);
 }
 
 void ec_broker_end_child(ec_broker *b, size_t child) {
     reply answer;
-    (void)call(b, &(request){.kind = END, .number = (uint32_t)child}, &answer, NULL);
+    (void)broker_call(b, &(request){.kind = END, .number = (uint32_t)child}, &answer, NULL);
 }
 
 void ec_broker_lower(ec_broker *b, pid_t child) {
     reply answer;
     if (b)
-        (void)call(b, &(request){.kind = LOWER, .number = (uint32_t)child}, &answer, NULL);
+        (void)broker_call(b, &(request){.kind = LOWER, .number = (uint32_t)child}, &answer, NULL);
 }
 
 /* ---- the process ---- */
@@ -432,7 +432,7 @@ static int lower(const duties *d, uint32_t pid) {
     return is_parent ? ec_child_set_score((pid_t)pid) : EPERM;
 }
 
-static void serve(duties *d, int fd) {
+static void broker_serve(duties *d, int fd) {
     request q;
     while (receive_packet(fd, &q, sizeof q, NULL) == 0) {
         reply answer = {.os_error = 0};
@@ -489,7 +489,7 @@ int ec_broker_main(void) {
     (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* no ptrace, and no /proc/PID/mem, by other processes of this user */
     close(EC_CHILD_EXTRA_OUT);
-    serve(&d, EC_CHILD_EXTRA_IN);
+    broker_serve(&d, EC_CHILD_EXTRA_IN);
     for (uint32_t i = 0; i < d.child_count; i++)
         end_child(&d, i);
     free(d.setup);

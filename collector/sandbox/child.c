@@ -71,7 +71,7 @@ static int add_actions(posix_spawn_file_actions_t *actions, int in, int out, con
     return code;
 }
 
-static int spawn(const ec_child_options *options, int in, int out, const int *extra, pid_t *ret_pid) {
+static int child_spawn(const ec_child_options *options, int in, int out, const int *extra, pid_t *ret_pid) {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t none, all;
@@ -114,7 +114,7 @@ int ec_child_start(const ec_child_options *options, pid_t *ret_pid, int *ret_in,
         code = extra[0] < 0 || extra[1] < 0 ? errno : 0;
     }
     if (!code)
-        code = spawn(options, in[0], out[1], options->has_extra ? extra : NULL, ret_pid);
+        code = child_spawn(options, in[0], out[1], options->has_extra ? extra : NULL, ret_pid);
     close_two(extra);
     if (code) {
         close_two(in);

@@ -116,7 +116,7 @@ const void *ec_message_get_bytes(ec_message *m, size_t *ret_bytes) {
 }
 
 /* 1: a whole one is there. */
-static int take(ec_message_reader *r, ec_message *ret) {
+static int message_take(ec_message_reader *r, ec_message *ret) {
     size_t left = r->bytes - r->taken;
     if (left < HEAD_BYTES)
         return 0;
@@ -133,7 +133,7 @@ static int take(ec_message_reader *r, ec_message *ret) {
 
 int ec_message_next(ec_message_reader *r, ec_message *ret) {
     for (;;) {
-        int rc = take(r, ret);
+        int rc = message_take(r, ret);
         if (rc)
             return rc;
         if (r->taken) { /* once for all messages that came together */

@@ -395,24 +395,24 @@ typedef struct program {
     int failed; /* it has no room */
 } program;
 
-static void add(program *p, uint16_t code, uint32_t k, uint8_t if_true, uint8_t if_false) {
+static void sandbox_add(program *p, uint16_t code, uint32_t k, uint8_t if_true, uint8_t if_false) {
     if (p->count < PROGRAM_MAX)
         p->at[p->count++] = (struct sock_filter){.code = code, .jt = if_true, .jf = if_false, .k = k};
     else
         p->failed = 1;
 }
 
-static void load(program *p, size_t offset) {
-    add(p, BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset, 0, 0);
+static void sandbox_load(program *p, size_t offset) {
+    sandbox_add(p, BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset, 0, 0);
 }
 
-static void answer(program *p, uint32_t action) {
-    add(p, BPF_RET | BPF_K, action, 0, 0);
+static void sandbox_answer(program *p, uint32_t action) {
+    sandbox_add(p, BPF_RET | BPF_K, action, 0, 0);
 }
 
 static void answer_call(program *p, int call, uint32_t action) {
-    add(p, BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)call, 0, 1);
-    answer(p, action);
+    sandbox_add(p, BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)call, 0, 1);
+    sandbox_answer(p, action);
 }
 
 static void answer_calls(program *p, const int *calls, size_t count, uint32_t action) {
@@ -429,54 +429,54 @@ enum { ALLOW = SECCOMP_RET_ALLOW, REFUSE = SECCOMP_RET_ERRNO | EPERM };
 
 /* The call is allowed when an argument is one of the values; refused otherwise. */
 static void allow_values(program *p, int call, unsigned which, const uint32_t *values, size_t count) {
-    add(p, BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)call, 0, (uint8_t)(2 * count + 2));
-    load(p, argument(which));
+    sandbox_add(p, BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)call, 0, (uint8_t)(2 * count + 2));
+    sandbox_load(p, argument(which));
     for (size_t i = 0; i < count; i++) {
-        add(p, BPF_JMP | BPF_JEQ | BPF_K, values[i], 0, 1);
-        answer(p, ALLOW);
+        sandbox_add(p, BPF_JMP | BPF_JEQ | BPF_K, values[i], 0, 1);
+        sandbox_answer(p, ALLOW);
     }
-    answer(p, REFUSE);
+    sandbox_answer(p, REFUSE);
 }
 
 /* The call is allowed when an argument has none of the bits; refused otherwise. */
 static void allow_without(program *p, int call, unsigned which, uint32_t bits) {
-    add(p, BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)call, 0, 4);
-    load(p, argument(which));
-    add(p, BPF_JMP | BPF_JSET | BPF_K, bits, 1, 0);
-    answer(p, ALLOW);
-    answer(p, REFUSE);
+    sandbox_add(p, BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)call, 0, 4);
+    sandbox_load(p, argument(which));
+    sandbox_add(p, BPF_JMP | BPF_JSET | BPF_K, bits, 1, 0);
+    sandbox_answer(p, ALLOW);
+    sandbox_answer(p, REFUSE);
 }
 
 /* The call is allowed when an argument has the bit and none of the others; refused otherwise. */
 static void allow_with(program *p, int call, unsigned which, uint32_t bit, uint32_t others) {
-    add(p, BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)call, 0, 5);
-    load(p, argument(which));
-    add(p, BPF_JMP | BPF_JSET | BPF_K, others, 2, 0);
-    add(p, BPF_JMP | BPF_JSET | BPF_K, bit, 0, 1);
-    answer(p, ALLOW);
-    answer(p, REFUSE);
+    sandbox_add(p, BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)call, 0, 5);
+    sandbox_load(p, argument(which));
+    sandbox_add(p, BPF_JMP | BPF_JSET | BPF_K, others, 2, 0);
+    sandbox_add(p, BPF_JMP | BPF_JSET | BPF_K, bit, 0, 1);
+    sandbox_answer(p, ALLOW);
+    sandbox_answer(p, REFUSE);
 }
 
 /* A new limit is not set: the pointer to it is NULL. */
 static void allow_reading_limits(program *p) {
-    add(p, BPF_JMP | BPF_JEQ | BPF_K, SYS_prlimit64, 0, 6);
-    load(p, argument(2));
-    add(p, BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 3);
-    load(p, argument(2) + 4);
-    add(p, BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1);
-    answer(p, ALLOW);
-    answer(p, REFUSE);
+    sandbox_add(p, BPF_JMP | BPF_JEQ | BPF_K, SYS_prlimit64, 0, 6);
+    sandbox_load(p, argument(2));
+    sandbox_add(p, BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 3);
+    sandbox_load(p, argument(2) + 4);
+    sandbox_add(p, BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1);
+    sandbox_answer(p, ALLOW);
+    sandbox_answer(p, REFUSE);
 }
 
 /* A signal to one process that is not the parent and not all of them. */
 static void allow_ending_children(program *p) {
-    add(p, BPF_JMP | BPF_JEQ | BPF_K, SYS_kill, 0, 6);
-    load(p, argument(0));
-    add(p, BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)getppid(), 3, 0);
-    add(p, BPF_JMP | BPF_JGE | BPF_K, UINT32_C(0x80000000), 2, 0);
-    add(p, BPF_JMP | BPF_JGT | BPF_K, 1, 0, 1);
-    answer(p, ALLOW);
-    answer(p, REFUSE);
+    sandbox_add(p, BPF_JMP | BPF_JEQ | BPF_K, SYS_kill, 0, 6);
+    sandbox_load(p, argument(0));
+    sandbox_add(p, BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)getppid(), 3, 0);
+    sandbox_add(p, BPF_JMP | BPF_JGE | BPF_K, UINT32_C(0x80000000), 2, 0);
+    sandbox_add(p, BPF_JMP | BPF_JGT | BPF_K, 1, 0, 1);
+    sandbox_answer(p, ALLOW);
+    sandbox_answer(p, REFUSE);
 }
 
 #define COUNT(list) (sizeof(list) / sizeof(list)[0])
@@ -520,17 +520,17 @@ static void conditions(program *p, unsigned rights) {
 
 static int restrict_calls(const ec_sandbox *s, ea_err *err) {
     program p = {.count = 0};
-    load(&p, offsetof(struct seccomp_data, arch));
-    add(&p, BPF_JMP | BPF_JEQ | BPF_K, OWN_ARCH, 1, 0);
-    answer(&p, SECCOMP_RET_KILL_PROCESS);
-    load(&p, offsetof(struct seccomp_data, nr));
+    sandbox_load(&p, offsetof(struct seccomp_data, arch));
+    sandbox_add(&p, BPF_JMP | BPF_JEQ | BPF_K, OWN_ARCH, 1, 0);
+    sandbox_answer(&p, SECCOMP_RET_KILL_PROCESS);
+    sandbox_load(&p, offsetof(struct seccomp_data, nr));
 #if defined(__x86_64__)
-    add(&p, BPF_JMP | BPF_JGE | BPF_K, X32_BIT, 0, 1);
-    answer(&p, SECCOMP_RET_KILL_PROCESS);
+    sandbox_add(&p, BPF_JMP | BPF_JGE | BPF_K, X32_BIT, 0, 1);
+    sandbox_answer(&p, SECCOMP_RET_KILL_PROCESS);
 #endif
     if (s->rights & EC_SANDBOX_SERVICE) {
         answer_calls(&p, NEVER, COUNT(NEVER), REFUSE);
-        answer(&p, ALLOW);
+        sandbox_answer(&p, ALLOW);
     }
     if (s->rights & EC_SANDBOX_PROVIDER) {
         const uint32_t own = (uint32_t)getpid();
@@ -541,7 +541,7 @@ static int restrict_calls(const ec_sandbox *s, ea_err *err) {
         allow_with(&p, SYS_clone, 0, CLONE_THREAD, SPACES);
         allow_reading_limits(&p);
         answer_call(&p, SYS_clone3, SECCOMP_RET_ERRNO | ENOSYS); /* its flags are not in an argument */
-        answer(&p, ALLOW);
+        sandbox_answer(&p, ALLOW);
     }
     answer_calls(&p, ALLOWED, COUNT(ALLOWED), ALLOW);
     conditions(&p, s->rights);
@@ -553,7 +553,7 @@ static int restrict_calls(const ec_sandbox *s, ea_err *err) {
         answer_calls(&p, PROGRAMS, COUNT(PROGRAMS), ALLOW);
     answer_calls(&p, DENIED, COUNT(DENIED), REFUSE);
     answer_calls(&p, NEVER, COUNT(NEVER), REFUSE);
-    answer(&p, SECCOMP_RET_ERRNO | ENOSYS);
+    sandbox_answer(&p, SECCOMP_RET_ERRNO | ENOSYS);
     if (p.failed)
         return ea_fail(err, EA_ELIMIT, "enter the sandbox: the filter has more than %d instructions", PROGRAM_MAX);
     const struct sock_fprog filter = {.len = p.count, .filter = p.at};

@@ -1,7 +1,7 @@
 /* See outbox.h. */
 #include "collector/sink/outbox.h"
 
-#include "collector/store/sqlite.h"
+#include "collector/sqlite/sqlite.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* See detections.h. incidents.c has the tables. */
 #include "collector/state/detections.h"
 
+#include "collector/sqlite/sqlite.h"
 #include "collector/state/incidents.h"
-#include "collector/store/sqlite.h"
 #include "proto/base/text.h"
 
 #include <inttypes.h>

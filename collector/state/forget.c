@@ -31,7 +31,7 @@ static int forget_run(sqlite3 *db, const char *sql, ea_err *err) {
 }
 
 /* The first number of its last row; 0 without one. */
-static int ask(sqlite3 *db, const char *sql, const subject *who, uint64_t *ret, ea_err *err) {
+static int forget_ask(sqlite3 *db, const char *sql, const subject *who, uint64_t *ret, ea_err *err) {
     sqlite3_stmt *st = NULL;
     int code = sqlite3_prepare_v2(db, sql, -1, &st, NULL);
     int parameters = sqlite3_bind_parameter_count(st);
@@ -53,16 +53,17 @@ int ec_forget_count(ec_store *s, const char *host, const uint8_t *stream, ec_for
     sqlite3 *db = ec_store_database(s);
     const subject who = {host, stream};
     ec_forgotten f = {0};
-    int rc =
-        ask(db, "SELECT count(*) FROM streams WHERE agent = ?1 AND (?2 IS NULL OR stream = ?2)", &who, &f.streams, err);
+    int rc = forget_ask(db, "SELECT count(*) FROM streams WHERE agent = ?1 AND (?2 IS NULL OR stream = ?2)", &who,
+                        &f.streams, err);
     if (!rc)
-        rc = ask(db, "SELECT count(*) FROM batches WHERE stream_id IN " STREAMS, &who, &f.batches, err);
+        rc = forget_ask(db, "SELECT count(*) FROM batches WHERE stream_id IN " STREAMS, &who, &f.batches, err);
     if (!rc)
-        rc = ask(db, "SELECT sum(event_count) FROM batches WHERE stream_id IN " STREAMS, &who, &f.events, err);
+        rc = forget_ask(db, "SELECT sum(event_count) FROM batches WHERE stream_id IN " STREAMS, &who, &f.events, err);
     if (!rc)
-        rc = ask(db, "SELECT sum(len_bytes) FROM batches WHERE stream_id IN " STREAMS, &who, &f.erased_bytes, err);
+        rc = forget_ask(db, "SELECT sum(len_bytes) FROM batches WHERE stream_id IN " STREAMS, &who, &f.erased_bytes,
+                        err);
     if (!rc)
-        rc = ask(db, "SELECT count(*) FROM incidents WHERE agent = ?1 AND ?2 IS NULL", &who, &f.incidents, err);
+        rc = forget_ask(db, "SELECT count(*) FROM incidents WHERE agent = ?1 AND ?2 IS NULL", &who, &f.incidents, err);
     if (!rc)
         *ret = f;
     return rc;
@@ -194,7 +195,7 @@ static int forget_index(ec_store *s, const subject *who, ea_err *err) {
     sqlite3 *db = ec_store_database(s);
     int rc = forget_run(db, "BEGIN IMMEDIATE", err);
     for (size_t i = 0; !rc && i < sizeof DELETES / sizeof *DELETES; i++)
-        rc = ask(db, DELETES[i], who, NULL, err);
+        rc = forget_ask(db, DELETES[i], who, NULL, err);
     if (!rc)
         rc = forget_run(db, "COMMIT", err);
     if (rc && !sqlite3_get_autocommit(db))
@@ -274,16 +275,16 @@ static int forget_alarms(const char *dir, const subject *who, ea_err *err) {
     if (!rc)
         rc = forget_run(ec_incidents_database(a), EC_DETECTIONS_KEEP_LAST, err);
     for (size_t i = 0; !rc && i < sizeof OF_STREAM / sizeof *OF_STREAM; i++)
-        rc = ask(ec_incidents_database(a), OF_STREAM[i], who, NULL, err);
+        rc = forget_ask(ec_incidents_database(a), OF_STREAM[i], who, NULL, err);
     if (!rc) /* texts of rules may name machines */
         rc = forget_run(ec_incidents_database(a),
                         "DELETE FROM detections_rules WHERE text_id NOT IN (SELECT text_id FROM detections WHERE"
                         " text_id IS NOT NULL)",
                         err);
     if (!rc && !who->stream)
-        rc = ask(ec_incidents_database(a), "DELETE FROM alarms WHERE host = ?1", who, NULL, err);
+        rc = forget_ask(ec_incidents_database(a), "DELETE FROM alarms WHERE host = ?1", who, NULL, err);
     if (!rc && !who->stream)
-        rc = ask(ec_incidents_database(a), "DELETE FROM quotas WHERE name = ?1", who, NULL, err);
+        rc = forget_ask(ec_incidents_database(a), "DELETE FROM quotas WHERE name = ?1", who, NULL, err);
     if (!rc)
         rc = rewrite(ec_incidents_database(a), err);
     ec_incidents_close(a);
@@ -357,10 +358,10 @@ static int remove_all(ec_store *s, const subject *who, ec_forgotten *ret, ea_err
     if (!rc)
         rc = forget_run(db, MARKS, err);
     if (!rc)
-        rc = ask(db,
-                 who->stream ? "INSERT INTO forgetting_runs VALUES(?1, ?2)"
-                             : "INSERT OR IGNORE INTO forgetting VALUES(?1)",
-                 who, NULL, err);
+        rc = forget_ask(db,
+                        who->stream ? "INSERT INTO forgetting_runs VALUES(?1, ?2)"
+                                    : "INSERT OR IGNORE INTO forgetting VALUES(?1)",
+                        who, NULL, err);
     if (!rc)
         rc = ea_path_list(segments, remove_copy, &e, err);
     if (!rc)

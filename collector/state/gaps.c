@@ -37,7 +37,7 @@ enum statement {
     SUM_HOLES,
     GREATEST,
     COUNT_RECORDED,
-    FIND_GRAVE,
+    FIND_TOMBSTONE,
     STATEMENTS
 };
 
@@ -68,8 +68,9 @@ static const char *const SQL[STATEMENTS] = {
                  " value >= 0",
     [COUNT_RECORDED] = "SELECT count(*) FROM gaps WHERE stream = ?1 AND cause IN (?2, ?3, ?4)",
     /* the tombstone that may name batch ?2 */
-    [FIND_GRAVE] = "SELECT first, last FROM gaps WHERE stream = ?1 AND first <= ?2 AND batch_count > 0 AND cause <> ?3"
-                   " ORDER BY first DESC LIMIT 1",
+    [FIND_TOMBSTONE] =
+        "SELECT first, last FROM gaps WHERE stream = ?1 AND first <= ?2 AND batch_count > 0 AND cause <> ?3"
+        " ORDER BY first DESC LIMIT 1",
 };
 
 enum { RECORDED_MAX = 10000 };
@@ -243,7 +244,7 @@ static int64_t bounded(uint64_t n) {
     return n > EC_GAP_COUNT_MAX ? EC_GAP_COUNT_MAX : (int64_t)n;
 }
 
-static int put(ec_gaps *b, const row *r, ea_err *err) {
+static int gaps_put(ec_gaps *b, const row *r, ea_err *err) {
     sqlite3_stmt *s = NULL;
     int rc = gaps_prepare(b, PUT, &s, err);
     if (rc)
@@ -265,7 +266,7 @@ static int put(ec_gaps *b, const row *r, ea_err *err) {
     return ec_sqlite_run(s, "store a gap", err);
 }
 
-static void add(span *to, const span *of) {
+static void gaps_add(span *to, const span *of) {
     if (of->begin_utc_ns < to->begin_utc_ns)
         to->begin_utc_ns = of->begin_utc_ns;
     if (of->end_utc_ns > to->end_utc_ns)
@@ -278,10 +279,10 @@ static void add(span *to, const span *of) {
 static span shown(const ec_gaps *b, const loss *t, int with_pending) {
     span s = t->own;
     if (with_pending)
-        add(&s, &t->pending);
+        gaps_add(&s, &t->pending);
     if (!s.records)
         return t->fallback;
-    add(&s, b->has_facts && !b->facts.is_live ? &b->holes : &t->hole);
+    gaps_add(&s, b->has_facts && !b->facts.is_live ? &b->holes : &t->hole);
     return s;
 }
 
@@ -480,13 +481,13 @@ static span around(ec_gaps *b) {
 }
 
 /* Batches up to last are missing: records of losses that were counted may have been in them. */
-static int widen(ec_gaps *b, const span *s, uint64_t last, ea_err *err) {
+static int gaps_widen(ec_gaps *b, const span *s, uint64_t last, ea_err *err) {
     int rc = 0;
     if (s->begin_utc_ns == INT64_MIN)
         return 0;
     b->hole = *s;
     b->hole_before = last + 1;
-    add(&b->holes, s);
+    gaps_add(&b->holes, s);
     for (size_t k = 0; !rc && b->has_facts && !b->facts.is_live && k < LOSS_KINDS; k++)
         if (b->losses[k].own.records || b->losses[k].pending.records)
             rc = b->losses[k].number ? move(b, k, 1, err) : 0;
@@ -496,7 +497,7 @@ static int widen(ec_gaps *b, const span *s, uint64_t last, ea_err *err) {
 /* Whether a tombstone names a batch, and which batches it names. */
 static int is_buried(ec_gaps *b, uint64_t number, uint64_t *ret_first, uint64_t *ret_last, ea_err *err) {
     sqlite3_stmt *s = NULL;
-    int rc = gaps_prepare(b, FIND_GRAVE, &s, err);
+    int rc = gaps_prepare(b, FIND_TOMBSTONE, &s, err);
     if (rc)
         return rc;
     sqlite3_bind_int64(s, 2, (int64_t)number);
@@ -543,8 +544,8 @@ int ec_gaps_missing(ec_gaps *b, uint64_t batch_count, const uint64_t *events, ea
                    .at_least = events ? *events : 0,
                    .begin_utc_ns = s.begin_utc_ns,
                    .end_utc_ns = s.end_utc_ns};
-    rc = put(b, &r, err);
-    return rc ? rc : widen(b, &s, b->row.number - 1, err);
+    rc = gaps_put(b, &r, err);
+    return rc ? rc : gaps_widen(b, &s, b->row.number - 1, err);
 }
 
 int ec_gaps_tombstone(ec_gaps *b, const ea_tombstone *t, ea_err *err) {
@@ -559,8 +560,8 @@ int ec_gaps_tombstone(ec_gaps *b, const ea_tombstone *t, ea_err *err) {
                    .at_least = t->event_count,
                    .begin_utc_ns = s.begin_utc_ns,
                    .end_utc_ns = s.end_utc_ns};
-    int rc = put(b, &r, err);
-    return rc ? rc : widen(b, &s, r.last, err);
+    int rc = gaps_put(b, &r, err);
+    return rc ? rc : gaps_widen(b, &s, r.last, err);
 }
 
 /* 1 for a counter of which a file's header or index says all at once, before its events come: EC_GAP_AT_ONCE. */
@@ -607,7 +608,7 @@ int ec_gaps_counted(ec_gaps *b, enum ea_counter c, uint64_t value, int64_t begin
                    .records = s.records,
                    .begin_utc_ns = s.begin_utc_ns,
                    .end_utc_ns = s.end_utc_ns};
-    return put(b, &r, err);
+    return gaps_put(b, &r, err);
 }
 
 int ec_gaps_recorded(ec_gaps *b, const ec_lost_record *records, size_t count, ea_err *err) {
@@ -624,14 +625,14 @@ int ec_gaps_recorded(ec_gaps *b, const ec_lost_record *records, size_t count, ea
                        .begin_utc_ns = s.begin_utc_ns < s.end_utc_ns ? s.begin_utc_ns : s.end_utc_ns,
                        .end_utc_ns = s.end_utc_ns};
         if (b->recorded_count < RECORDED_MAX) {
-            rc = put(b, &r, err);
+            rc = gaps_put(b, &r, err);
             b->recorded_count++;
         }
         for (size_t k = 0; !rc && k < LOSS_KINDS; k++) {
             loss *t = &b->losses[k];
             if (LOSS_RECORDS[k] != l->cause)
                 continue;
-            add(t->number == b->row.number ? &t->own : &t->pending, &s);
+            gaps_add(t->number == b->row.number ? &t->own : &t->pending, &s);
             if (t->number)
                 rc = move(b, k, 1, err);
         }

@@ -82,7 +82,7 @@ struct ec_incidents {
     sqlite3_stmt *statements[COUNT];
 };
 
-static int exec(ec_incidents *a, const char *sql, ea_err *err) {
+static int incidents_exec(ec_incidents *a, const char *sql, ea_err *err) {
     return sqlite3_exec(a->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : ec_fail_sqlite(err, a->db, "keep incidents");
 }
 
@@ -104,16 +104,16 @@ static int add_columns(ec_incidents *a, ea_err *err) {
     char sql[200];
     if (has_column(a, "detections", NEW_COLUMNS[NEW_COLUMN_COUNT - 1].name))
         return 0;
-    int rc = exec(a, "BEGIN IMMEDIATE", err);
+    int rc = incidents_exec(a, "BEGIN IMMEDIATE", err);
     if (rc)
         return rc;
     for (size_t i = 0; !rc && i < NEW_COLUMN_COUNT; i++) {
         snprintf(sql, sizeof sql, "ALTER TABLE detections ADD COLUMN %s %s", NEW_COLUMNS[i].name,
                  NEW_COLUMNS[i].declared);
-        rc = has_column(a, "detections", NEW_COLUMNS[i].name) ? 0 : exec(a, sql, err);
+        rc = has_column(a, "detections", NEW_COLUMNS[i].name) ? 0 : incidents_exec(a, sql, err);
     }
     if (!rc)
-        rc = exec(a, "COMMIT", err);
+        rc = incidents_exec(a, "COMMIT", err);
     if (rc)
         (void)sqlite3_exec(a->db, "ROLLBACK", NULL, NULL, NULL);
     return rc;
@@ -123,22 +123,23 @@ static int add_columns(ec_incidents *a, ea_err *err) {
 static int show_columns(ec_incidents *a, ea_err *err) {
     char sql[500] = "CREATE TEMP VIEW detections AS SELECT *";
     size_t at = strlen(sql);
-    int rc = has_column(a, "detections_left_out", NULL) ? 0 : exec(a, "CREATE TEMP TABLE " LEFT_OUT_TABLE, err);
+    int rc =
+        has_column(a, "detections_left_out", NULL) ? 0 : incidents_exec(a, "CREATE TEMP TABLE " LEFT_OUT_TABLE, err);
     if (!rc && !has_column(a, "detections_suppressed", NULL))
-        rc = exec(a, "CREATE TEMP TABLE " SUPPRESSED_TABLE, err);
+        rc = incidents_exec(a, "CREATE TEMP TABLE " SUPPRESSED_TABLE, err);
     if (rc)
         return rc;
     if (!has_column(a, "detections", NULL))
-        return exec(a, "CREATE TEMP TABLE " DETECTIONS_TABLE "CREATE TEMP TABLE " RULES_TABLE, err);
+        return incidents_exec(a, "CREATE TEMP TABLE " DETECTIONS_TABLE "CREATE TEMP TABLE " RULES_TABLE, err);
     if (has_column(a, "detections", NEW_COLUMNS[NEW_COLUMN_COUNT - 1].name))
         return 0;
     for (size_t i = 0; i < NEW_COLUMN_COUNT; i++)
         if (!has_column(a, "detections", NEW_COLUMNS[i].name))
             at += (size_t)snprintf(sql + at, sizeof sql - at, ", %s AS %s", NEW_COLUMNS[i].value, NEW_COLUMNS[i].name);
     snprintf(sql + at, sizeof sql - at, " FROM main.detections");
-    rc = exec(a, sql, err);
+    rc = incidents_exec(a, sql, err);
     if (!rc && !has_column(a, "detections_rules", NULL))
-        rc = exec(a, "CREATE TEMP TABLE " RULES_TABLE, err);
+        rc = incidents_exec(a, "CREATE TEMP TABLE " RULES_TABLE, err);
     return rc;
 }
 
@@ -160,7 +161,7 @@ int ec_incidents_open(ec_incidents **ret, const char *dir, int writable, ea_err 
     if (!rc)
         sqlite3_busy_timeout(a->db, BUSY_MS);
     if (!rc && (writable || !is_there))
-        rc = exec(a, SCHEMA, err);
+        rc = incidents_exec(a, SCHEMA, err);
     if (!rc && is_there)
         rc = writable ? add_columns(a, err) : show_columns(a, err);
     for (int i = 0; !rc && writable && i < COUNT; i++)
@@ -207,8 +208,8 @@ static int incidents_run(ec_incidents *a, enum which which, const ec_alarm *alar
 }
 
 int ec_incidents_begin(ec_incidents *a, ea_err *err) {
-    int rc = exec(a, "BEGIN IMMEDIATE", err);
-    return rc ? rc : exec(a, "UPDATE alarms SET look = 0 WHERE look <> 0", err);
+    int rc = incidents_exec(a, "BEGIN IMMEDIATE", err);
+    return rc ? rc : incidents_exec(a, "UPDATE alarms SET look = 0 WHERE look <> 0", err);
 }
 
 int ec_incidents_holds(ec_incidents *a, const ec_alarm *alarm, int only_open, ea_err *err) {
@@ -224,7 +225,7 @@ int ec_incidents_held(ec_incidents *a, const ec_alarm *alarm, int64_t end_utc_ns
 
 int ec_incidents_put_uses(ec_incidents *a, const ec_quota_use *uses, size_t count, int64_t now_utc_ns, ea_err *err) {
     sqlite3_stmt *st = a->statements[ADD_USE];
-    int rc = exec(a, "DELETE FROM quotas", err);
+    int rc = incidents_exec(a, "DELETE FROM quotas", err);
     for (size_t i = 0; i < count && i < EC_ALARMS_USES; i++)
         for (int k = 0; !rc && k < EC_QUOTA_COUNT; k++) {
             const ec_quota_info *row = ec_quota_row((enum ec_quota_resource)k);
@@ -251,7 +252,7 @@ int ec_incidents_end(ec_incidents *a, int64_t now_utc_ns, uint64_t *ret_ended, e
     char sql[400];
     snprintf(sql, sizeof sql, "UPDATE alarms SET end_utc_ns = %lld WHERE end_utc_ns IS NULL AND look = 0",
              (long long)now_utc_ns);
-    int rc = exec(a, sql, err);
+    int rc = incidents_exec(a, sql, err);
     if (!rc)
         *ret_ended = (uint64_t)sqlite3_changes(a->db);
     snprintf(sql, sizeof sql,
@@ -259,8 +260,8 @@ int ec_incidents_end(ec_incidents *a, int64_t now_utc_ns, uint64_t *ret_ended, e
              " end_utc_ns IS NOT NULL ORDER BY alarm_id DESC LIMIT 1 OFFSET %d)",
              EC_ALARMS_KEPT);
     if (!rc)
-        rc = exec(a, sql, err);
-    return rc ? rc : exec(a, "COMMIT", err);
+        rc = incidents_exec(a, sql, err);
+    return rc ? rc : incidents_exec(a, "COMMIT", err);
 }
 
 void ec_incidents_undo(ec_incidents *a) {

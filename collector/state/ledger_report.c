@@ -84,7 +84,7 @@ const char *ec_alert_name(uint32_t kind) {
     return NAMES[kind < sizeof NAMES / sizeof *NAMES ? kind : 0];
 }
 
-static uint64_t sum(const uint64_t *values, const enum ea_counter *which, size_t count) {
+static uint64_t ledger_report_sum(const uint64_t *values, const enum ea_counter *which, size_t count) {
     uint64_t total = 0;
     for (size_t i = 0; i < count; i++)
         total += values[which[i]];
@@ -92,8 +92,8 @@ static uint64_t sum(const uint64_t *values, const enum ea_counter *which, size_t
 }
 
 #define SUM(values, ...)                                                                                               \
-    sum(values, (const enum ea_counter[]){__VA_ARGS__},                                                                \
-        sizeof((enum ea_counter[]){__VA_ARGS__}) / sizeof(enum ea_counter))
+    ledger_report_sum(values, (const enum ea_counter[]){__VA_ARGS__},                                                  \
+                      sizeof((enum ea_counter[]){__VA_ARGS__}) / sizeof(enum ea_counter))
 
 void ec_ledger_sides(enum ec_alert_kind which, const uint64_t *values, uint64_t *ret_left, uint64_t *ret_right) {
     if (which == EC_ALERT_DELIVERED) {
@@ -348,7 +348,7 @@ static int take_zeros(ec_ledger *l, const uint8_t *batch, size_t len_bytes) {
     return rc;
 }
 
-static int check(ec_ledger *l) {
+static int ledger_report_check(ec_ledger *l) {
     static const char *const LEFT[EQUATION_COUNT] = {"events were delivered", "events went into batches or were made",
                                                      "events are stored"};
     static const char *const RIGHT[EQUATION_COUNT] = {"are accounted for", "are accounted for",
@@ -499,7 +499,7 @@ int ec_ledger_take(ec_ledger *l, const ec_state_fold *fold, const ec_batch_row *
     if (!rc)
         rc = put_batch(l);
     if (!rc)
-        rc = check(l);
+        rc = ledger_report_check(l);
     return rc ? rc : check_families(l);
 }
 

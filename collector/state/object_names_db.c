@@ -377,7 +377,7 @@ static int read_volumes(ec_object_names_db *n, ea_err *err) {
 }
 
 /* Keeps the first error of a question. */
-static int answer(ec_object_names_db *n, int rc, const ea_err *err) {
+static int object_names_db_answer(ec_object_names_db *n, int rc, const ea_err *err) {
     if (rc < 0 && !n->error.code) {
         n->error = *err;
         n->error.code = rc;
@@ -390,7 +390,7 @@ static int resolve_path(const void *arg, const char *path, size_t len_bytes, ea_
     ea_err err = {0};
     if (!n->volumes_read) {
         n->volumes_read = 1;
-        (void)answer(n, read_volumes(n, &err), &err);
+        (void)object_names_db_answer(n, read_volumes(n, &err), &err);
     }
     return ea_volumes_path(n->volumes, n->volume_count, path, len_bytes, out);
 }
@@ -403,14 +403,15 @@ static int resolve_number(const void *arg, uint8_t semantic, uint64_t value, int
         return 0;
     ea_text_clear(&n->found);
     int rc = ec_object_names_db_find(n, is_key ? EA_NAME_KEY : EA_NAME_FILE, value, utc_ns, &n->found, &err);
-    if (!answer(n, rc, &err) || n->found.failed || !n->found.len_bytes)
+    if (!object_names_db_answer(n, rc, &err) || n->found.failed || !n->found.len_bytes)
         return 0;
     if (is_key || !resolve_path(n, n->found.data, n->found.len_bytes, out))
         ea_text_add(out, n->found.data, n->found.len_bytes);
     return 1;
 }
 
-static int completion(const void *arg, const ea_record *r, const ea_class *c, int64_t utc_ns, ea_completion *ret) {
+static int object_names_db_completion(const void *arg, const ea_record *r, const ea_class *c, int64_t utc_ns,
+                                      ea_completion *ret) {
     ec_object_names_db *n = (ec_object_names_db *)(uintptr_t)arg;
     ea_err err = {0};
     uint64_t irp;
@@ -420,7 +421,7 @@ static int completion(const void *arg, const ea_record *r, const ea_class *c, in
         return 0;
     int rc = object_names_db_prepare(n, S_FIND_OPERATIONS, &s, &err);
     if (rc)
-        return answer(n, rc, &err);
+        return object_names_db_answer(n, rc, &err);
     sqlite3_bind_int64(s, 2, ec_u64_to_sql(irp));
     sqlite3_bind_int64(s, 3, utc_ns);
     while (go_on && !found && (rc = ec_sqlite_step(s, "look a name up", &err)) == 1) {
@@ -434,10 +435,10 @@ static int completion(const void *arg, const ea_record *r, const ea_class *c, in
         }
     }
     sqlite3_reset(s);
-    (void)answer(n, rc < 0 ? rc : 0, &err);
+    (void)object_names_db_answer(n, rc < 0 ? rc : 0, &err);
     return found;
 }
 
 ea_resolver ec_object_names_db_resolver(ec_object_names_db *n) {
-    return (ea_resolver){n, resolve_number, resolve_path, completion};
+    return (ea_resolver){n, resolve_number, resolve_path, object_names_db_completion};
 }

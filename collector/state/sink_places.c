@@ -1,7 +1,7 @@
 /* See sink_places.h. */
 #include "collector/state/sink_places.h"
 
-#include "collector/store/sqlite.h"
+#include "collector/sqlite/sqlite.h"
 #include "proto/base/platform.h"
 
 #include <stdio.h>

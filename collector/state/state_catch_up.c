@@ -54,7 +54,7 @@ static int measure_goal(const ec_state_fold *fold, void *arg) {
     return 0;
 }
 
-static int measure(const char *dir, const char *host, goals *g, uint64_t *ret_backlog, ea_err *err) {
+static int state_catch_up_measure(const char *dir, const char *host, goals *g, uint64_t *ret_backlog, ea_err *err) {
     ec_state_db *t = NULL;
     for (size_t i = 0; i < g->count; i++)
         g->items[i].backlog = g->items[i].batch_count;
@@ -109,14 +109,14 @@ int ec_state_worker_catch_up(const char *dir, const char *host, enum ec_state_wa
     ec_store_close(store);
     if (rc == EA_ENOMEM)
         rc = ea_fail(err, rc, "look at the streams of %s", dir);
-    while (!rc && !(rc = measure(dir, host, &g, &backlog, err)) && (backlog || g.is_older)) {
+    while (!rc && !(rc = state_catch_up_measure(dir, host, &g, &backlog, err)) && (backlog || g.is_older)) {
         ea_err why = {0};
         int can = state_folder(dir, host, &rc, &why, err);
         if (can == 0) {
             if (rc == EA_EFULL) /* the question is answered; its backlog counts the batches that are not folded */
                 rc = 0;
             if (!rc)
-                rc = measure(dir, host, &g, &backlog, err);
+                rc = state_catch_up_measure(dir, host, &g, &backlog, err);
             break;
         }
         /* who may only read (a question in its sandbox) waits for the daemon, too */

@@ -9,7 +9,7 @@
 #include "proto/state/machine_columns.h"
 #include "proto/wire/wire.h"
 
-#include "collector/store/sqlite.h"
+#include "collector/sqlite/sqlite.h"
 #include "collector/store/store.h"
 
 /* SQLite's integers are signed, addresses are not: 0xFFFFF80000000000 would sort below 0x7FF700000000. All addresses

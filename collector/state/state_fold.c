@@ -15,9 +15,9 @@ enum {
     AGAIN_SECONDS = 10,     /* at least so long between two folds of a stream from its start, or after a failure */
 };
 
-static void note(const ec_state_worker *h, const char *format, ...) EA_PRINTF(2, 3);
+static void state_fold_note(const ec_state_worker *h, const char *format, ...) EA_PRINTF(2, 3);
 
-static void note(const ec_state_worker *h, const char *format, ...) {
+static void state_fold_note(const ec_state_worker *h, const char *format, ...) {
     char line[512];
     va_list args;
     if (!h->options.on_note)
@@ -37,9 +37,9 @@ static void note_alert(void *arg, const char *text) {
         return;
     }
     if (h->alerts_untold)
-        note(h, "%s (and %" PRIu64 " alerts before it; see etwcollector ledger)", text, h->alerts_untold);
+        state_fold_note(h, "%s (and %" PRIu64 " alerts before it; see etwcollector ledger)", text, h->alerts_untold);
     else
-        note(h, "%s", text);
+        state_fold_note(h, "%s", text);
     h->alert_logged_ns = now_ns;
     h->alerts_untold = 0;
 }
@@ -62,7 +62,7 @@ static int on_module(void *arg, const ea_module *m) {
 }
 
 /* The state of the stream at hand lacks something, or nothing any more. */
-static void tell_gap(ec_state_live *l, int gap) {
+static void report_gap(ec_state_live *l, int gap) {
     const ec_state_worker *h = l->history;
     if (!gap && !l->has_gap)
         return;
@@ -76,7 +76,7 @@ static int on_keyframe(void *arg, const ea_keyframe_result *r) {
     ec_state_live *l = arg;
     char text[1024];
     if (r->whole)
-        tell_gap(l, 0);
+        report_gap(l, 0);
     if (r->whole && !r->added && !r->completed && !r->closed)
         return 0;
     snprintf(text, sizeof text,
@@ -144,7 +144,7 @@ static int live_create(ec_state_live **ret, ec_state_worker *h, const ec_state_w
         l->fold.batch_count = w->expired_batch_count;
         l->fold.event_count = w->expired_event_count;
     }
-    tell_gap(l, l->fold.missing_count || l->fold.damaged_count); /* which keyframes came since is not kept */
+    report_gap(l, l->fold.missing_count || l->fold.damaged_count); /* which keyframes came since is not kept */
     *ret = l;
     return 0;
 }
@@ -215,7 +215,7 @@ static int fold_records(ec_state_live *l, ea_batch_view *v, ea_err *err) {
 
 static int on_tombstone(const ea_tombstone *t, void *arg) {
     if (t->event_count)
-        tell_gap(arg, 1);
+        report_gap(arg, 1);
     return 0;
 }
 
@@ -397,13 +397,14 @@ static int next_batch(ec_state_live *l, const ec_state_work *w, ec_batch_row *re
                        w->highest_number - row.number >= h->options.hole_batches;
         if (!given_up)
             return 0;
-        note(h, "%s: %" PRIu64 " batches before number %" PRIu64 " have not come; the state goes on without them",
-             w->host, missing, row.number);
+        state_fold_note(
+            h, "%s: %" PRIu64 " batches before number %" PRIu64 " have not come; the state goes on without them",
+            w->host, missing, row.number);
         l->fold.missing_count += missing;
     }
     l->missing_count = missing;
     if (missing)
-        tell_gap(l, 1);
+        report_gap(l, 1);
     *ret = row;
     return 1;
 }
@@ -438,10 +439,10 @@ static int fold_some(ec_state_live *l, const ec_state_work *w, int *ret_more, ea
         if (!ec_state_is_before(&(ec_store_place){row.segment, row.offset}, &h->begin))
             h->used_cpu_ns += ea_thread_cpu_ns() - begin_cpu_ns;
         if (is_damage(rc)) {
-            note(h, "%s: batch %" PRIu64 " cannot be read; the state goes on without it: %s", w->host, row.number,
-                 err ? err->message : ea_code_text(rc));
+            state_fold_note(h, "%s: batch %" PRIu64 " cannot be read; the state goes on without it: %s", w->host,
+                            row.number, err ? err->message : ea_code_text(rc));
             l->fold.damaged_count++;
-            tell_gap(l, 1);
+            report_gap(l, 1);
             rc = 0;
         }
         if (rc)
@@ -482,7 +483,7 @@ static int fold_again(ec_state_worker *h, const ec_state_work *w, int *ret_start
         rc = get_live(&l, h, w, err);
     if (rc)
         return rc;
-    note(h, "%s: a batch came late; its stream is folded again from the start", w->host);
+    state_fold_note(h, "%s: a batch came late; its stream is folded again from the start", w->host);
     rc = ec_state_db_reset_fold(h->tables, &l->fold, err);
     if (!rc)
         rc = ec_state_db_commit(h->tables, err);
@@ -556,8 +557,9 @@ static void set_aside(ec_state_worker *h, const ec_state_work *w, int64_t began_
         h->failures_untold++;
         return;
     }
-    note(h, "%s: its state cannot go on, and is tried again in a while: %s (%" PRIu64 " failures since the last line)",
-         w->host, why, h->failures_untold + 1);
+    state_fold_note(
+        h, "%s: its state cannot go on, and is tried again in a while: %s (%" PRIu64 " failures since the last line)",
+        w->host, why, h->failures_untold + 1);
     h->failure_logged_ns = now_ns;
     h->failures_untold = 0;
 }

@@ -287,7 +287,7 @@ static int look_at_quotas(ec_watch *w, int64_t now_ns, ea_err *err) {
 
 /* ---- the thread ---- */
 
-static void look(ec_watch *w) {
+static void watch_look(ec_watch *w) {
     ea_err err = {0};
     int64_t now_ns = ea_utc_ns(), ran_ns = ea_monotonic_ns();
     int64_t set_by_ns = (now_ns - w->looked_utc_ns) - (ran_ns - w->looked_ns);
@@ -321,7 +321,7 @@ static void look(ec_watch *w) {
     }
 }
 
-static void watch(void *arg) {
+static void watch_thread(void *arg) {
     ec_watch *w = arg;
     int64_t every = w->options.silent_ns / 4 < LOOK_NS ? w->options.silent_ns / 4 : LOOK_NS;
     ea_mutex_lock(w->mutex);
@@ -330,7 +330,7 @@ static void watch(void *arg) {
         if (w->quit)
             break;
         ea_mutex_unlock(w->mutex);
-        look(w);
+        watch_look(w);
         ea_mutex_lock(w->mutex);
     }
     ea_mutex_unlock(w->mutex);
@@ -351,7 +351,7 @@ int ec_watch_start(ec_watch **ret, const char *dir, const ec_watch_options *opti
     if (!rc)
         rc = ea_cond_create(&w->changed, err);
     if (!rc)
-        rc = ea_thread_start(&w->thread, "watch", watch, w, err);
+        rc = ea_thread_start(&w->thread, "watch", watch_thread, w, err);
     if (rc) {
         ec_watch_stop(w);
         return rc;

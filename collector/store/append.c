@@ -563,7 +563,7 @@ static int append_prepare(ec_store *s, const char *agent, int64_t *stream_id, co
 
 /* Reads every record of the batch at hand, whose classes are known, and compares their checksum with the batch's. The
  * checker holds classes that came since this process began; others are loaded when they are missed. */
-static int verify(ec_store *s, int64_t stream_id, ea_err *err) {
+static int append_verify(ec_store *s, int64_t stream_id, ea_err *err) {
     ea_batch_view *v = NULL;
     int rc = ea_batch_open_parsed(&v, s->batch, s->checker, err);
     if (rc == EA_ENOTFOUND) {
@@ -636,7 +636,7 @@ int ec_store_check(ec_store *s, const char *agent, const uint8_t *batch, size_t 
         return EC_CHECK_NONE;
     if (s->notes.missing_count)
         return EC_CHECK_EARLY;
-    rc = verify(s, stream_id, err);
+    rc = append_verify(s, stream_id, err);
     return rc == 0 ? EC_CHECK_SOUND : rc == EA_ENOTFOUND ? EC_CHECK_EARLY : check_of_error(rc);
 }
 
@@ -911,7 +911,7 @@ static int be_sure(ec_store *s, int64_t stream_id, const uint8_t *batch, size_t 
         s->hash_count = count;
     }
     if (!rc)
-        rc = verify(s, stream_id, err);
+        rc = append_verify(s, stream_id, err);
     if (rc == EA_ECORRUPT)
         ea_count(s->counters, EA_COUNT_ingest_bad_checksums, 1);
     return rc;

@@ -1,9 +1,9 @@
 /* Backup and restore. See backup.h. */
 #include "collector/store/backup.h"
 
+#include "collector/sqlite/sqlite.h"
 #include "collector/store/private.h"
 #include "collector/store/segment.h"
-#include "collector/store/sqlite.h"
 #include "proto/base/clock.h"
 #include "proto/base/platform.h"
 
@@ -22,7 +22,7 @@ enum { ALARMS_MAX = 64, ALARM_BYTES = 100 };
 /* UNFINISHED is locked by the process that makes the copy, and removed after MARK is written. */
 static const char MARK[] = "backup.json", UNFINISHED[] = "backup.unfinished";
 
-static void join(char out[PATH_BYTES], const char *dir, const char *name) {
+static void backup_join(char out[PATH_BYTES], const char *dir, const char *name) {
     snprintf(out, PATH_BYTES, "%s/%s", dir, name);
 }
 
@@ -268,8 +268,8 @@ static int drop_segment(uint64_t number, void *arg) {
 
 static int copy_if_there(const char *store, const char *to, const char *name, ea_err *err) {
     char a[PATH_BYTES], b[PATH_BYTES];
-    join(a, store, name);
-    join(b, to, name);
+    backup_join(a, store, name);
+    backup_join(b, to, name);
     if (!ea_path_exists(a))
         return 0;
     char *data = NULL;
@@ -284,26 +284,26 @@ static int copy_if_there(const char *store, const char *to, const char *name, ea
 static int take_all(copying *c, ea_err *err) {
     char from[PATH_BYTES], to[PATH_BYTES], segments[PATH_BYTES], copied[PATH_BYTES];
     uint64_t offset = 0;
-    join(segments, c->store, "segments");
-    join(copied, c->to, "segments");
+    backup_join(segments, c->store, "segments");
+    backup_join(copied, c->to, "segments");
     /* closed ones first: retention deletes those alone, and what is linked stays */
     int rc = ec_segment_each(segments, highest, &c->open, err);
     if (!rc)
         rc = ec_segment_each(segments, take_segment, c, err);
-    join(from, c->store, "state.db");
-    join(to, c->to, "state.db");
+    backup_join(from, c->store, "state.db");
+    backup_join(to, c->to, "state.db");
     if (!rc && ea_path_exists(from))
         rc = copy_database(from, to, err);
-    join(from, c->store, "alarms.db");
-    join(to, c->to, "alarms.db");
+    backup_join(from, c->store, "alarms.db");
+    backup_join(to, c->to, "alarms.db");
     if (!rc && ea_path_exists(from))
         rc = copy_database(from, to, err);
-    join(from, c->store, "sinks.db"); /* before the index: places are not after its end */
-    join(to, c->to, "sinks.db");
+    backup_join(from, c->store, "sinks.db"); /* before the index: places are not after its end */
+    backup_join(to, c->to, "sinks.db");
     if (!rc && ea_path_exists(from))
         rc = copy_database(from, to, err);
-    join(from, c->store, "index.db");
-    join(to, c->to, "index.db");
+    backup_join(from, c->store, "index.db");
+    backup_join(to, c->to, "index.db");
     if (!rc)
         rc = copy_database(from, to, err);
     if (!rc)
@@ -339,7 +339,7 @@ static int write_mark(const char *to, const ec_backup *b, ea_err *err) {
                    "\", \"segments\": %" PRIu64 ", \"batches\": %" PRIu64 ", \"events\": %" PRIu64
                    ", \"bytes\": %" PRIu64 "}\n",
                    b->segment_count, b->batch_count, b->event_count, b->byte_count);
-    join(path, to, MARK);
+    backup_join(path, to, MARK);
     int rc =
         t.failed ? ea_fail(err, EA_ENOMEM, "write %s", path) : ea_path_write_all(path, t.data, t.len_bytes, 1, err);
     ea_text_deinit(&t);
@@ -348,7 +348,7 @@ static int write_mark(const char *to, const ec_backup *b, ea_err *err) {
 
 static int count_rows(const char *dir, ec_backup *b, ea_err *err) {
     char path[PATH_BYTES];
-    join(path, dir, "index.db");
+    backup_join(path, dir, "index.db");
     int rc = number_of(path, "SELECT count(*) FROM batches", &b->batch_count, err);
     if (!rc)
         rc = number_of(path, "SELECT ifnull(sum(event_count), 0) FROM batches", &b->event_count, err);
@@ -392,7 +392,7 @@ static int is_strange(const char *name, int is_dir, void *arg) {
 /* Segments may be links, which are removed: a store's own file is never written to. */
 static int remove_rest(copying *c, ea_err *err) {
     char path[PATH_BYTES];
-    join(path, c->to, "segments");
+    backup_join(path, c->to, "segments");
     int rc = ec_segment_each(path, remove_segment, c, err);
     for (size_t i = 0; !rc && i < FILE_COUNT * ENDING_COUNT; i++) {
         snprintf(path, sizeof path, "%s/%s%s", c->to, PART_FILES[i / ENDING_COUNT], PART_ENDINGS[i % ENDING_COUNT]);
@@ -407,7 +407,7 @@ static int remove_rest(copying *c, ea_err *err) {
 static int check_owner(const char *to, ea_err *err) {
     char segments[PATH_BYTES];
     struct stat st;
-    join(segments, to, "segments");
+    backup_join(segments, to, "segments");
     int is_ours = stat(to, &st) == 0 && st.st_uid == geteuid() && !(st.st_mode & (S_IWGRP | S_IWOTH)) &&
                   (lstat(segments, &st) != 0 || S_ISDIR(st.st_mode));
     return is_ours ? 0
@@ -421,9 +421,9 @@ static int check_owner(const char *to, ea_err *err) {
  * that there is nothing else. */
 static int begin_copy(copying *c, ea_file **lock, ea_err *err) {
     char path[PATH_BYTES], segments[PATH_BYTES], mark[PATH_BYTES];
-    join(path, c->to, UNFINISHED);
-    join(segments, c->to, "segments");
-    join(mark, c->to, MARK);
+    backup_join(path, c->to, UNFINISHED);
+    backup_join(segments, c->to, "segments");
+    backup_join(mark, c->to, MARK);
     int is_rest = ea_path_exists(path);
     if (!is_rest && ea_path_exists(c->to) && ea_path_list(c->to, any_entry, NULL, err))
         return ea_fail(err, EA_EUSAGE, "%s is not empty", c->to);
@@ -462,7 +462,7 @@ int ec_store_backup(const char *store, const char *to, ec_backup *ret, ea_err *e
         rc = count_rows(to, &made, err);
     if (!rc)
         rc = write_mark(to, &made, err);
-    join(path, to, UNFINISHED);
+    backup_join(path, to, UNFINISHED);
     if (!rc)
         rc = ea_path_remove(path, err);
     ea_file_close(lock);
@@ -515,7 +515,7 @@ int ec_store_verify(const char *dir, ec_backup *ret, ea_err *err) {
     verifying v = {.report = &found, .err = err};
     int rc = ec_store_open(&v.store, dir, &(ec_store_options){0}, err);
     for (size_t i = 0; !rc && i < sizeof DATABASES / sizeof *DATABASES; i++) {
-        join(path, dir, DATABASES[i]);
+        backup_join(path, dir, DATABASES[i]);
         if (ea_path_exists(path))
             rc = check_database(path, err);
         if (!rc && ea_path_exists(path) && strcmp(DATABASES[i], "state.db") != 0)
@@ -525,7 +525,7 @@ int ec_store_verify(const char *dir, ec_backup *ret, ea_err *err) {
         rc = ec_store_each_stream(v.store, NULL, verify_stream, &v, err);
     if (!rc)
         rc = v.rc;
-    join(path, dir, "segments");
+    backup_join(path, dir, "segments");
     if (!rc)
         rc = ec_segment_each(path, count_segment, &found, err);
     ec_store_close(v.store);
@@ -556,31 +556,31 @@ int ec_store_restore(const char *from, const char *to, int with_tokens, ec_backu
     char path[PATH_BYTES], made[PATH_BYTES], a[PATH_BYTES], b[PATH_BYTES];
     snprintf(made, sizeof made, "%s.restoring", to);
     int64_t made_ns;
-    join(path, from, MARK);
+    backup_join(path, from, MARK);
     int rc = ea_path_modified(path, &made_ns, err);
     if (rc)
         return rc == EA_ENOTFOUND ? ea_fail(err, EA_EUSAGE, "%s is no whole backup: it has no %s", from, MARK) : rc;
     if (ea_path_exists(to) || ea_path_exists(made))
         return ea_fail(err, EA_EUSAGE, "%s, or %s, exists: a store is restored to a new folder", to, made);
     copying c = {.store = from, .to = made, .err = err};
-    join(a, from, "segments");
+    backup_join(a, from, "segments");
     rc = ec_segment_each(a, check_segment, &c, err);
     for (size_t i = 0; !rc && i < sizeof FILES / sizeof *FILES; i++) {
-        join(b, from, FILES[i]);
+        backup_join(b, from, FILES[i]);
         rc = check_plain(b, err);
         rc = rc == EA_ENOTFOUND ? 0 : rc;
     }
     if (!rc)
         rc = ec_store_verify(from, ret, err);
-    join(path, made, "segments");
+    backup_join(path, made, "segments");
     if (!rc)
         rc = ea_path_make_dirs(path, err);
     if (!rc)
         rc = ec_segment_each(a, copy_segment, &c, err);
     for (size_t i = 0; !rc && i < sizeof FILES / sizeof *FILES; i++) {
         int is_tokens = strcmp(FILES[i], "tokens") == 0;
-        join(a, from, FILES[i]);
-        join(b, made, FILES[i]);
+        backup_join(a, from, FILES[i]);
+        backup_join(b, made, FILES[i]);
         if (ea_path_exists(a) && (!is_tokens || with_tokens))
             rc = is_tokens ? copy_if_there(from, made, FILES[i], err) : copy_file(a, b, UINT64_MAX, err);
     }

@@ -1,5 +1,5 @@
 /* The store's index in SQLite: its tables, its statements, and how it is opened. See store_parts.h. */
-#include "collector/store/sqlite.h"
+#include "collector/sqlite/sqlite.h"
 #include "collector/store/store_parts.h"
 
 #include <errno.h>
@@ -52,7 +52,7 @@ static const char DEFINITIONS_SCHEMA[] =
     /* what a stream's agent says of itself. hash: of the Source message that said so; labels: a JSON object */
     "CREATE TABLE IF NOT EXISTS origins(stream_id INTEGER PRIMARY KEY, hash INTEGER NOT NULL,"
     " agent_version TEXT NOT NULL, labels TEXT NOT NULL);"
-    /* incidents that were detected while batches arrived, and are in no batch */
+    /* notices (store.h), by their earlier name */
     "CREATE TABLE IF NOT EXISTS incidents(incident_id INTEGER PRIMARY KEY, utc_ns INTEGER NOT NULL,"
     " agent TEXT NOT NULL, kind INTEGER NOT NULL, text TEXT NOT NULL);"
     /* Retention. first_segment: those below are deleted; leaving: the one whose rows are being deleted. expired:
@@ -162,7 +162,7 @@ int ec_db_number(ec_store *s, sqlite3_stmt *st, const char *what, int64_t *ret, 
     return 1;
 }
 
-static int exec(ec_store *s, const char *sql, ea_err *err) {
+static int database_exec(ec_store *s, const char *sql, ea_err *err) {
     if (sqlite3_exec(s->db, sql, NULL, NULL, NULL) != SQLITE_OK)
         return db_fail(s, err, "prepare the tables");
     return 0;
@@ -185,7 +185,8 @@ static int connect_database(ec_store *s, const char *name, int flags, int *ret_v
     /* cache_size: in KiB, as it is negative. A batch may bring 16,384 descriptions, whose hashes are all over an index;
      * SQLite's 2 MiB are less than the pages that it changes, which then were written and read several times. */
     if (s->writable &&
-        (rc = exec(s, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -16384", err)) != 0)
+        (rc = database_exec(s, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -16384",
+                            err)) != 0)
         return rc;
     if (sqlite3_prepare_v2(s->db, "PRAGMA user_version", -1, &st, NULL) != SQLITE_OK ||
         sqlite3_step(st) != SQLITE_ROW) {
@@ -276,15 +277,15 @@ int ec_db_open(ec_store *s, ea_err *err) {
     }
     ea_text_deinit(&path);
     if (!rc && version == 0 && s->writable) {
-        rc = exec(s, "BEGIN IMMEDIATE", err);
+        rc = database_exec(s, "BEGIN IMMEDIATE", err);
         if (!rc)
-            rc = exec(s, SCHEMA, err);
+            rc = database_exec(s, SCHEMA, err);
         if (!rc)
-            rc = exec(s, "PRAGMA user_version = 1; COMMIT", err);
+            rc = database_exec(s, "PRAGMA user_version = 1; COMMIT", err);
         version = SCHEMA_VERSION;
     }
     if (!rc && s->writable && version == SCHEMA_VERSION)
-        rc = exec(s, DEFINITIONS_SCHEMA, err);
+        rc = database_exec(s, DEFINITIONS_SCHEMA, err);
     if (!rc && version != SCHEMA_VERSION)
         rc = ea_fail(err, version == 0 ? EA_ENOTFOUND : EA_EUNSUPPORTED,
                      "open %s: the index is of another format (version %d, this program reads %d)", s->dir, version,

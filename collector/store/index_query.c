@@ -1,6 +1,6 @@
 /* SELECTs over the index of batches. See index_query.h; database.c has the tables. */
 #include "collector/store/index_query.h"
-#include "collector/store/sqlite.h"
+#include "collector/sqlite/sqlite.h"
 
 #include <sqlite3.h>
 #include <stdlib.h>
@@ -9,13 +9,13 @@
 /* A batch's range is in ticks of its first source; another source's time can be off by one of them. */
 enum { TICK_NS = 1000000 };
 
-struct ec_find {
+struct ec_index_query {
     ec_store *store;
-    const ec_find_filter *filter;
+    const ec_index_query_filter *filter;
     sqlite3_stmt *s;
     sqlite3_stmt *count;   /* NULL: not asked yet */
     sqlite3_stmt *batches; /* likewise: of a stream */
-    ec_find_counts counts;
+    ec_index_query_counts counts;
     uint64_t stream_id;     /* 0: no stream, or one that has nothing */
     int64_t from_ns, to_ns; /* of a batch's range: a tick more on both sides */
     int64_t *class_ids;     /* ascending; of the classes that the filter wants and the store has */
@@ -40,7 +40,7 @@ static int compare_ids(const void *a, const void *b) {
 }
 
 /* The index's numbers of the wanted classes. */
-static int look_classes_up(ec_find *f, ea_err *err) {
+static int look_classes_up(ec_index_query *f, ea_err *err) {
     sqlite3_stmt *s = NULL;
     f->class_ids = malloc((f->filter->class_count + 1) * sizeof *f->class_ids);
     if (!f->class_ids)
@@ -61,8 +61,8 @@ static int look_classes_up(ec_find *f, ea_err *err) {
     return rc;
 }
 
-int ec_find_open(ec_find **ret, ec_store *store, const ec_find_filter *filter, ea_err *err) {
-    ec_find *f = calloc(1, sizeof *f);
+int ec_index_query_open(ec_index_query **ret, ec_store *store, const ec_index_query_filter *filter, ea_err *err) {
+    ec_index_query *f = calloc(1, sizeof *f);
     if (!f)
         return ea_fail(err, EA_ENOMEM, "look batches up");
     f->store = store;
@@ -76,7 +76,7 @@ int ec_find_open(ec_find **ret, ec_store *store, const ec_find_filter *filter, e
     if (!rc && filter->classes)
         rc = look_classes_up(f, err);
     if (rc) {
-        ec_find_close(f);
+        ec_index_query_close(f);
         return rc;
     }
     int64_t from = filter->from_utc_ns, to = filter->to_utc_ns;
@@ -88,7 +88,7 @@ int ec_find_open(ec_find **ret, ec_store *store, const ec_find_filter *filter, e
     return 0;
 }
 
-void ec_find_stream(ec_find *f, const ec_find_row *stream) {
+void ec_index_query_stream(ec_index_query *f, const ec_index_query_row *stream) {
     int is_known = stream->begin_utc_ns || stream->end_utc_ns; /* no time is in the index as NULL, here as 0 */
     int is_elsewhere = is_known && (stream->end_utc_ns < f->from_ns || stream->begin_utc_ns > f->to_ns);
     f->stream_id = is_elsewhere ? 0 : stream->stream_id;
@@ -110,7 +110,7 @@ static int next_leb128(const uint8_t **at, const uint8_t *end, uint64_t *ret) {
     return 0;
 }
 
-static int has_class(const ec_find *f, const uint8_t *at, size_t len_bytes) {
+static int has_class(const ec_index_query *f, const uint8_t *at, size_t len_bytes) {
     const uint8_t *end = at + len_bytes;
     uint64_t id, events;
     while (next_leb128(&at, end, &id) && next_leb128(&at, end, &events)) {
@@ -121,7 +121,7 @@ static int has_class(const ec_find *f, const uint8_t *at, size_t len_bytes) {
     return 0;
 }
 
-static int has_pid(const ec_find *f, const uint8_t *at, size_t len_bytes) {
+static int has_pid(const ec_index_query *f, const uint8_t *at, size_t len_bytes) {
     const uint8_t *end = at + len_bytes;
     uint64_t pid = 0, step;
     size_t k = 0;
@@ -135,7 +135,7 @@ static int has_pid(const ec_find *f, const uint8_t *at, size_t len_bytes) {
     return 0;
 }
 
-int ec_find_next(ec_find *f, ec_found *ret, ea_err *err) {
+int ec_index_query_next(ec_index_query *f, ec_found *ret, ea_err *err) {
     int code;
     if (!f->stream_id || (f->filter->classes && !f->class_count))
         return 0;
@@ -165,11 +165,11 @@ int ec_find_next(ec_find *f, ec_found *ret, ea_err *err) {
     return code == SQLITE_DONE ? 0 : index_query_fail(f->store, err, "look batches up");
 }
 
-const ec_find_counts *ec_find_counted(const ec_find *f) {
+const ec_index_query_counts *ec_index_query_counted(const ec_index_query *f) {
     return &f->counts;
 }
 
-int ec_find_batches(ec_find *f, uint64_t stream_id, uint64_t *ret, ea_err *err) {
+int ec_index_query_batches(ec_index_query *f, uint64_t stream_id, uint64_t *ret, ea_err *err) {
     int rc = f->batches ? 0
                         : index_query_prepare(f->store,
                                               "SELECT count(*) FROM batches WHERE stream_id = ?1 AND event_count > 0",
@@ -184,7 +184,7 @@ int ec_find_batches(ec_find *f, uint64_t stream_id, uint64_t *ret, ea_err *err) 
     return 0;
 }
 
-int ec_find_has_all(ec_find *f, uint64_t first, uint64_t last, ea_err *err) {
+int ec_index_query_has_all(ec_index_query *f, uint64_t first, uint64_t last, ea_err *err) {
     int rc = f->count
                  ? 0
                  : index_query_prepare(f->store,
@@ -203,7 +203,7 @@ int ec_find_has_all(ec_find *f, uint64_t first, uint64_t last, ea_err *err) {
     return (uint64_t)sqlite3_column_int64(f->count, 0) == last - first + 1;
 }
 
-void ec_find_close(ec_find *f) {
+void ec_index_query_close(ec_index_query *f) {
     if (!f)
         return;
     sqlite3_finalize(f->s);
@@ -213,8 +213,8 @@ void ec_find_close(ec_find *f) {
     free(f);
 }
 
-int ec_find_streams(ec_store *store, const char *host, int (*fn)(const ec_find_row *row, void *arg), void *arg,
-                    ea_err *err) {
+int ec_index_query_streams(ec_store *store, const char *host, int (*fn)(const ec_index_query_row *row, void *arg),
+                           void *arg, ea_err *err) {
     sqlite3_stmt *s = NULL;
     int code = SQLITE_DONE, stopped = 0;
     int rc =
@@ -227,11 +227,11 @@ int ec_find_streams(ec_store *store, const char *host, int (*fn)(const ec_find_r
     if (!rc && host && sqlite3_bind_text(s, 1, host, -1, SQLITE_STATIC) != SQLITE_OK)
         rc = index_query_fail(store, err, "read the streams");
     while (!rc && !stopped && (code = sqlite3_step(s)) == SQLITE_ROW) {
-        ec_find_row row = {.stream_id = (uint64_t)sqlite3_column_int64(s, 0),
-                           .host = (const char *)sqlite3_column_text(s, 1),
-                           .event_count = (uint64_t)sqlite3_column_int64(s, 3),
-                           .begin_utc_ns = sqlite3_column_int64(s, 4),
-                           .end_utc_ns = sqlite3_column_int64(s, 5)};
+        ec_index_query_row row = {.stream_id = (uint64_t)sqlite3_column_int64(s, 0),
+                                  .host = (const char *)sqlite3_column_text(s, 1),
+                                  .event_count = (uint64_t)sqlite3_column_int64(s, 3),
+                                  .begin_utc_ns = sqlite3_column_int64(s, 4),
+                                  .end_utc_ns = sqlite3_column_int64(s, 5)};
         const void *id = sqlite3_column_blob(s, 2);
         if (id && sqlite3_column_bytes(s, 2) == EA_STREAM_ID_BYTES)
             memcpy(row.stream, id, EA_STREAM_ID_BYTES);
@@ -244,8 +244,8 @@ int ec_find_streams(ec_store *store, const char *host, int (*fn)(const ec_find_r
     return rc;
 }
 
-int ec_find_classes(ec_store *store, ea_registry *registry, int (*fn)(const ea_class *c, void *arg), void *arg,
-                    ea_err *err) {
+int ec_index_query_classes(ec_store *store, ea_registry *registry, int (*fn)(const ea_class *c, void *arg), void *arg,
+                           ea_err *err) {
     sqlite3_stmt *s = NULL;
     int code = SQLITE_DONE,
         rc = index_query_prepare(store, "SELECT description FROM classes ORDER BY class_id", &s, err);

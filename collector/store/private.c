@@ -81,7 +81,7 @@ typedef struct narrowing {
     ea_err *err;
 } narrowing;
 
-static int narrow(const char *name, int is_dir, void *arg) {
+static int private_narrow(const char *name, int is_dir, void *arg) {
     const narrowing *n = arg;
     char path[PATH_BYTES], text[PATH_BYTES + 100];
     unsigned mode;
@@ -98,5 +98,5 @@ static int narrow(const char *name, int is_dir, void *arg) {
 
 int ec_store_make_private(const char *dir, void (*note)(void *arg, const char *text), void *arg, ea_err *err) {
     narrowing n = {dir, note, arg, err};
-    return ea_path_exists(dir) ? ea_path_list(dir, narrow, &n, err) : 0;
+    return ea_path_exists(dir) ? ea_path_list(dir, private_narrow, &n, err) : 0;
 }

@@ -1,7 +1,7 @@
 /* Retention. See retention.h. */
 #include "collector/store/retention.h"
 
-#include "collector/store/sqlite.h"
+#include "collector/sqlite/sqlite.h"
 #include "collector/store/store_parts.h"
 
 #include <inttypes.h>
@@ -34,7 +34,7 @@ static int retention_fail(ec_store *s, ea_err *err, const char *what) {
 
 /* Runs SQL with up to three numbers bound; the first column of its last row goes to *ret (may be NULL): 1, or 0 without
  * a row or with NULL in it. */
-static int ask(ec_store *s, const char *sql, int64_t a, int64_t b, int64_t c, int64_t *ret, ea_err *err) {
+static int retention_ask(ec_store *s, const char *sql, int64_t a, int64_t b, int64_t c, int64_t *ret, ea_err *err) {
     sqlite3_stmt *st = NULL;
     const int64_t values[] = {a, b, c};
     int found = 0, code = sqlite3_prepare_v2(ec_store_database(s), sql, -1, &st, NULL);
@@ -58,7 +58,7 @@ static sqlite3_stmt *retention_prepare(ec_store *s, const char *sql) {
     return sqlite3_prepare_v2(ec_store_database(s), sql, -1, &st, NULL) == SQLITE_OK ? st : NULL;
 }
 
-static int run(ec_store *s, const char *sql, ea_err *err) {
+static int retention_run(ec_store *s, const char *sql, ea_err *err) {
     if (sqlite3_exec(ec_store_database(s), sql, NULL, NULL, NULL) == SQLITE_OK)
         return 0;
     int rc = retention_fail(s, err, "delete what is too old");
@@ -103,7 +103,7 @@ static int on_segment(uint64_t number, void *arg) {
     return 0;
 }
 
-static int look(ec_store *s, survey *v, ea_err *err) {
+static int retention_look(ec_store *s, survey *v, ea_err *err) {
     char dir[1024];
     *v = (survey){.s = s};
     int rc = ec_store_first_segment(s, &v->first, err);
@@ -135,7 +135,7 @@ static void measure_databases(ec_store *s, ec_store_size *size) {
 
 int ec_store_measure(ec_store *s, ec_store_size *ret, ea_err *err) {
     survey v;
-    int rc = look(s, &v, err);
+    int rc = retention_look(s, &v, err);
     if (rc)
         return rc;
     *ret = (ec_store_size){.segment_count = v.count, .segment_bytes = v.bytes};
@@ -145,9 +145,9 @@ int ec_store_measure(ec_store *s, ec_store_size *ret, ea_err *err) {
 
 int ec_store_first_segment(ec_store *s, uint64_t *ret, ea_err *err) {
     int64_t first = 0;
-    int rc = ask(s, "SELECT 1 FROM sqlite_master WHERE name = 'retention'", 0, 0, 0, NULL, err);
+    int rc = retention_ask(s, "SELECT 1 FROM sqlite_master WHERE name = 'retention'", 0, 0, 0, NULL, err);
     if (rc == 1)
-        rc = ask(s, "SELECT first_segment FROM retention", 0, 0, 0, &first, err);
+        rc = retention_ask(s, "SELECT first_segment FROM retention", 0, 0, 0, &first, err);
     if (rc < 0)
         return rc;
     *ret = (uint64_t)first;
@@ -397,8 +397,8 @@ static int end_chore(ec_store *s, ea_err *err) {
         *err = c->err;
     if (!rc && c->done_count) {
         const place *last = &c->erased[c->done_count - 1];
-        rc = ask(s, "DELETE FROM erasing WHERE (segment, offset) <= (?1, ?2)", (int64_t)last->segment,
-                 (int64_t)last->offset, 0, NULL, err);
+        rc = retention_ask(s, "DELETE FROM erasing WHERE (segment, offset) <= (?1, ?2)", (int64_t)last->segment,
+                           (int64_t)last->offset, 0, NULL, err);
     }
     free(c);
     return rc;
@@ -441,10 +441,10 @@ static int free_definitions(ec_store *s, ea_err *err) {
         "DELETE FROM definitions WHERE definition_id IN (SELECT definition_id FROM temp.unused)"
         " AND NOT EXISTS (SELECT 1 FROM stream_definitions s WHERE s.definition_id = definitions.definition_id);"
         "DELETE FROM temp.unused";
-    int rc = ask(s, UNUSED, FREED_A_STEP, 0, 0, NULL, err);
+    int rc = retention_ask(s, UNUSED, FREED_A_STEP, 0, 0, NULL, err);
     s->kept.agent[0] = 0;
     ec_store_forget_names(s);
-    return rc < 0 ? rc : run(s, FREE, err);
+    return rc < 0 ? rc : retention_run(s, FREE, err);
 }
 
 /* The rows in temp.leaving leave the index; what they were is counted with their streams. Ends the transaction. rc: of
@@ -470,17 +470,17 @@ static int delete_leaving(ec_store *s, int rc, ea_err *err) {
         " AND number <= (SELECT through FROM expired_streams x WHERE x.stream_id = expired.stream_id)";
     int64_t events = 0;
     if (rc >= 0)
-        rc = ask(s, EVENTS, 0, 0, 0, &events, err);
+        rc = retention_ask(s, EVENTS, 0, 0, 0, &events, err);
     if (rc >= 0)
-        rc = run(s, MOVE, err);
+        rc = retention_run(s, MOVE, err);
     if (rc >= 0)
-        rc = ask(s, FORGET_CHECKSUMS, REMEMBERED_BATCHES, 0, 0, NULL, err);
+        rc = retention_ask(s, FORGET_CHECKSUMS, REMEMBERED_BATCHES, 0, 0, NULL, err);
     if (rc >= 0)
-        rc = ask(s, DROP_CHECKSUMS, 0, 0, 0, NULL, err);
+        rc = retention_ask(s, DROP_CHECKSUMS, 0, 0, 0, NULL, err);
     if (rc >= 0)
         rc = free_definitions(s, err);
     if (rc >= 0)
-        rc = run(s, "COMMIT", err);
+        rc = retention_run(s, "COMMIT", err);
     if (rc < 0 && !sqlite3_get_autocommit(ec_store_database(s)))
         (void)sqlite3_exec(ec_store_database(s), "ROLLBACK", NULL, NULL, NULL);
     if (rc >= 0)
@@ -490,15 +490,17 @@ static int delete_leaving(ec_store *s, int rc, ea_err *err) {
 
 /* Some rows of a segment leave the index. */
 static int delete_rows(ec_store *s, uint64_t segment, ea_err *err) {
-    int rc = run(s, BEGIN_LEAVING, err);
+    int rc = retention_run(s, BEGIN_LEAVING, err);
     if (rc)
         return rc;
     /* what has begun is ended, even when the limits change meanwhile */
-    rc = ask(s, "INSERT INTO retention VALUES(1, 0, ?1) ON CONFLICT(one) DO UPDATE SET leaving = excluded.leaving",
-             (int64_t)segment, 0, 0, NULL, err);
+    rc = retention_ask(
+        s, "INSERT INTO retention VALUES(1, 0, ?1) ON CONFLICT(one) DO UPDATE SET leaving = excluded.leaving",
+        (int64_t)segment, 0, 0, NULL, err);
     if (rc >= 0)
-        rc = ask(s, "INSERT INTO temp.leaving SELECT stream_id, number FROM batches WHERE segment = ?1 LIMIT ?2",
-                 (int64_t)segment, ROWS_A_STEP, 0, NULL, err);
+        rc = retention_ask(s,
+                           "INSERT INTO temp.leaving SELECT stream_id, number FROM batches WHERE segment = ?1 LIMIT ?2",
+                           (int64_t)segment, ROWS_A_STEP, 0, NULL, err);
     return delete_leaving(s, rc, err);
 }
 
@@ -553,10 +555,10 @@ static int note_share(ec_store *s, const share *v, ea_err *err) {
     int rc = 0;
     if (!st || sqlite3_bind_int64(st, 1, now) != SQLITE_OK ||
         sqlite3_bind_text(st, 2, v->agent, -1, SQLITE_STATIC) != SQLITE_OK ||
-        sqlite3_bind_int(st, 3, EC_INCIDENT_SHARE) != SQLITE_OK ||
+        sqlite3_bind_int(st, 3, EC_NOTICE_SHARE) != SQLITE_OK ||
         sqlite3_bind_text(st, 4, text, -1, SQLITE_STATIC) != SQLITE_OK ||
         sqlite3_bind_int64(st, 5, now - HOUR_NS) != SQLITE_OK || sqlite3_step(st) != SQLITE_DONE)
-        rc = retention_fail(s, err, "keep an incident");
+        rc = retention_fail(s, err, "keep a notice");
     sqlite3_finalize(st);
     return rc;
 }
@@ -606,9 +608,9 @@ static int choose_batches(ec_store *s, const share *v, int64_t before_utc_ns, ui
 /* Deletes batches of the agent that is furthest above its share: 1, 0 when there are none that may go, or an error. */
 static int take_above_share(ec_store *s, const share *v, uint64_t too_much, int64_t before_utc_ns, ea_err *err) {
     uint64_t above = v->bytes - v->share, bytes = 0;
-    int rc = run(s, "PRAGMA synchronous = FULL", err);
+    int rc = retention_run(s, "PRAGMA synchronous = FULL", err);
     if (!rc)
-        rc = run(s, BEGIN_LEAVING, err);
+        rc = retention_run(s, BEGIN_LEAVING, err);
     if (rc)
         return rc;
     rc = choose_batches(s, v, before_utc_ns, too_much < above ? too_much : above, &bytes, err);
@@ -668,25 +670,26 @@ static int retire(ec_store *s, uint64_t segment, const char *why, ea_err *err) {
     int rc = ec_segment_clock_wall_ns(s, segment, FORGET_DAYS * 24 * HOUR_NS / AGE_PARTS, &silent, err);
     if (rc)
         return rc;
-    rc = run(s,
-             "CREATE TEMP TABLE IF NOT EXISTS horizon(utc_ns INTEGER); DELETE FROM temp.horizon;"
-             "PRAGMA synchronous = FULL; BEGIN IMMEDIATE",
-             err);
+    rc = retention_run(s,
+                       "CREATE TEMP TABLE IF NOT EXISTS horizon(utc_ns INTEGER); DELETE FROM temp.horizon;"
+                       "PRAGMA synchronous = FULL; BEGIN IMMEDIATE",
+                       err);
     if (rc)
         return rc;
-    rc = ask(s, "INSERT INTO temp.horizon VALUES(?1)", silent - FORGET_DAYS * 24 * HOUR_NS, 0, 0, NULL, err);
+    rc = retention_ask(s, "INSERT INTO temp.horizon VALUES(?1)", silent - FORGET_DAYS * 24 * HOUR_NS, 0, 0, NULL, err);
     if (rc >= 0)
-        rc = run(s, FORGET_STREAMS, err);
+        rc = retention_run(s, FORGET_STREAMS, err);
     s->kept.agent[0] = 0;
     ec_store_forget_names(s);
     if (rc >= 0)
-        rc = ask(s, "INSERT OR REPLACE INTO retention VALUES(1, ?1, 0)", (int64_t)segment + 1, 0, 0, NULL, err);
+        rc = retention_ask(s, "INSERT OR REPLACE INTO retention VALUES(1, ?1, 0)", (int64_t)segment + 1, 0, 0, NULL,
+                           err);
     if (rc >= 0)
-        rc = ask(s, "DELETE FROM clock_steps WHERE segment <= ?1", (int64_t)segment, 0, 0, NULL, err);
+        rc = retention_ask(s, "DELETE FROM clock_steps WHERE segment <= ?1", (int64_t)segment, 0, 0, NULL, err);
     /* one an hour: the counters say how much it was */
     if (rc >= 0)
-        rc = ask(s, "SELECT 1 FROM incidents WHERE kind = ?1 AND utc_ns > ?2 LIMIT 1", EC_INCIDENT_RETENTION,
-                 now - HOUR_NS, 0, NULL, err);
+        rc = retention_ask(s, "SELECT 1 FROM incidents WHERE kind = ?1 AND utc_ns > ?2 LIMIT 1", EC_NOTICE_RETENTION,
+                           now - HOUR_NS, 0, NULL, err);
     if (rc == 0) {
         snprintf(text, sizeof text, "segment %" PRIu64 " was deleted: %s; further ones of this hour are only counted",
                  segment, why);
@@ -694,13 +697,13 @@ static int retire(ec_store *s, uint64_t segment, const char *why, ea_err *err) {
         if (sqlite3_prepare_v2(ec_store_database(s), "INSERT INTO incidents VALUES(NULL, ?1, '', ?2, ?3)", -1, &st,
                                NULL) != SQLITE_OK ||
             sqlite3_bind_int64(st, 1, now) != SQLITE_OK ||
-            sqlite3_bind_int64(st, 2, EC_INCIDENT_RETENTION) != SQLITE_OK ||
+            sqlite3_bind_int64(st, 2, EC_NOTICE_RETENTION) != SQLITE_OK ||
             sqlite3_bind_text(st, 3, text, -1, SQLITE_STATIC) != SQLITE_OK || sqlite3_step(st) != SQLITE_DONE)
-            rc = retention_fail(s, err, "keep an incident");
+            rc = retention_fail(s, err, "keep a notice");
         sqlite3_finalize(st);
     }
     if (rc >= 0)
-        rc = run(s, "COMMIT", err);
+        rc = retention_run(s, "COMMIT", err);
     if (rc < 0 && !sqlite3_get_autocommit(ec_store_database(s)))
         (void)sqlite3_exec(ec_store_database(s), "ROLLBACK", NULL, NULL, NULL);
     (void)sqlite3_exec(ec_store_database(s), "PRAGMA synchronous = NORMAL", NULL, NULL, NULL);
@@ -712,7 +715,7 @@ static int retention_judge(ec_store *s, const ec_retention *limits, const survey
                            int64_t before_utc_ns, const char **ret_why, ea_err *err) {
     int64_t received = 0, leaving = 0;
     *ret_why = NULL;
-    int begun = ask(s, "SELECT leaving FROM retention", 0, 0, 0, &leaving, err);
+    int begun = retention_ask(s, "SELECT leaving FROM retention", 0, 0, 0, &leaving, err);
     if (begun < 0)
         return begun;
     if (begun && (uint64_t)leaving == v->lowest) {
@@ -720,8 +723,8 @@ static int retention_judge(ec_store *s, const ec_retention *limits, const survey
         return 0;
     }
     if (limits->age_ns) {
-        int rc = ask(s, "SELECT max(received_utc_ns) FROM batches WHERE segment = ?1", (int64_t)v->lowest, 0, 0,
-                     &received, err);
+        int rc = retention_ask(s, "SELECT max(received_utc_ns) FROM batches WHERE segment = ?1", (int64_t)v->lowest, 0,
+                               0, &received, err);
         int64_t now = 0;
         if (rc >= 0 && ec_segment_clock_wall_ns(s, v->lowest, limits->age_ns / AGE_PARTS, &now, err))
             rc = err->code;
@@ -731,8 +734,8 @@ static int retention_judge(ec_store *s, const ec_retention *limits, const survey
             *ret_why = "it is too old";
     }
     if (!*ret_why && is_too_large) {
-        int rc = ask(s, "SELECT max(received_utc_ns) FROM batches WHERE segment = ?1", (int64_t)v->lowest, 0, 0,
-                     &received, err);
+        int rc = retention_ask(s, "SELECT max(received_utc_ns) FROM batches WHERE segment = ?1", (int64_t)v->lowest, 0,
+                               0, &received, err);
         if (rc < 0)
             return rc;
         if (rc == 0 || received < before_utc_ns)
@@ -746,7 +749,8 @@ static int close_old_segment(ec_store *s, const ec_retention *limits, uint64_t o
     int64_t began = 0;
     if (!limits->age_ns)
         return 0;
-    int rc = ask(s, "SELECT min(received_utc_ns) FROM batches WHERE segment = ?1", (int64_t)open, 0, 0, &began, err);
+    int rc = retention_ask(s, "SELECT min(received_utc_ns) FROM batches WHERE segment = ?1", (int64_t)open, 0, 0,
+                           &began, err);
     if (rc == 1 && ea_utc_ns() - began > limits->age_ns / AGE_PARTS + S_TO_NS)
         return ec_store_open_segment(s, 1, NULL, err);
     return rc < 0 ? rc : 0;
@@ -760,7 +764,7 @@ int ec_store_retain(ec_store *s, const ec_retention *limits, ea_err *err) {
     if (rc == EC_RETAIN_BUSY)
         return rc;
     if (!rc)
-        rc = look(s, &v, err);
+        rc = retention_look(s, &v, err);
     if (!rc)
         rc = begin_chore(s, v.below ? v.first : 0, err);
     if (rc == 1)
@@ -802,7 +806,7 @@ int ec_store_retain(ec_store *s, const ec_retention *limits, ea_err *err) {
     if (rc || !why)
         return rc;
     int64_t left = 0;
-    rc = ask(s, "SELECT 1 FROM batches WHERE segment = ?1 LIMIT 1", (int64_t)v.lowest, 0, 0, &left, err);
+    rc = retention_ask(s, "SELECT 1 FROM batches WHERE segment = ?1 LIMIT 1", (int64_t)v.lowest, 0, 0, &left, err);
     if (rc >= 0)
         rc = left ? delete_rows(s, v.lowest, err) : retire(s, v.lowest, why, err);
     if (!rc && !left) {

@@ -155,7 +155,7 @@ int ec_segment_cut(ec_segment *s, uint64_t offset, ea_err *err) {
 }
 
 /* Room for n bytes in *data. */
-static int reserve(uint8_t **data, size_t *capacity, size_t n, ea_err *err) {
+static int segment_reserve(uint8_t **data, size_t *capacity, size_t n, ea_err *err) {
     return EA_GROW(*data, *capacity, n, SIZE_MAX) ? ea_fail(err, EA_ENOMEM, "read a batch of %zu bytes", n) : 0;
 }
 
@@ -278,7 +278,7 @@ int ec_segment_scan(ec_segment *s, uint64_t offset, ec_record *ret, uint8_t **da
         *ret = r;
         return 1;
     }
-    rc = reserve(data, capacity, (size_t)r.data_bytes, err);
+    rc = segment_reserve(data, capacity, (size_t)r.data_bytes, err);
     if (!rc)
         rc = ea_file_read_at(s->file, r.data_offset, *data, (size_t)r.data_bytes, &got, err);
     if (rc)
@@ -336,7 +336,7 @@ int ec_segment_read(ec_segment *s, uint64_t offset, uint64_t data_bytes, uint8_t
     if (got < sizeof header || ea_load32(header) != RECORD_MAGIC || header_bytes < EC_RECORD_HEADER_BYTES ||
         header_bytes > EC_RECORD_HEADER_BYTES + EC_AGENT_BYTES + 1 || ea_load64(header + 8) != data_bytes)
         return ea_fail(err, EA_ECORRUPT, "segment %s at offset %" PRIu64 ": expected a record", s->path, offset);
-    rc = reserve(data, capacity, (size_t)data_bytes, err);
+    rc = segment_reserve(data, capacity, (size_t)data_bytes, err);
     if (!rc)
         rc = ea_file_read_at(s->file, offset + header_bytes, *data, (size_t)data_bytes, &got, err);
     if (rc)

@@ -17,7 +17,7 @@ enum {
 static const int64_t S_TO_NS = INT64_C(1000000000);
 
 /* The clock has moved by so much beside what passed; it holds for all segments that have something. */
-static int note(ec_store *s, int64_t by_ns, int is_pause, ea_err *err) {
+static int segment_clock_note(ec_store *s, int64_t by_ns, int is_pause, ea_err *err) {
     uint64_t before = 0, open = 0;
     int rc = ec_store_open_segment(s, 0, &before, err);
     if (!rc)
@@ -37,7 +37,7 @@ static int look_back(ec_store *s, int64_t now_ns, ea_err *err) {
     if (rc <= 0)
         return rc;
     int64_t pause_ns = now_ns - seen_ns;
-    return pause_ns < -STEP_S * S_TO_NS || pause_ns > PAUSE_S * S_TO_NS ? note(s, pause_ns, 1, err) : 0;
+    return pause_ns < -STEP_S * S_TO_NS || pause_ns > PAUSE_S * S_TO_NS ? segment_clock_note(s, pause_ns, 1, err) : 0;
 }
 
 int ec_segment_clock_look(ec_store *s, ea_err *err) {
@@ -51,7 +51,7 @@ int ec_segment_clock_look(ec_store *s, ea_err *err) {
     int64_t by_ns = (now_ns - s->clock_utc_ns) - (mono_ns - s->clock_mono_ns);
     int stepped = by_ns > STEP_S * S_TO_NS || by_ns < -STEP_S * S_TO_NS;
     if (stepped) {
-        if ((rc = note(s, by_ns, 0, err)) < 0)
+        if ((rc = segment_clock_note(s, by_ns, 0, err)) < 0)
             return (int)rc;
         s->clock_utc_ns = now_ns;
         s->clock_mono_ns = mono_ns;

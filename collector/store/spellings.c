@@ -16,7 +16,7 @@ typedef struct spelling {
     char texts[]; /* folded, NUL, as the store has it, NUL */
 } spelling;
 
-static int add(ec_store *s, const char *agent, ea_err *err) {
+static int spellings_add(ec_store *s, const char *agent, ea_err *err) {
     size_t n = strlen(agent);
     spelling *p = malloc(sizeof *p + 2 * (n + 1));
     if (!p)
@@ -45,7 +45,7 @@ int ec_store_read_spellings(ec_store *s, ea_err *err) {
     if (sqlite3_prepare_v2(s->db, SQL, -1, &st, NULL) != SQLITE_OK)
         return ea_fail(err, EA_EDATABASE, "read the agents' names: %s", sqlite3_errmsg(s->db));
     while (!rc && (code = sqlite3_step(st)) == SQLITE_ROW)
-        rc = add(s, (const char *)sqlite3_column_text(st, 0), err);
+        rc = spellings_add(s, (const char *)sqlite3_column_text(st, 0), err);
     if (!rc && code != SQLITE_DONE)
         rc = ea_fail(err, EA_EDATABASE, "read the agents' names: %s", sqlite3_errmsg(s->db));
     sqlite3_finalize(st);

@@ -105,15 +105,15 @@ typedef struct ec_range {
 EA_MUST_CHECK int ec_store_ranges(ec_store *s, const char *agent, const uint8_t *stream, ec_range *ranges,
                                   size_t capacity, size_t *ret_count, ea_err *err);
 
-/* The kinds of incidents that are detected while batches arrive, and are in no batch: the last 10,000 incidents are
+/* The kinds of notices: findings that are made while batches arrive, and are in no batch. The last 10,000 are
  * kept beside the index. An index that is built again from the segments has none. Numbers are the `kind` column; never
  * reused. */
 enum ec_notice_kind {
-    EC_INCIDENT_TWICE = 1,     /* two agents with one identity at a time */
-    EC_INCIDENT_CONFLICT = 2,  /* a batch whose number is taken by another content */
-    EC_INCIDENT_RETENTION = 3, /* segments were deleted since they were too old, or too much was kept */
-    EC_INCIDENT_SHARE = 4,     /* an agent has more than its share: its batches were deleted, or refused */
-    EC_INCIDENT_KEPT = 5,      /* so many streams, classes or tombstones of an agent are kept that no more are */
+    EC_NOTICE_TWICE = 1,     /* two agents with one identity at a time */
+    EC_NOTICE_CONFLICT = 2,  /* a batch whose number is taken by another content */
+    EC_NOTICE_RETENTION = 3, /* segments were deleted since they were too old, or too much was kept */
+    EC_NOTICE_SHARE = 4,     /* an agent has more than its share: its batches were deleted, or refused */
+    EC_NOTICE_KEPT = 5,      /* so many streams, classes or tombstones of an agent are kept that no more are */
 };
 
 typedef struct ec_notice {
@@ -126,8 +126,8 @@ const char *ec_notice_name(uint32_t kind); /* "identity-twice" ...; "other" for 
 /* Durable after the next ec_store_commit. The writer's. */
 EA_MUST_CHECK int ec_store_add_notice(ec_store *s, const char *agent, enum ec_notice_kind kind, const char *text,
                                       ea_err *err);
-/* Calls fn for each incident in the order of their detection; fn returns non-zero to stop. host NULL: of all hosts. */
-EA_MUST_CHECK int ec_store_each_notice(ec_store *s, const char *host, int (*fn)(const ec_notice *incident, void *arg),
+/* Calls fn for each notice in the order of their detection; fn returns non-zero to stop. host NULL: of all hosts. */
+EA_MUST_CHECK int ec_store_each_notice(ec_store *s, const char *host, int (*fn)(const ec_notice *notice, void *arg),
                                        void *arg, ea_err *err);
 
 typedef struct ec_stream_row {

@@ -88,9 +88,9 @@ enum {
                       " DO UPDATE SET through = max(through, excluded.through)")                                       \
     X(ADD_STREAM_BYTES, "INSERT INTO stream_bytes VALUES(?1, ?2) ON CONFLICT(stream_id) DO UPDATE SET"                 \
                         " definition_bytes = definition_bytes + excluded.definition_bytes")                            \
-    X(ADD_INCIDENT, "INSERT INTO incidents VALUES(NULL, ?1, ?2, ?3, ?4)")                                              \
-    X(DROP_INCIDENTS, "DELETE FROM incidents WHERE incident_id <= (SELECT max(incident_id) FROM incidents) - ?1")      \
-    X(EACH_INCIDENT,                                                                                                   \
+    X(ADD_NOTICE, "INSERT INTO incidents VALUES(NULL, ?1, ?2, ?3, ?4)")                                                \
+    X(DROP_NOTICES, "DELETE FROM incidents WHERE incident_id <= (SELECT max(incident_id) FROM incidents) - ?1")        \
+    X(EACH_NOTICE,                                                                                                     \
       "SELECT incident_id, utc_ns, agent, kind, text FROM incidents"                                                   \
       " WHERE incident_id > ?1 AND (?2 IS NULL OR agent = ?2 COLLATE NOCASE) ORDER BY incident_id LIMIT 1")            \
     X(COUNT_DEFINITIONS, "SELECT count(*) FROM stream_definitions WHERE stream_id = ?1 AND kind = ?2")                 \

@@ -44,7 +44,7 @@ void ec_store_empty_cache(ec_store *s) {
     s->cached_bytes = 0;
 }
 
-static void remember(ec_store *s, const uint8_t *key, const void *data, size_t len_bytes) {
+static void stored_definitions_remember(ec_store *s, const uint8_t *key, const void *data, size_t len_bytes) {
     enum { CACHE_BYTES = 16 << 20 };
 
     if (s->cache.count == EC_CACHED_DEFINITIONS || s->cached_bytes + len_bytes > CACHE_BYTES)
@@ -110,7 +110,7 @@ static int find_definition(void *arg, enum ea_definition_kind kind, const ea_has
     if (s->definition.failed)
         return ea_fail(err, EA_ENOMEM, "look a definition up");
     if (!s->in_group)
-        remember(s, key, s->definition.data, s->definition.len_bytes);
+        stored_definitions_remember(s, key, s->definition.data, s->definition.len_bytes);
     *ret_data = (const uint8_t *)s->definition.data;
     *ret_len_bytes = s->definition.len_bytes;
     return 1;

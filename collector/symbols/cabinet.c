@@ -37,7 +37,7 @@ int ec_cabinet_begins(const void *data, size_t len_bytes) {
     return len_bytes >= 4 && memcmp(data, "MSCF", 4) == 0;
 }
 
-static int cut(const cabinet *c, ea_err *err) {
+static int cabinet_cut(const cabinet *c, ea_err *err) {
     return ea_fail(err, EA_ETRUNCATED, "the cabinet %s is cut, or contradicts itself", c->name);
 }
 
@@ -47,12 +47,12 @@ static int read_heads(cabinet *c, ea_err *err) {
     if (!ec_cabinet_begins(d, c->len_bytes))
         return ea_fail(err, EA_EFORMAT, "%s is no cabinet", c->name);
     if (c->len_bytes < HEADER_BYTES)
-        return cut(c, err);
+        return cabinet_cut(c, err);
     uint16_t flags = ea_load16(d + 30);
     size_t at = HEADER_BYTES, reserve_folder = 0, file_at = ea_load32(d + 16);
     if (flags & HAS_RESERVE) {
         if (c->len_bytes - at < 4)
-            return cut(c, err);
+            return cabinet_cut(c, err);
         reserve_folder = d[at + 2];
         c->reserve_block_bytes = d[at + 3];
         at += 4 + (size_t)ea_load16(d + at);
@@ -62,12 +62,12 @@ static int read_heads(cabinet *c, ea_err *err) {
     if (!ea_load16(d + 26) || !ea_load16(d + 28))
         return ea_fail(err, EA_EFORMAT, "the cabinet %s is empty", c->name);
     if (at > c->len_bytes || c->len_bytes - at < FOLDER_BYTES + reserve_folder)
-        return cut(c, err);
+        return cabinet_cut(c, err);
     c->blocks_at = ea_load32(d + at);
     c->block_count = ea_load16(d + at + 4);
     c->method = ea_load16(d + at + 6) & 15;
     if (file_at > c->len_bytes || c->len_bytes - file_at < FILE_BYTES)
-        return cut(c, err);
+        return cabinet_cut(c, err);
     c->file_bytes = ea_load32(d + file_at);
     if (ea_load32(d + file_at + 4) || ea_load16(d + file_at + 8))
         return ea_fail(err, EA_EUNSUPPORTED, "the cabinet %s does not begin with its first file", c->name);
@@ -103,11 +103,11 @@ static int extract(z_stream *z, const cabinet *c, int (*put)(void *, const void 
     uint32_t left = c->file_bytes;
     for (unsigned i = 0; i < c->block_count && left; i++) {
         if (at > c->len_bytes || c->len_bytes - at < BLOCK_HEAD_BYTES + c->reserve_block_bytes)
-            return cut(c, err);
+            return cabinet_cut(c, err);
         size_t packed = ea_load16(c->data + at + 4), plain = ea_load16(c->data + at + 6);
         at += BLOCK_HEAD_BYTES + c->reserve_block_bytes;
         if (packed > c->len_bytes - at || plain > BLOCK_MAX || !plain || (c->method == STORED && plain != packed))
-            return cut(c, err);
+            return cabinet_cut(c, err);
         int rc = 0;
         if (c->method == MSZIP)
             rc = inflate_block(z, c, c->data + at, packed, out, plain, last_bytes, err);
@@ -123,7 +123,7 @@ static int extract(z_stream *z, const cabinet *c, int (*put)(void *, const void 
         left -= (uint32_t)plain;
         at += packed;
     }
-    return left ? cut(c, err) : 0;
+    return left ? cabinet_cut(c, err) : 0;
 }
 
 int ec_cabinet_extract_bytes(const char *name, const uint8_t *data, size_t len_bytes, uint64_t max_bytes,

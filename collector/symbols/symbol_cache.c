@@ -74,7 +74,7 @@ static int key_ok(const char *key) {
 
 /* ---- files ---- */
 
-static void join(ea_text *t, const char *folder, const quest *q, const char *file) {
+static void symbol_cache_join(ea_text *t, const char *folder, const quest *q, const char *file) {
     ea_text_clear(t);
     ea_text_str(t, folder);
     ea_text_char(t, '/');
@@ -274,7 +274,7 @@ static void note_kept(ec_symbol_cache *c, const char *folder, const char *path, 
 static void remove_empty(const char *folder, const quest *q) {
     ea_text t;
     ea_text_init(&t);
-    join(&t, folder, q, "");
+    symbol_cache_join(&t, folder, q, "");
     if (!t.failed)
         remove_kept(t.data);
     ea_text_deinit(&t);
@@ -285,7 +285,7 @@ static void remove_empty(const char *folder, const quest *q) {
 static void absent_name(ea_text *t, const ec_symbol_cache *c, const quest *q, const char *server) {
     char file[32];
     snprintf(file, sizeof file, ABSENT_MARK "%016" PRIx64, ea_hash64(server, strlen(server), 0));
-    join(t, c->o.folder, q, file);
+    symbol_cache_join(t, c->o.folder, q, file);
 }
 
 /* Reads a mark: "lacks" or "failed", a space, the time in nanoseconds, a space, the reason. 1 when it still holds; then
@@ -323,7 +323,7 @@ static void note_absent(ec_symbol_cache *c, quest *q, const char *server, const 
     ea_text path, text;
     ea_text_init(&path);
     ea_text_init(&text);
-    join(&path, c->o.folder, q, NULL);
+    symbol_cache_join(&path, c->o.folder, q, NULL);
     if (!path.failed)
         EA_IGNORE(ea_path_make_dirs(path.data, NULL));
     absent_name(&path, c, q, server);
@@ -384,14 +384,14 @@ static int unpack(const ec_symbol_cache *c, const char *from, int is_ours, const
 }
 
 /* Brings the file at from into the store folder: unpacked, judged, then moved to its place. */
-static int keep(ec_symbol_cache *c, quest *q, const char *from, int is_ours, const char *folder, ea_text *ret_path,
-                ea_err *err) {
+static int symbol_cache_keep(ec_symbol_cache *c, quest *q, const char *from, int is_ours, const char *folder,
+                             ea_text *ret_path, ea_err *err) {
     ea_text place, part;
     ea_text_init(&place);
     ea_text_init(&part);
-    join(&place, folder, q, NULL);
+    symbol_cache_join(&place, folder, q, NULL);
     int rc = place.failed ? ea_fail(err, EA_ENOMEM, "keep %s", q->name) : ea_path_make_dirs(place.data, err);
-    join(&place, folder, q, q->name);
+    symbol_cache_join(&place, folder, q, q->name);
     if (!rc && place.failed)
         rc = ea_fail(err, EA_ENOMEM, "keep %s", q->name);
     if (!rc)
@@ -435,19 +435,19 @@ static int look_into_store(ec_symbol_cache *c, quest *q, const char *folder, con
     ea_text path;
     ea_err e = {0};
     ea_text_init(&path);
-    join(&path, folder, q, q->name);
+    symbol_cache_join(&path, folder, q, q->name);
     int found = !path.failed && try_file(q, path.data, ret_path);
     if (!found) {
         packed_name(q->name, packed, sizeof packed);
-        join(&path, folder, q, packed);
+        symbol_cache_join(&path, folder, q, packed);
         if (!path.failed && is_file(path.data)) {
-            found = !keep(c, q, path.data, 0, cache, ret_path, &e);
+            found = !symbol_cache_keep(c, q, path.data, 0, cache, ret_path, &e);
             if (!found)
                 add_error(q, &e);
         }
     }
     if (!found) {
-        join(&path, folder, q, "file.ptr");
+        symbol_cache_join(&path, folder, q, "file.ptr");
         if (!path.failed && is_file(path.data)) {
             if (read_pointer(path.data, path.data, target, sizeof target, &e))
                 add_error(q, &e);
@@ -497,7 +497,7 @@ static int fetch(ec_symbol_cache *c, quest *q, const char *server, const char *f
     char target[POINTER_MAX];
     ea_text_init(&place);
     ea_text_init(&part);
-    join(&place, cache, q, file);
+    symbol_cache_join(&place, cache, q, file);
     int rc = place.failed ? ea_fail(err, EA_ENOMEM, "keep %s", q->name) : part_name(&part, place.data, err);
     if (!rc)
         rc = ec_server_fetch(c->server, server, q->name, q->key, file, part.data, err);
@@ -506,7 +506,7 @@ static int fetch(ec_symbol_cache *c, quest *q, const char *server, const char *f
         if (!rc) /* a server does not say which of our files are read */
             rc = ea_fail(err, EA_EUNSUPPORTED, "%s points to %.200s, which is on another machine", server, target);
     } else if (!rc) {
-        rc = keep(c, q, part.data, 1, cache, ret_path, err);
+        rc = symbol_cache_keep(c, q, part.data, 1, cache, ret_path, err);
     }
     if (part.len_bytes)
         (void)unlink(part.data);
@@ -536,7 +536,7 @@ static int look_at_server(ec_symbol_cache *c, quest *q, const char *server, cons
         return 0;
     packed_name(q->name, packed, sizeof packed);
     ea_text_init(&folder);
-    join(&folder, cache, q, NULL);
+    symbol_cache_join(&folder, cache, q, NULL);
     int rc = folder.failed ? ea_fail(&first, EA_ENOMEM, "keep %s", q->name) : ea_path_make_dirs(folder.data, &first);
     ea_text_deinit(&folder);
     if (!rc && !c->server)
@@ -569,7 +569,7 @@ static int look_along(ec_symbol_cache *c, quest *q, const ec_chain *chain, int64
                       ea_text *ret_path) {
     ea_err e = {0};
     for (size_t i = 0; i < chain->count; i++) {
-        const ec_place *p = &chain->places[i];
+        const ec_symbol_place *p = &chain->places[i];
         const char *cache = i ? chain->places[i - 1].where : c->o.folder;
         int found = p->kind == EC_PLACE_SERVER   ? look_at_server(c, q, p->where, cache, silent_until_ns, ret_path)
                     : p->kind == EC_PLACE_FOLDER ? look_into_folder(q, p->where, ret_path)
@@ -578,7 +578,7 @@ static int look_along(ec_symbol_cache *c, quest *q, const ec_chain *chain, int64
             found = look_into_store(c, q, p->where, cache, ret_path);
         /* a server's file is in the cache before it already */
         for (size_t k = p->kind == EC_PLACE_SERVER ? i - 1 : i; found && k > 0; k--)
-            if (keep(c, q, ret_path->data, 0, chain->places[k - 1].where, ret_path, &e))
+            if (symbol_cache_keep(c, q, ret_path->data, 0, chain->places[k - 1].where, ret_path, &e))
                 break; /* it is there all the same */
         if (found)
             return 1;

@@ -70,7 +70,7 @@ typedef struct list {
     size_t count;
 } list;
 
-static void add(list *l, const char *path, enum ec_sandbox_access access) {
+static void symbol_confine_add(list *l, const char *path, enum ec_sandbox_access access) {
     if (path && *path && l->count < PATHS_MAX)
         l->at[l->count++] = (ec_sandbox_path){.path = path, .access = access};
 }
@@ -84,7 +84,7 @@ static int add_chain(list *l, const ec_chain *c) {
         if (is_cache)
             EA_IGNORE(ea_path_make_dirs(c->places[i].where, NULL)); /* a failure is reported at its use */
         if (!is_server)
-            add(l, c->places[i].where, is_cache ? EC_SANDBOX_WRITE : EC_SANDBOX_READ);
+            symbol_confine_add(l, c->places[i].where, is_cache ? EC_SANDBOX_WRITE : EC_SANDBOX_READ);
     }
     return has_server;
 }
@@ -102,7 +102,7 @@ static int list_needs(ec_symbols_needs *n, const ec_symbols_options *o, ea_err *
         rc = ec_symbol_path_init(&n->path, o->path ? o->path : "", o->folder, err);
     if (rc)
         return rc;
-    add(&n->paths, o->folder, EC_SANDBOX_WRITE);
+    symbol_confine_add(&n->paths, o->folder, EC_SANDBOX_WRITE);
     for (size_t i = 0; i < n->path.count; i++)
         if (add_chain(&n->paths, &n->path.chains[i]))
             n->rights |= EC_SANDBOX_NETWORK | EC_SANDBOX_LIBRARIES;
@@ -110,12 +110,12 @@ static int list_needs(ec_symbols_needs *n, const ec_symbols_options *o, ea_err *
         ec_sandbox_path files[EC_CONNECTION_PATHS];
         size_t count = ec_connection_paths(NULL, files);
         for (size_t i = 0; i < count; i++)
-            add(&n->paths, files[i].path, files[i].access);
+            symbol_confine_add(&n->paths, files[i].path, files[i].access);
     }
     if (o->has_lines && !ec_symbolizer_find(&n->program, o->symbolizer.program, NULL)) { /* none: reported later */
         n->rights |= EC_SANDBOX_PROGRAMS;
         for (size_t i = 0; i < n->program.path_count; i++)
-            add(&n->paths, n->program.paths[i].path, n->program.paths[i].access);
+            symbol_confine_add(&n->paths, n->program.paths[i].path, n->program.paths[i].access);
     }
     return 0;
 }

@@ -28,7 +28,7 @@ static int check_folder(const char *s, ea_err *err) {
 static int add_place(ec_chain *c, enum ec_event_position_kind kind, const char *where) {
     if (c->count == EC_SYMBOL_STORES_MAX)
         return EA_ELIMIT;
-    c->places[c->count++] = (ec_place){kind, where};
+    c->places[c->count++] = (ec_symbol_place){kind, where};
     return 0;
 }
 

@@ -27,14 +27,14 @@ enum ec_event_position_kind {
     EC_PLACE_FOLDER, /* files by their names alone */
 };
 
-typedef struct ec_place {
+typedef struct ec_symbol_place {
     enum ec_event_position_kind kind;
     const char *where; /* without a slash at its end; borrowed from the path */
-} ec_place;
+} ec_symbol_place;
 
 /* Places of one element, caches first. */
 typedef struct ec_chain {
-    ec_place places[EC_SYMBOL_STORES_MAX];
+    ec_symbol_place places[EC_SYMBOL_STORES_MAX];
     size_t count;
 } ec_chain;
 

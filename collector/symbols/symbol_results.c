@@ -1,5 +1,7 @@
 /* Kept answers. See symbol_results.h. */
 #include "collector/symbols/symbol_results.h"
+
+#include "collector/sqlite/sqlite.h"
 #include "collector/symbols/symbol_cache.h"
 #include "proto/base/bytes.h"
 #include "proto/base/platform.h"
@@ -48,23 +50,19 @@ struct ec_symbol_results {
     unsigned puts; /* since the bound was looked at */
 };
 
-static int fail(ec_symbol_results *r, const char *what, ea_err *err) {
-    return ea_fail(err, EA_EDATABASE, "the kept results of symbols: %s: %s", what, sqlite3_errmsg(r->db));
-}
+static const char DOING[] = "the kept results of symbols"; /* in errors of the database */
 
-static int prepare(ec_symbol_results *r, enum statement which, sqlite3_stmt **ret, ea_err *err) {
-    sqlite3_stmt **s = &r->prepared[which];
-    if (!*s && sqlite3_prepare_v3(r->db, SQL[which], -1, SQLITE_PREPARE_PERSISTENT, s, NULL) != SQLITE_OK)
-        return fail(r, SQL[which], err);
-    sqlite3_reset(*s);
-    *ret = *s;
-    return 0;
+static int symbol_results_prepare(ec_symbol_results *r, enum statement which, sqlite3_stmt **ret, ea_err *err) {
+    int rc = ec_sqlite_prepare(r->db, &r->prepared[which], SQL[which], DOING, err);
+    if (!rc)
+        *ret = r->prepared[which];
+    return rc;
 }
 
 /* One statement with at most one number: the first column of its row in *ret, untouched without one. */
-static int run(ec_symbol_results *r, enum statement which, int64_t number, int64_t *ret, ea_err *err) {
+static int symbol_results_run(ec_symbol_results *r, enum statement which, int64_t number, int64_t *ret, ea_err *err) {
     sqlite3_stmt *s = NULL;
-    int rc = prepare(r, which, &s, err);
+    int rc = symbol_results_prepare(r, which, &s, err);
     if (rc)
         return rc;
     if (sqlite3_bind_parameter_count(s))
@@ -72,10 +70,7 @@ static int run(ec_symbol_results *r, enum statement which, int64_t number, int64
     int code = sqlite3_step(s);
     if (code == SQLITE_ROW && ret)
         *ret = sqlite3_column_int64(s, 0);
-    if (code != SQLITE_ROW && code != SQLITE_DONE)
-        rc = fail(r, SQL[which], err);
-    sqlite3_reset(s);
-    return rc;
+    return ec_sqlite_end(s, code, 0, DOING, err);
 }
 
 /* ---- opening ---- */
@@ -101,24 +96,24 @@ static int open_database(ec_symbol_results *r, const char *path, ea_err *err) {
             SQLITE_OK ||
         sqlite3_busy_timeout(r->db, BUSY_MS) != SQLITE_OK ||
         sqlite3_prepare_v2(r->db, "PRAGMA user_version", -1, &s, NULL) != SQLITE_OK)
-        return fail(r, path, err);
+        return ec_fail_sqlite(err, r->db, path);
     if (sqlite3_step(s) == SQLITE_ROW)
         version = sqlite3_column_int64(s, 0);
     sqlite3_finalize(s);
     if (version != 0 && version != VERSION)
-        return fail(r, "another version wrote them", err);
+        return ea_fail(err, EA_EDATABASE, "%s: another version wrote it", path);
     if (sqlite3_exec(r->db, SCHEMA, NULL, NULL, NULL) != SQLITE_OK ||
         sqlite3_prepare_v2(r->db, "PRAGMA page_size", -1, &s, NULL) != SQLITE_OK)
-        return fail(r, path, err);
+        return ec_fail_sqlite(err, r->db, path);
     if (sqlite3_step(s) == SQLITE_ROW)
         r->page_bytes = (uint64_t)sqlite3_column_int64(s, 0);
     sqlite3_finalize(s);
     return 0;
 }
 
-static int drop(ec_symbol_results *r, int64_t number, ea_err *err) {
-    int rc = run(r, S_DROP_RESULTS, number, NULL, err);
-    return rc ? rc : run(r, S_DROP_MODULE, number, NULL, err);
+static int symbol_results_drop(ec_symbol_results *r, int64_t number, ea_err *err) {
+    int rc = symbol_results_run(r, S_DROP_RESULTS, number, NULL, err);
+    return rc ? rc : symbol_results_run(r, S_DROP_MODULE, number, NULL, err);
 }
 
 /* Takes away what is too old, and what is too much: a module at a time, at most until an eighth is free again. */
@@ -127,21 +122,21 @@ static int make_room(ec_symbol_results *r, ea_err *err) {
     int rc;
     do {
         number = 0;
-        rc = run(r, S_TOO_OLD, ea_utc_ns() - r->limit_age_ns, &number, err);
+        rc = symbol_results_run(r, S_TOO_OLD, ea_utc_ns() - r->limit_age_ns, &number, err);
         if (!rc && number)
-            rc = drop(r, number, err);
+            rc = symbol_results_drop(r, number, err);
     } while (!rc && number);
     if (!rc)
-        rc = run(r, S_USED_PAGES, 0, &pages, err);
+        rc = symbol_results_run(r, S_USED_PAGES, 0, &pages, err);
     if (rc || (uint64_t)pages * r->page_bytes <= r->limit_bytes)
         return rc;
     do {
         number = 0;
-        rc = run(r, S_OLDEST, 0, &number, err);
+        rc = symbol_results_run(r, S_OLDEST, 0, &number, err);
         if (!rc && number)
-            rc = drop(r, number, err);
+            rc = symbol_results_drop(r, number, err);
         if (!rc)
-            rc = run(r, S_USED_PAGES, 0, &pages, err);
+            rc = symbol_results_run(r, S_USED_PAGES, 0, &pages, err);
     } while (!rc && number && (uint64_t)pages * r->page_bytes > r->limit_bytes - r->limit_bytes / SHARE_THAT_GOES);
     return rc;
 }
@@ -166,10 +161,10 @@ int ec_symbol_results_open(ec_symbol_results **ret, const char *path, uint64_t l
         rc = open_database(r, path, err);
     }
     if (!rc)
-        rc = run(r, S_LAST_USE, 0, &last_ns, err);
+        rc = symbol_results_run(r, S_LAST_USE, 0, &last_ns, err);
     int64_t step_ns = rc ? 0 : ec_symbol_clock_step_ns(last_ns, limit_age_ns);
     if (step_ns)
-        rc = run(r, S_MOVE, step_ns, NULL, err);
+        rc = symbol_results_run(r, S_MOVE, step_ns, NULL, err);
     if (!rc)
         rc = make_room(r, err);
     if (rc)
@@ -190,7 +185,7 @@ void ec_symbol_results_close(ec_symbol_results *r) {
 
 int ec_symbol_results_module(ec_symbol_results *r, const char *module, int64_t *ret_number, ea_err *err) {
     sqlite3_stmt *s = NULL;
-    int rc = prepare(r, S_USE, &s, err);
+    int rc = symbol_results_prepare(r, S_USE, &s, err);
     if (rc)
         return rc;
     sqlite3_bind_text(s, 1, module, -1, SQLITE_STATIC);
@@ -200,7 +195,7 @@ int ec_symbol_results_module(ec_symbol_results *r, const char *module, int64_t *
         while (sqlite3_step(s) == SQLITE_ROW) /* it is done when it has no more rows */
             ;
     } else {
-        rc = fail(r, SQL[S_USE], err);
+        rc = ec_fail_sqlite(err, r->db, DOING);
     }
     sqlite3_reset(s);
     sqlite3_clear_bindings(s);
@@ -239,7 +234,7 @@ static int read_frames(const uint8_t *d, size_t n, ec_frames *f) {
 
 int ec_symbol_results_get(ec_symbol_results *r, int64_t module, uint32_t rva, ec_frames *f, ea_err *err) {
     sqlite3_stmt *s = NULL;
-    int rc = prepare(r, S_GET, &s, err), found = 0;
+    int rc = symbol_results_prepare(r, S_GET, &s, err), found = 0;
     if (rc)
         return rc;
     sqlite3_bind_int64(s, 1, module);
@@ -253,7 +248,7 @@ int ec_symbol_results_get(ec_symbol_results *r, int64_t module, uint32_t rva, ec
         else if (rc)
             rc = ea_fail(err, rc, "read a kept result of symbols");
     } else if (code != SQLITE_DONE) {
-        rc = fail(r, SQL[S_GET], err);
+        rc = ec_fail_sqlite(err, r->db, DOING);
     }
     sqlite3_reset(s);
     return rc ? rc : found;
@@ -262,7 +257,7 @@ int ec_symbol_results_get(ec_symbol_results *r, int64_t module, uint32_t rva, ec
 int ec_symbol_results_put(ec_symbol_results *r, int64_t module, uint32_t rva, const ec_frames *f, ea_err *err) {
     sqlite3_stmt *s = NULL;
     ea_text t;
-    int rc = prepare(r, S_PUT, &s, err);
+    int rc = symbol_results_prepare(r, S_PUT, &s, err);
     if (rc)
         return rc;
     ea_text_init(&t);
@@ -285,7 +280,7 @@ int ec_symbol_results_put(ec_symbol_results *r, int64_t module, uint32_t rva, co
     if (t.failed)
         rc = ea_fail(err, EA_ENOMEM, "keep a result of symbols");
     else if (sqlite3_step(s) != SQLITE_DONE)
-        rc = fail(r, SQL[S_PUT], err);
+        rc = ec_fail_sqlite(err, r->db, DOING);
     sqlite3_reset(s);
     sqlite3_clear_bindings(s);
     ea_text_deinit(&t);

@@ -218,7 +218,7 @@ static int answer_module(ec_symbols **symbols, const ec_symbols_options *o, ec_m
 }
 
 /* Answers until its input ends. The strings of o are copied: each message takes the place of the one before. */
-static int serve(ec_message_reader *in, ec_symbols_options *o) {
+static int symbol_worker_serve(ec_message_reader *in, ec_symbols_options *o) {
     ec_symbols *symbols = NULL;
     ec_message m;
     answer a = {.rc = 0};
@@ -261,7 +261,7 @@ int ec_symbol_worker_main(void) {
     if (rc && err.code)
         ea_err_print(stderr, "etwcollector", &err);
     if (!rc)
-        rc = serve(&in, &o);
+        rc = symbol_worker_serve(&in, &o);
     ec_message_reader_deinit(&in);
     return rc ? 1 : 0;
 }

@@ -71,7 +71,7 @@ static int move_up(int fd) {
     return moved;
 }
 
-static void limit(int what, uint64_t value) {
+static void symbolizer_limit(int what, uint64_t value) {
     struct rlimit l = {.rlim_cur = (rlim_t)value, .rlim_max = (rlim_t)value};
     (void)setrlimit((__rlimit_resource_t)what, &l);
 }
@@ -95,11 +95,11 @@ static int become(const ec_symbolizer *s, const ec_symbolizer_files *files, int 
     if (dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 || dup2(null, STDERR_FILENO) < 0 ||
         dup2(s->image, CHILD_IMAGE_FD) < 0 || dup2(s->pdb, CHILD_PDB_FD) < 0)
         return ea_fail_os(err, EA_EIO, errno, "start %s", s->options->program);
-    limit(RLIMIT_AS, s->options->limit_bytes ? s->options->limit_bytes : (uint64_t)4 << 30);
-    limit(RLIMIT_CPU, CPU_SECONDS);
-    limit(RLIMIT_NOFILE, FILES_MAX);
-    limit(RLIMIT_FSIZE, 0);
-    limit(RLIMIT_CORE, 0);
+    symbolizer_limit(RLIMIT_AS, s->options->limit_bytes ? s->options->limit_bytes : (uint64_t)4 << 30);
+    symbolizer_limit(RLIMIT_CPU, CPU_SECONDS);
+    symbolizer_limit(RLIMIT_NOFILE, FILES_MAX);
+    symbolizer_limit(RLIMIT_FSIZE, 0);
+    symbolizer_limit(RLIMIT_CORE, 0);
     EA_IGNORE(nice(MORE_NICE)); /* a symbol worker is as nice already, and may change it no more */
     int rc = ec_sandbox_enter(
         &(ec_sandbox){.rights = EC_SANDBOX_PROGRAMS, .paths = paths, .path_count = files->path_count + 1}, err);
@@ -113,7 +113,7 @@ static int become(const ec_symbolizer *s, const ec_symbolizer_files *files, int 
 }
 
 /* Starts the child with everything that it gets. in: it reads, out: it writes. */
-static int spawn(ec_symbolizer *s, int in, int out, ea_err *err) {
+static int symbolizer_spawn(ec_symbolizer *s, int in, int out, ea_err *err) {
     ea_err child_err = {0};
     int status[2] = {-1, -1};
     int rc = ec_symbolizer_find(&s->files, s->options->program, err);
@@ -160,7 +160,7 @@ static int start_child(ec_symbolizer *s, ea_err *err) {
         close(in[1]);
         return ea_fail_os(err, EA_EIO, os_error, "start %s", s->options->program);
     }
-    int rc = spawn(s, in[1], out[1], err);
+    int rc = symbolizer_spawn(s, in[1], out[1], err);
     close(in[1]);
     close(out[1]);
     if (rc) {

@@ -73,7 +73,7 @@ static void skip_space(reader *r) {
 }
 
 /* 1 when the next character is c; then c is consumed. */
-static int take(reader *r, char c) {
+static int symbolizer_answer_take(reader *r, char c) {
     skip_space(r);
     if (r->at == r->end || *r->at != c)
         return 0;
@@ -134,7 +134,7 @@ static int take_escape(reader *r, ea_text *out) {
 
 static int take_string(reader *r, ea_text *out) {
     ea_text_clear(out);
-    if (!take(r, '"'))
+    if (!symbolizer_answer_take(r, '"'))
         return EA_EFORMAT;
     while (r->at < r->end && *r->at != '"') {
         const char *plain = r->at;
@@ -160,16 +160,16 @@ typedef int (*member_fn)(reader *r, const char *key, void *arg);
 static int take_object(reader *r, member_fn fn, void *arg) {
     ea_text key;
     int rc = 0;
-    if (!take(r, '{') || ++r->depth > DEPTH_MAX)
+    if (!symbolizer_answer_take(r, '{') || ++r->depth > DEPTH_MAX)
         return EA_EFORMAT;
     ea_text_init(&key);
-    while (!rc && !take(r, '}')) {
+    while (!rc && !symbolizer_answer_take(r, '}')) {
         rc = take_string(r, &key);
-        if (!rc && !take(r, ':'))
+        if (!rc && !symbolizer_answer_take(r, ':'))
             rc = EA_EFORMAT;
         if (!rc)
             rc = fn(r, key.data ? key.data : "", arg);
-        if (!rc && !take(r, ',') && (r->at == r->end || *r->at != '}'))
+        if (!rc && !symbolizer_answer_take(r, ',') && (r->at == r->end || *r->at != '}'))
             rc = EA_EFORMAT;
     }
     if (!rc && key.failed)
@@ -181,11 +181,11 @@ static int take_object(reader *r, member_fn fn, void *arg) {
 
 static int take_array(reader *r, int (*fn)(reader *r, void *arg), void *arg) {
     int rc = 0;
-    if (!take(r, '[') || ++r->depth > DEPTH_MAX)
+    if (!symbolizer_answer_take(r, '[') || ++r->depth > DEPTH_MAX)
         return EA_EFORMAT;
-    while (!rc && !take(r, ']')) {
+    while (!rc && !symbolizer_answer_take(r, ']')) {
         rc = fn(r, arg);
-        if (!rc && !take(r, ',') && (r->at == r->end || *r->at != ']'))
+        if (!rc && !symbolizer_answer_take(r, ',') && (r->at == r->end || *r->at != ']'))
             rc = EA_EFORMAT;
     }
     r->depth--;

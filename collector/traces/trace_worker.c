@@ -83,7 +83,7 @@ static int read_order(job *j) {
 /* ---- the sandbox ---- */
 
 /* From here on: the files of the order, and the store. */
-static int confine(job *j, ea_err *err) {
+static int trace_worker_confine(job *j, ea_err *err) {
     ec_sandbox_path paths[2 * EC_TRACE_PATHS_MAX + 8];
     size_t count = 0;
     for (size_t i = 0; i < j->path_count; i++)
@@ -216,7 +216,7 @@ static void report_progress(void *arg) {
 }
 
 /* From the files to the store. */
-static int transfer(job *j, ea_err *err) {
+static int trace_worker_transfer(job *j, ea_err *err) {
     ea_thread *storing, *watching;
     int rc = ea_thread_start(&storing, "store", store_batches, j, err);
     if (rc)
@@ -349,7 +349,7 @@ static int store_files(job *j, ea_err *err) {
     return rc;
 }
 
-static int run(job *j, ea_err *err) {
+static int trace_worker_run(job *j, ea_err *err) {
     ea_err later;
     size_t batch_file_count = 0;
     for (size_t i = 0; i < j->path_count; i++)
@@ -367,7 +367,7 @@ static int run(job *j, ea_err *err) {
     if (!rc)
         rc = ea_ingest_session_attach(j->session, j->spool, 0, err);
     if (!rc)
-        rc = transfer(j, err);
+        rc = trace_worker_transfer(j, err);
     if (j->session->pipeline) {
         ea_pipeline_status p;
         ea_pipeline_get_status(j->session->pipeline, &p);
@@ -388,7 +388,7 @@ static int run(job *j, ea_err *err) {
 
 /* Keeps what is stored now in the history, so that the first question does not wait for it, and no process outside of
  * this sandbox has to read the batches for it. */
-static int fold(job *j, ea_err *err) {
+static int trace_worker_fold(job *j, ea_err *err) {
     uint64_t backlog;
     return ec_state_worker_catch_up(j->store_dir, j->host, EC_WAIT_FOLDED, INT64_C(10000000000), &backlog, err);
 }
@@ -429,12 +429,12 @@ int ec_trace_worker_main(void) {
     snprintf(j->spool_dir, sizeof j->spool_dir, "%s/replay", j->store_dir);
     int rc = n > 0 && (size_t)n < sizeof j->segments ? 0 : ea_fail(&err, EA_ELIMIT, "the store's path is too long");
     if (!rc)
-        rc = confine(j, &err);
+        rc = trace_worker_confine(j, &err);
     if (!rc)
-        rc = run(j, &err);
+        rc = trace_worker_run(j, &err);
     ec_store_close(j->store);
     if (!rc)
-        rc = fold(j, &err);
+        rc = trace_worker_fold(j, &err);
     int sent = send_end(j, rc, &err);
     ea_schemas_destroy(j->known);
     ea_text_deinit(&j->body);

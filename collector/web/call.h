@@ -53,13 +53,13 @@ typedef struct ec_call {
  * EA_EREFUSED 403, EA_ELIMIT 422, EA_ETIMEOUT 503, others 500. */
 typedef int (*ec_handler)(ec_call *c, ea_err *err);
 
-/* Calls of a lane share its threads and its queue, so that those who listen for long do not hold up the others. */
-enum ec_lane { EC_LANE_QUESTION, EC_LANE_LISTEN, EC_LANE_COUNT };
+/* Calls of a pool share its threads and its queue, so that those who listen for long do not hold up the others. */
+enum ec_pool { EC_POOL_QUESTION, EC_POOL_LISTEN, EC_POOL_COUNT };
 
 struct ec_route {
     enum ec_method method;
     const char *path; /* "/api/v1/hosts/{host}"; a part in braces is any one part */
-    enum ec_lane lane;
+    enum ec_pool pool;
     ec_handler answer;
     const char *params; /* names of the parameters of the query string that it reads, with spaces between; "": none;
                          * NULL: the handler checks them, or they are the browser's */

@@ -55,7 +55,7 @@ typedef struct search {
 
 enum { OWN_PARAMS = 3 };
 
-static void deinit(search *s) {
+static void events_deinit(search *s) {
     ea_text_deinit(&s->columns);
     ea_text_deinit(&s->where);
     ea_text_deinit(&s->table);
@@ -531,7 +531,7 @@ int ec_events_search(ec_call *c, ea_err *err) {
     int rc = read_search(c, &s, err);
     if (!rc)
         rc = s.form == EC_FORM_ITEMS && !s.is_oldest_first ? answer_newest(c, &s, err) : answer_in_order(c, &s, err);
-    deinit(&s);
+    events_deinit(&s);
     return rc;
 }
 
@@ -689,7 +689,7 @@ int ec_events_counts(ec_call *c, ea_err *err) {
     if (!rc)
         rc = answer_counts(c, &s, most, n, err);
     free(n);
-    deinit(&s);
+    events_deinit(&s);
     return rc;
 }
 
@@ -765,7 +765,7 @@ static int begin_here(ec_call *c, search *s, span *ret, ea_err *err) {
 }
 
 /* One look: what was received after *at; moves it on. */
-static int look(ec_call *c, search *s, span *at, uint64_t *ret_rows, ea_err *err) {
+static int events_look(ec_call *c, search *s, span *at, uint64_t *ret_rows, ea_err *err) {
     span last = *at;
     ec_outcome outcome;
     page p = {.call = c, .s = s};
@@ -817,7 +817,7 @@ int ec_events_tail(ec_call *c, ea_err *err) {
     if (!rc && s.host && *s.host) /* before the answer begins */
         rc = ec_call_may_see(c, s.host, err);
     if (rc) {
-        deinit(&s);
+        events_deinit(&s);
         return rc;
     }
     c->type = "text/event-stream";
@@ -826,7 +826,7 @@ int ec_events_tail(ec_call *c, ea_err *err) {
     while (!rc && !(c->options->tail_ns && ea_monotonic_ns() - begin_ns >= c->options->tail_ns) &&
            !(rc = ec_call_flush(c, err)) && !(rc = ec_call_wait(c, SECOND_NS, err))) {
         uint64_t rows = 0;
-        rc = look(c, &s, &at, &rows, err);
+        rc = events_look(c, &s, &at, &rows, err);
         quiet = rows ? 0 : quiet + 1;
         if (!rc && quiet == TAIL_TRIES_QUIET) {
             ea_text_str(&c->out, ": still here\n\n");
@@ -835,6 +835,6 @@ int ec_events_tail(ec_call *c, ea_err *err) {
     }
     if (!rc)
         ea_text_str(&c->out, ": this stream has reached its longest life, connect again\n\n");
-    deinit(&s);
+    events_deinit(&s);
     return rc;
 }

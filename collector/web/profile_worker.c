@@ -123,8 +123,8 @@ static int goes_on(void *arg) {
     return !w->is_late;
 }
 
-static int resolve(void *source, const ec_symbol_module *module, const uint32_t *rvas, size_t count, ec_symbol_fn fn,
-                   void *arg, ea_err *err) {
+static int profile_worker_resolve(void *source, const ec_symbol_module *module, const uint32_t *rvas, size_t count,
+                                  ec_symbol_fn fn, void *arg, ea_err *err) {
     return ec_symbol_worker_resolve(source, module, rvas, count, fn, arg, err);
 }
 
@@ -135,7 +135,7 @@ static int make(worker *w, ea_text *out, ea_err *err) {
     int rc = ec_query_confine(w->order.request.store, w->order.limit_temp_bytes, err);
     if (!rc && w->order.has_names)
         rc = ec_symbol_worker_open(&symbol_worker, EC_CHILD_EXTRA_OUT, EC_CHILD_EXTRA_IN, w->deadline_ns, err);
-    ec_profile_names names = {.resolve = resolve, .source = symbol_worker};
+    ec_profile_names names = {.resolve = profile_worker_resolve, .source = symbol_worker};
     const ec_profile_namer namer = {.name = ec_profile_name_places, .arg = &names};
     w->order.request.namer = symbol_worker ? &namer : NULL;
     w->order.request.wants_samples = ec_profile_form_has_times(w->order.format);

@@ -69,7 +69,7 @@ static void add_csv(printer *p, const ec_value *cells) {
     ea_text_str(out, "\r\n");
 }
 
-static void begin(printer *p) {
+static void result_begin(printer *p) {
     ea_text *out = &p->call->out;
     switch (p->q->form) {
     case EC_FORM_ITEMS:
@@ -114,7 +114,7 @@ static int result_on_columns(void *arg, size_t count, const char *const *names, 
         p->rc = ea_fail(p->err, EA_ENOMEM, "answer");
         return 1;
     }
-    begin(p);
+    result_begin(p);
     return 0;
 }
 
@@ -164,7 +164,7 @@ static int on_row(void *arg, size_t count, const ec_value *cells) {
     return p->rc != 0;
 }
 
-static int finish(printer *p, const ec_outcome *outcome) {
+static int result_finish(printer *p, const ec_outcome *outcome) {
     ea_text *out = &p->call->out;
     const ec_result *q = p->q;
     /* CSV and JSON lines have no "next". A list with pages selects one row more than its limit, so the query itself
@@ -184,7 +184,7 @@ static int finish(printer *p, const ec_outcome *outcome) {
         ea_text_printf(out, ",\"damaged\":%" PRIu64 ",\"behind\":%" PRIu64 "}\n", outcome->damaged, outcome->backlog);
     } else if (!is_streamed(q)) {
         if (!p->names)
-            begin(p);
+            result_begin(p);
         ea_text_str(out, "]");
         if (q->form == EC_FORM_ITEMS) {
             ea_text_str(out, ",\"next\":");
@@ -260,7 +260,7 @@ int ec_result_answer(ec_call *c, const ec_result *q, ea_err *err) {
     if (!rc && outcome.ending == EC_ENDED_CANCELED)
         rc = ea_fail(err, EA_ECANCELED, "stopped on request");
     if (!rc)
-        rc = finish(&p, &outcome);
+        rc = result_finish(&p, &outcome);
     for (size_t i = 0; i < p.columns; i++) {
         free(p.names[i]);
         free(p.types[i]);

@@ -1,7 +1,7 @@
 /* HTTP: one thread with libevent's loop that owns all connections, and a few threads that answer. See web.h.
  *
- * Nothing of libevent crosses threads. The loop makes a call out of a request and puts it in its lane's queue; a thread
- * of the lane answers it and leaves pieces in a list, and an eventfd wakes the loop to send them. A call is the
+ * Nothing of libevent crosses threads. The loop makes a call out of a request and puts it in its pool's queue; a thread
+ * of the pool answers it and leaves pieces in a list, and an eventfd wakes the loop to send them. A call is the
  * answering thread's until it leaves the last piece; then the loop frees it. When a connection ends first, the call is
  * marked canceled, and what is sent of it goes nowhere.
  *
@@ -30,9 +30,9 @@ enum {
     BODY_MAX = 2 << 20,
     PARAMS_MAX = 64,
     QUESTION_THREADS = 4,
-    QUEUE_MAX = 256,       /* calls that wait in a ec_web_lane */
+    QUEUE_MAX = 256,       /* calls that wait in a ec_web_pool */
     QUEUE_OF_ONE = 64,     /* of them of one ec_caller */
-    LISTEN_OF_ONE = 4,     /* threads of the lane of those who listen that one caller has at a time */
+    LISTEN_OF_ONE = 4,     /* threads of the pool of those who listen that one caller has at a time */
     WHOLE_MAX = 256 << 10, /* bytes of an answer that the loop keeps until they are taken, without its thread */
     DEFAULT_LIMIT_S = 30,
     DEFAULT_OF_ONE = 2, /* questions of one caller that are answered at a time */
@@ -82,7 +82,7 @@ static void fail_call(ec_call *c, int rc, const ea_err *err) {
     }
 }
 
-static void answer(ec_sender *s) {
+static void server_answer(ec_sender *s) {
     ec_call *c = &s->call;
     ea_err err = {0};
     int rc = c->canceled ? ea_fail(&err, EA_ECANCELED, "answer") : 0;
@@ -103,10 +103,10 @@ static void answer(ec_sender *s) {
         ea_sleep_ns(INT64_C(10000000)); /* no memory for a piece: wait until other calls free some */
 }
 
-/* ---- lanes: callers take turns. All under the mutex ---- */
+/* ---- pools: callers take turns. All under the mutex ---- */
 
 /* The caller of that key, made when there is none; NULL without memory. */
-static ec_caller *caller_of(ec_web_lane *l, const char *key) EA_REQUIRES(l->web->mutex) {
+static ec_caller *caller_of(ec_web_pool *l, const char *key) EA_REQUIRES(l->web->mutex) {
     ea_mutex_assert_held(l->web->mutex);
     ec_caller *at = l->ring;
     if (at) {
@@ -129,7 +129,7 @@ static ec_caller *caller_of(ec_web_lane *l, const char *key) EA_REQUIRES(l->web-
 }
 
 /* Frees a caller without calls. */
-static void drop_idle(ec_web_lane *l, ec_caller *gone) EA_REQUIRES(l->web->mutex) {
+static void drop_idle(ec_web_pool *l, ec_caller *gone) EA_REQUIRES(l->web->mutex) {
     ea_mutex_assert_held(l->web->mutex);
     if (gone->running || gone->waiting)
         return;
@@ -143,7 +143,7 @@ static void drop_idle(ec_web_lane *l, ec_caller *gone) EA_REQUIRES(l->web->mutex
 }
 
 /* The next call: of the caller that has the fewest answered now, in turns among equal ones. NULL: none may begin. */
-static ec_sender *take(ec_web_lane *l) EA_REQUIRES(l->web->mutex) {
+static ec_sender *server_take(ec_web_pool *l) EA_REQUIRES(l->web->mutex) {
     ea_mutex_assert_held(l->web->mutex);
     ec_caller *at = l->ring, *next = NULL;
     if (at) {
@@ -167,19 +167,19 @@ static ec_sender *take(ec_web_lane *l) EA_REQUIRES(l->web->mutex) {
 }
 
 static void answer_lane(void *arg) {
-    ec_web_lane *l = arg;
+    ec_web_pool *l = arg;
     ec_web *w = l->web;
     for (;;) {
         ea_mutex_lock(l->web->mutex);
         ec_sender *s;
-        while (!(s = take(l)) && !w->quit)
+        while (!(s = server_take(l)) && !w->quit)
             ea_cond_wait(w->changed, l->web->mutex);
         ea_mutex_unlock(l->web->mutex);
         if (!s)
             return;
         ec_caller *of = s->caller;
         size_t body_bytes = s->call.body_bytes;
-        answer(s); /* the loop frees it */
+        server_answer(s); /* the loop frees it */
         ea_mutex_lock(l->web->mutex);
         of->running--;
         of->body_bytes -= body_bytes;
@@ -438,8 +438,8 @@ static ec_guest *guest_of(const ec_web *w, struct evhttp_request *http) {
     return ec_guard_find(w->http.guard, connection ? evhttp_connection_get_bufferevent(connection) : NULL);
 }
 
-static void refuse(const ec_web *w, struct evhttp_request *http, const ec_token *token, int status,
-                   unsigned retry_after_s, const char *detail) {
+static void server_refuse(const ec_web *w, struct evhttp_request *http, const ec_token *token, int status,
+                          unsigned retry_after_s, const char *detail) {
     ec_call c = {.status = status, .token = token, .retry_after_s = retry_after_s};
     ec_guest_answered(guest_of(w, http));
     ea_text_init(&c.out);
@@ -600,7 +600,7 @@ static void on_pipelined(struct bufferevent *bev, void *arg) {
 }
 
 /* From now on the connection waits for the answer: it may be silent, and its end is detected. */
-static void watch(ec_sender *s) {
+static void server_watch(ec_sender *s) {
     struct timeval timeout = {.tv_sec = TIMEOUT_S};
     bufferevent_data_cb on_read, on_write;
     bufferevent_event_cb on_event;
@@ -615,7 +615,7 @@ static void watch(ec_sender *s) {
 
 static int enqueue(ec_sender *s) {
     ec_web *w = s->web;
-    ec_web_lane *l = &w->lanes[s->call.route->lane];
+    ec_web_pool *l = &w->pools[s->call.route->pool];
     ea_mutex_lock(l->web->mutex);
     ec_caller *of = l->waiting < QUEUE_MAX && !w->quit ? caller_of(l, s->call.caller) : NULL;
     int is_full = !of || of->waiting >= QUEUE_OF_ONE || of->body_bytes + s->call.body_bytes > EC_HTTP_BODIES_OF_ONE;
@@ -711,8 +711,8 @@ static int admit_visitor(const ec_web *w, struct evhttp_request *http, enum ec_m
 }
 
 /* 0, or the status of a refusal, with the reason in *ret_detail or err. */
-static int admit(ec_web *w, struct evhttp_request *http, enum ec_method method, const char *address, ec_token *ret,
-                 const char **ret_detail, ea_err *err) {
+static int server_admit(ec_web *w, struct evhttp_request *http, enum ec_method method, const char *address,
+                        ec_token *ret, const char **ret_detail, ea_err *err) {
     struct evkeyvalq *h = evhttp_request_get_input_headers(http);
     const char *host = evhttp_find_header(h, "Host");
     /* where tokens are asked for, a foreign name has no certificate, and no browser sends it a token */
@@ -752,7 +752,7 @@ static void on_request(struct evhttp_request *http, void *arg) {
     ea_count(w->options.counters, EA_COUNT_web_requests, 1);
     ec_listen_peer(http, address);
     ec_guest_requested(guest_of(w, http));
-    int is_answered = 0, refused = admit(w, http, method, address, &token, &detail, &err);
+    int is_answered = 0, refused = server_admit(w, http, method, address, &token, &detail, &err);
     if (!refused && w->options.visit)
         refused = admit_visitor(w, http, method, &is_answered, &detail);
     if (is_answered)
@@ -763,7 +763,7 @@ static void on_request(struct evhttp_request *http, void *arg) {
         ea_count(w->options.counters, EA_COUNT_web_limited, refused == 429);
         const ec_token *known = token.scope ? &token : NULL;
         audit_refused(w, address, known, method, evhttp_request_get_uri(http), refused ? refused : 503, detail);
-        refuse(w, http, known, refused ? refused : 503, 0, refused ? detail : "out of memory");
+        server_refuse(w, http, known, refused ? refused : 503, 0, refused ? detail : "out of memory");
         return;
     }
     s->token = token;
@@ -793,7 +793,7 @@ static void on_request(struct evhttp_request *http, void *arg) {
         ea_count(w->options.counters, EA_COUNT_web_refused, 1);
         audit_refused(w, address, s->call.token, method, evhttp_request_get_uri(http), status, detail);
         free_sender(s);
-        refuse(w, http, &token, status, above.retry_after_s, detail);
+        server_refuse(w, http, &token, status, above.retry_after_s, detail);
         return;
     }
     /* the call can be answered already, but its pieces are sent by this thread */
@@ -802,7 +802,7 @@ static void on_request(struct evhttp_request *http, void *arg) {
     if (w->calls)
         w->calls->all_link = &s->all_next;
     w->calls = s;
-    watch(s);
+    server_watch(s);
 }
 
 /* ---- start and stop ---- */
@@ -829,12 +829,12 @@ static int start_http(ec_web *w, ea_err *err) {
 static int start_threads(ec_web *w, ea_err *err) {
     /* the memory of all questions together bounds how many are answered at a time */
     uint64_t fit = w->options.limit_all_bytes / w->options.limit_bytes;
-    const size_t COUNTS[EC_LANE_COUNT] = {fit < QUESTION_THREADS ? (size_t)fit : QUESTION_THREADS, EC_LISTEN_THREADS};
-    w->lanes[EC_LANE_QUESTION].of_one = w->options.questions_of_one;
-    w->lanes[EC_LANE_LISTEN].of_one = LISTEN_OF_ONE;
+    const size_t COUNTS[EC_POOL_COUNT] = {fit < QUESTION_THREADS ? (size_t)fit : QUESTION_THREADS, EC_LISTEN_THREADS};
+    w->pools[EC_POOL_QUESTION].of_one = w->options.questions_of_one;
+    w->pools[EC_POOL_LISTEN].of_one = LISTEN_OF_ONE;
     int rc = 0;
-    for (int i = 0; i < EC_LANE_COUNT; i++)
-        for (ec_web_lane *l = &w->lanes[i]; !rc && l->thread_count < COUNTS[i]; l->thread_count += !rc)
+    for (int i = 0; i < EC_POOL_COUNT; i++)
+        for (ec_web_pool *l = &w->pools[i]; !rc && l->thread_count < COUNTS[i]; l->thread_count += !rc)
             rc = ea_thread_start(&l->threads[l->thread_count], "web-answer", answer_lane, l, err);
     return rc ? rc : ea_thread_start(&w->loop, "web", ec_http_loop, &w->http, err);
 }
@@ -844,8 +844,8 @@ int ec_server_start(ec_web **ret, const ec_web_options *options, const ec_route 
     if (!w)
         return ea_fail(err, EA_ENOMEM, "serve the dashboard");
     w->pieces_last = &w->pieces;
-    for (int i = 0; i < EC_LANE_COUNT; i++)
-        w->lanes[i].web = w;
+    for (int i = 0; i < EC_POOL_COUNT; i++)
+        w->pools[i].web = w;
     w->routes = routes;
     w->options = *options;
     w->options.listen = w->listen = strdup(options->listen);
@@ -898,9 +898,9 @@ void ec_web_stop(ec_web *w) {
         ec_wake_now(&w->http.wake);
         ea_thread_join(w->loop);
     }
-    for (int i = 0; i < EC_LANE_COUNT; i++)
-        for (size_t k = 0; k < w->lanes[i].thread_count; k++)
-            ea_thread_join(w->lanes[i].threads[k]);
+    for (int i = 0; i < EC_POOL_COUNT; i++)
+        for (size_t k = 0; k < w->pools[i].thread_count; k++)
+            ea_thread_join(w->pools[i].threads[k]);
     ec_http_close(&w->http);
     if (w->changed)
         ea_cond_destroy(w->changed);

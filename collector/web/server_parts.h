@@ -42,22 +42,22 @@ typedef struct ec_piece {
     int is_broken;         /* the last one of an answer that stays incomplete */
 } ec_piece;
 
-/* One token, or without tokens one address: its calls of a lane. */
+/* One token, or without tokens one address: its calls of a pool. */
 typedef struct ec_caller {
-    struct ec_caller *next; /* of the lane's ring */
+    struct ec_caller *next; /* of the pool's ring */
     char key[EC_HOST_BYTES];
     ec_sender *first, **last; /* that wait */
     size_t waiting, running;
     size_t body_bytes; /* of both */
 } ec_caller;
 
-typedef struct ec_web_lane {
+typedef struct ec_web_pool {
     ec_caller *ring;        /* the caller that was served last: the next one's turn is first. NULL: no caller */
     size_t waiting, of_one; /* of_one: calls of one caller that are answered at a time */
     ea_thread *threads[EC_LISTEN_THREADS];
     size_t thread_count;
     ec_web *web;
-} ec_web_lane;
+} ec_web_pool;
 
 struct ec_web {
     ec_web_options options;
@@ -69,9 +69,9 @@ struct ec_web {
     ec_sender *calls; /* the loop's */
     ea_thread *loop;
 
-    ea_mutex *mutex; /* guards all that follows, and what is in lanes */
+    ea_mutex *mutex; /* guards all that follows, and what is in pools */
     ea_cond *changed;
-    ec_web_lane lanes[EC_LANE_COUNT];
+    ec_web_pool pools[EC_POOL_COUNT];
     ec_piece *pieces, **pieces_last;
     int quit;
 };

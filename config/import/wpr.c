@@ -29,7 +29,7 @@ static int is_true(const ea_xml_node *n, const char *name) {
 }
 
 /* The definition of that element name and Id; NULL. */
-static const ea_xml_node *find(const reading *r, const char *element, const char *id) {
+static const ea_xml_node *wpr_find(const reading *r, const char *element, const char *id) {
     for (const ea_xml_node *n = ea_xml_child(r->definitions, element); n; n = ea_xml_next(n, element))
         if (strcmp(value_of(n, "Id"), id) == 0)
             return n;
@@ -49,7 +49,7 @@ static int chain(const reading *r, const char *element, const ea_xml_node *n, co
         const char *base = value_of(n, "Base");
         if (!*base)
             break;
-        const ea_xml_node *next = find(r, element, base);
+        const ea_xml_node *next = wpr_find(r, element, base);
         if (!next)
             ea_import_note(r->im, "%s '%.64s' builds on '%.64s', which is in no part of this file; it is left out",
                            element, value_of(n, "Id"), base);
@@ -325,7 +325,7 @@ static int parts_of(reading *r, ea_session_config *s, const ea_xml_node *holder,
     for (const ea_xml_node *n = ea_xml_child(holder, element); !rc && n; n = ea_xml_next(n, element))
         rc = on(r, s, n, err);
     for (const ea_xml_node *n = ea_xml_child(holder, by_id); !rc && n; n = ea_xml_next(n, by_id)) {
-        const ea_xml_node *found = find(r, element, value_of(n, "Value"));
+        const ea_xml_node *found = wpr_find(r, element, value_of(n, "Value"));
         rc = found ? on(r, s, found, err)
                    : ea_fail(err, EA_EUSAGE, "line %lu: there is no %s with the Id '%.64s'", n->line, element,
                              value_of(n, "Value"));
@@ -345,7 +345,7 @@ static int collectors(reading *r, const ea_xml_node *list, const char **names, e
             ea_import_note(r->im, "%.64s has no counterpart", n->name);
             continue;
         }
-        const ea_xml_node *c = find(r, is_system ? "SystemCollector" : "EventCollector", value_of(n, "Value"));
+        const ea_xml_node *c = wpr_find(r, is_system ? "SystemCollector" : "EventCollector", value_of(n, "Value"));
         if (!c)
             return ea_fail(err, EA_EUSAGE, "line %lu: there is no collector with the Id '%.64s'", n->line,
                            value_of(n, "Value"));
@@ -367,7 +367,7 @@ static int collectors(reading *r, const ea_xml_node *list, const char **names, e
 
 /* ---- profiles ---- */
 
-static const ea_xml_node *choose(const reading *r, const char *wanted, ea_err *err) {
+static const ea_xml_node *wpr_choose(const reading *r, const char *wanted, ea_err *err) {
     const ea_xml_node *first = ea_xml_child(r->definitions, "Profile");
     if (!first) {
         (void)ea_fail(err, EA_EUSAGE, "the file has no profile");
@@ -409,7 +409,7 @@ int ea_import_wpr(ea_import *im, const char *file, const void *data, size_t len_
     if (strcmp(root->name, "WindowsPerformanceRecorder") != 0 || !r.definitions)
         return ea_fail(err, EA_EFORMAT, "%s: expected a recording profile: WindowsPerformanceRecorder with Profiles",
                        file);
-    const ea_xml_node *chosen = choose(&r, profile, err);
+    const ea_xml_node *chosen = wpr_choose(&r, profile, err);
     if (!chosen)
         return EA_EUSAGE;
     if (!profile)

@@ -104,7 +104,7 @@ static int words_of(ea_import *im, ea_strings *list, const char *word, const cha
     return rc;
 }
 
-static int number(const char *option, const char *word, uint64_t low, uint64_t high, uint64_t *ret, ea_err *err) {
+static int xperf_number(const char *option, const char *word, uint64_t low, uint64_t high, uint64_t *ret, ea_err *err) {
     uint64_t v;
     if (ea_u64_parse(word, &v) || v < low || v > high)
         return ea_fail(err, EA_EUSAGE, "%s '%.40s': expected %" PRIu64 " to %" PRIu64, option, word, low, high);
@@ -113,7 +113,7 @@ static int number(const char *option, const char *word, uint64_t low, uint64_t h
 }
 
 /* The session is complete: its buffers. */
-static void finish(reading *r) {
+static void xperf_finish(reading *r) {
     if (!r->s)
         return;
     ea_import_buffers(r->im, r->s, r->buffer_bytes, r->min, r->max);
@@ -127,7 +127,7 @@ static void finish(reading *r) {
 }
 
 static int xperf_begin(reading *r, const char *name, int kind, ea_err *err) {
-    finish(r);
+    xperf_finish(r);
     r->s = ea_import_session(r->im, name, strlen(name), kind);
     return r->s ? 0 : ea_fail(err, EA_ELIMIT, "more than %d sessions", EA_SESSIONS_MAX);
 }
@@ -182,20 +182,20 @@ int ea_import_xperf(ea_import *im, const char *const *words, size_t count, ea_er
         } else if (ea_import_is(w, "-stackwalk") && next) {
             rc = stackwalk(&r, next, err);
         } else if (ea_import_is(w, "-BufferSize") && next) {
-            rc = number(w, next, 1, 1 << 20, &v, err);
+            rc = xperf_number(w, next, 1, 1 << 20, &v, err);
             r.buffer_bytes = v * 1024;
         } else if (ea_import_is(w, "-MinBuffers") && next) {
-            rc = number(w, next, 1, 1 << 20, &r.min, err);
+            rc = xperf_number(w, next, 1, 1 << 20, &r.min, err);
         } else if (ea_import_is(w, "-MaxBuffers") && next) {
-            rc = number(w, next, 1, 1 << 20, &r.max, err);
+            rc = xperf_number(w, next, 1, 1 << 20, &r.max, err);
         } else if (ea_import_is(w, "-MaxFile") && next) {
-            rc = number(w, next, 1, 1 << 20, &v, err);
+            rc = xperf_number(w, next, 1, 1 << 20, &v, err);
             r.s->file_bytes = v << 20;
         } else if (ea_import_is(w, "-FlushTimer") && next) {
-            rc = number(w, next, 1, 3600, &v, err);
+            rc = xperf_number(w, next, 1, 3600, &v, err);
             r.s->flush_ns = (int64_t)v * 1000000000;
         } else if (ea_import_is(w, "-SetProfInt") && next) {
-            rc = number(w, next, 1221, 10000000, &v, err);
+            rc = xperf_number(w, next, 1221, 10000000, &v, err);
             r.s->profile_interval_ns = (int64_t)v * 100;
         } else if (ea_import_is(w, "-f") && next) {
             r.s->file = ea_import_text(im, next, strlen(next));
@@ -242,6 +242,6 @@ int ea_import_xperf(ea_import *im, const char *const *words, size_t count, ea_er
     }
     if (rc)
         return rc;
-    finish(&r);
+    xperf_finish(&r);
     return im->count ? 0 : ea_fail(err, EA_EUSAGE, "expected -on with kernel flags, or -start NAME -on with providers");
 }

@@ -10,7 +10,7 @@ build=(cmake ninja-build make gcc libc6-dev pkg-config ccache protobuf-c-compile
 demo=(libcmocka-dev python3 zstd)
 test=("${demo[@]}" clang clang-format clang-tidy libclang-rt-14-dev lld llvm sqlite3 git curl openssl
       iproute2 procps shellcheck valgrind chromium dpkg-dev prometheus kcat libarchive-tools swtpm tpm2-openssl softhsm2)
-# what this Debian may lack: a test that needs it is skipped, and says so
+# what this Debian may lack: a test that needs it is skipped and prints that
 optional=(pkcs11-provider clickhouse-server)
 traces=(python3 libarchive-tools)
 windows=(gcc-mingw-w64-x86-64 mingw-w64-tools dpkg-dev patch perl xz-utils wine wine64 wixl msitools)

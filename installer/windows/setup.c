@@ -11,12 +11,12 @@
 #include <string.h>
 #include <wchar.h>
 
-enum { DATA_CHARACTERS = 16384, SAID_BYTES = 2048, PIPE_BYTES = 65536 };
+enum { DATA_CHARACTERS = 16384, MESSAGE_BYTES = 2048, PIPE_BYTES = 65536 };
 
 /* A line for the installer's log, or for the person in front of it. */
 static void log_line(MSIHANDLE install, const WCHAR *what, DWORD number, const char *words) {
-    WCHAR wide[SAID_BYTES + 1] = L"";
-    MultiByteToWideChar(CP_UTF8, 0, words, -1, wide, SAID_BYTES);
+    WCHAR wide[MESSAGE_BYTES + 1] = L"";
+    MultiByteToWideChar(CP_UTF8, 0, words, -1, wide, MESSAGE_BYTES);
     MSIHANDLE record = MsiCreateRecord(3);
     MsiRecordSetStringW(record, 0, L"etwagent: [1] ([2]) [3]");
     MsiRecordSetStringW(record, 1, what);
@@ -57,7 +57,8 @@ static DWORD run(const WCHAR *program, const char *input, char *said, DWORD *ret
         failed = GetLastError();
     if (in_ours)
         CloseHandle(in_ours);
-    while (p.hProcess && used + 1 < SAID_BYTES && ReadFile(out_ours, said + used, SAID_BYTES - 1 - used, &n, NULL) && n)
+    while (p.hProcess && used + 1 < MESSAGE_BYTES &&
+           ReadFile(out_ours, said + used, MESSAGE_BYTES - 1 - used, &n, NULL) && n)
         used += n;
     said[used] = 0;
     if (out_ours)
@@ -77,7 +78,7 @@ __declspec(dllexport) UINT __stdcall WriteConfiguration(MSIHANDLE install);
 __declspec(dllexport) UINT __stdcall WriteConfiguration(MSIHANDLE install) {
     static const WCHAR WHAT[] = L"the first configuration could not be written";
     WCHAR *data = calloc(DATA_CHARACTERS, sizeof *data), *answers = NULL;
-    char *utf8 = calloc(DATA_CHARACTERS, 3), said[SAID_BYTES] = "";
+    char *utf8 = calloc(DATA_CHARACTERS, 3), said[MESSAGE_BYTES] = "";
     DWORD length = DATA_CHARACTERS, exit_code = 0;
     DWORD failed = data && utf8 ? MsiGetPropertyW(install, L"CustomActionData", data, &length) : ERROR_OUTOFMEMORY;
     if (!failed && !(answers = wcschr(data, L'|')))

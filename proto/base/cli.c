@@ -336,9 +336,13 @@ static int run_command(const char *program, const ea_command *c, int argc, char 
 }
 
 static void print_program_help(const char *program, const char *summary, const ea_command *const *commands, FILE *out) {
+    int width = 0;
+    for (const ea_command *const *c = commands; *c; c++)
+        if ((int)strlen((*c)->name) > width)
+            width = (int)strlen((*c)->name);
     fprintf(out, "usage: %s COMMAND [options] [arguments]\n\n%s\n\ncommands:\n", program, summary);
     for (; *commands; commands++)
-        fprintf(out, "  %-12s %s\n", (*commands)->name, (*commands)->summary);
+        fprintf(out, "  %-*s %s\n", width, (*commands)->name, (*commands)->summary);
     fprintf(out,
             "\n'%s COMMAND --help' explains a command, '%s --version' prints the version.\n"
             "'%s --complete bash|zsh|fish' prints a completion script, '%s --man' a man page.\n",

@@ -24,7 +24,7 @@ void ea_line_log_date(ea_text *out, const char *line, size_t len_bytes) {
     ea_text_char(out, '\n');
 }
 
-static void renew(ea_line_log *log, unsigned kind, int64_t now_ns) {
+static void line_log_renew(ea_line_log *log, unsigned kind, int64_t now_ns) {
     ea_line_budget *b = &log->budgets[kind];
     if (b->began_ns && now_ns - b->began_ns < MINUTE_NS)
         return;
@@ -53,5 +53,5 @@ int ea_line_log_add(ea_line_log *log, unsigned kind, const ea_text *line) {
 void ea_line_log_renew(ea_line_log *log) {
     int64_t now_ns = ea_monotonic_ns();
     for (unsigned k = 0; k < log->kind_count; k++)
-        renew(log, k, now_ns);
+        line_log_renew(log, k, now_ns);
 }

@@ -11,7 +11,7 @@ uint64_t ea_hash64(const void *data, size_t len_bytes, uint64_t seed) {
     return XXH3_64bits_withSeed(data, len_bytes, seed);
 }
 
-static size_t mix(uint64_t key) {
+static size_t map_mix(uint64_t key) {
     key ^= key >> 32;
     key *= 0x9E3779B97F4A7C15u;
     return (size_t)(key ^ key >> 29);
@@ -34,7 +34,7 @@ void ea_u64_map_clear(ea_u64_map *m) {
 }
 
 static size_t find_u64(const ea_u64_map *m, uint64_t key) {
-    size_t i = mix(key) & m->mask;
+    size_t i = map_mix(key) & m->mask;
     while (m->used[i] && m->slots[2 * i] != key)
         i = (i + 1) & m->mask;
     return i;
@@ -104,7 +104,7 @@ int ea_u64_map_remove(ea_u64_map *m, uint64_t key) {
     m->count--;
     /* close the gap, so that no probe sequence breaks */
     for (size_t k = (i + 1) & m->mask; m->used[k]; k = (k + 1) & m->mask) {
-        size_t home = mix(m->slots[2 * k]) & m->mask;
+        size_t home = map_mix(m->slots[2 * k]) & m->mask;
         if (((k - home) & m->mask) >= ((k - i) & m->mask)) {
             m->slots[2 * i] = m->slots[2 * k];
             m->slots[2 * i + 1] = m->slots[2 * k + 1];

@@ -28,7 +28,7 @@ int ea_name_equal(const char *a, const char *b) {
 }
 
 /* One pattern of n bytes, in which * is any text, even none; letters of either case are alike, as in Windows' names. */
-static int fits(const char *pattern, size_t n, const char *name) {
+static int pattern_fits(const char *pattern, size_t n, const char *name) {
     const char *end = pattern + n, *star = NULL, *from = NULL;
     while (*name) {
         char a = pattern < end ? ea_ascii_lower(*pattern) : '\0', b = ea_ascii_lower(*name);
@@ -53,7 +53,7 @@ static int fits(const char *pattern, size_t n, const char *name) {
 int ea_name_in(const char *patterns, const char *name) {
     for (const char *at = patterns; *name && *at;) {
         size_t n = strcspn(at, ",");
-        if (n && fits(at, n, name))
+        if (n && pattern_fits(at, n, name))
             return 1;
         at += n + (at[n] == ',');
     }

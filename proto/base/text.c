@@ -28,7 +28,7 @@ void ea_text_clear(ea_text *t) {
 }
 
 /* Makes room for len_bytes more and the NUL; NULL when there is no memory. */
-static char *reserve(ea_text *t, size_t len_bytes) {
+static char *text_reserve(ea_text *t, size_t len_bytes) {
     if (t->failed)
         return NULL;
     size_t need = t->len_bytes + len_bytes + 1;
@@ -41,7 +41,7 @@ static char *reserve(ea_text *t, size_t len_bytes) {
 }
 
 void ea_text_add(ea_text *t, const void *data, size_t len_bytes) {
-    char *p = reserve(t, len_bytes);
+    char *p = text_reserve(t, len_bytes);
     if (!p)
         return;
     if (len_bytes)
@@ -67,7 +67,7 @@ void ea_text_printf(ea_text *t, const char *format, ...) {
     size_t room = t->capacity - t->len_bytes;
     int n = vsnprintf(room ? t->data + t->len_bytes : NULL, room, format, args); /* mostly there is room */
     va_end(args);
-    char *p = n >= 0 && (size_t)n >= room ? reserve(t, (size_t)n) : NULL;
+    char *p = n >= 0 && (size_t)n >= room ? text_reserve(t, (size_t)n) : NULL;
     if (p)
         vsnprintf(p, (size_t)n + 1, format, again);
     va_end(again);
@@ -128,7 +128,7 @@ void ea_text_hex64(ea_text *t, uint64_t v) {
 
 void ea_text_hex(ea_text *t, const void *data, size_t len_bytes) {
     const uint8_t *b = data;
-    char *p = len_bytes > SIZE_MAX / 8 ? NULL : reserve(t, len_bytes * 2);
+    char *p = len_bytes > SIZE_MAX / 8 ? NULL : text_reserve(t, len_bytes * 2);
     if (!p)
         return;
     for (size_t i = 0; i < len_bytes; i++) {

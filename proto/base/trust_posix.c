@@ -23,7 +23,7 @@ static int is_trusted(uid_t owner) {
     return owner == 0 || owner == geteuid();
 }
 
-static int judge(const struct stat *st, const char *path, enum place place, ea_err *err) {
+static int trust_judge(const struct stat *st, const char *path, enum place place, ea_err *err) {
     if (!is_trusted(st->st_uid))
         return ea_fail(err, EA_EREFUSED, "%s belongs to user %u; expected root or user %u (chown it)", path,
                        (unsigned)st->st_uid, (unsigned)geteuid());
@@ -43,13 +43,13 @@ static int fail_errno(ea_err *err, const char *path) {
 
 /* Judges the open folder; takes fd, also on failure. *ret_fd: the entry `name` of it. end: of the name in path, to
  * print what was judged. */
-static int step(int fd, char *path, char *name, char *end, int is_last, int *ret_fd, ea_err *err) {
+static int trust_step(int fd, char *path, char *name, char *end, int is_last, int *ret_fd, ea_err *err) {
     struct stat st;
     int rc = fstat(fd, &st) ? fail_errno(err, path) : 0;
     if (!rc) {
         char kept = *name;
         *name = 0; /* the folder, with the slash at its end */
-        rc = judge(&st, path, is_last ? ITS_FOLDER : ABOVE, err);
+        rc = trust_judge(&st, path, is_last ? ITS_FOLDER : ABOVE, err);
         *name = kept;
     }
     if (!rc) {
@@ -67,14 +67,14 @@ static int step(int fd, char *path, char *name, char *end, int is_last, int *ret
 }
 
 /* path: without links but its last part. */
-static int walk(char *path, int *ret_fd, ea_err *err) {
+static int trust_walk(char *path, int *ret_fd, ea_err *err) {
     int rc = 0, fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return fail_errno(err, "/");
     for (char *name = path + 1, *end; !rc; name = end + 1) {
         end = name + strcspn(name, "/");
         int is_last = !*end;
-        rc = step(fd, path, name, end, is_last, &fd, err);
+        rc = trust_step(fd, path, name, end, is_last, &fd, err);
         if (is_last)
             break;
     }
@@ -84,7 +84,7 @@ static int walk(char *path, int *ret_fd, ea_err *err) {
 }
 
 /* The real path of the folder that contains path, followed by path's own name; allocated. */
-static char *resolve(const char *path, ea_err *err) {
+static char *trust_resolve(const char *path, ea_err *err) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup("."), *real = NULL, *all = NULL;
     if (!folder)
@@ -104,15 +104,15 @@ static char *resolve(const char *path, ea_err *err) {
 
 int ea_trusted_open(ea_trusted_file **ret, const char *path, ea_err *err) {
     ea_err why = {0};
-    char *full = resolve(path, &why);
-    int fd = -1, rc = full ? walk(full, &fd, &why) : why.code;
+    char *full = trust_resolve(path, &why);
+    int fd = -1, rc = full ? trust_walk(full, &fd, &why) : why.code;
     struct stat st;
     if (!rc && fstat(fd, &st))
         rc = fail_errno(&why, full);
     if (!rc && !S_ISREG(st.st_mode))
         rc = ea_fail(&why, EA_EREFUSED, "%s is no file", full);
     if (!rc)
-        rc = judge(&st, full, THE_FILE, &why);
+        rc = trust_judge(&st, full, THE_FILE, &why);
     free(full);
     ea_trusted_file *f = rc ? NULL : calloc(1, sizeof *f);
     if (!rc && !f)
@@ -168,7 +168,7 @@ static int on_entry(const char *name, int is_dir, void *arg) {
         return errno == ENOENT ? 0 : fail_errno(c->err, path);
     if (S_ISLNK(st.st_mode))
         return ea_fail(c->err, EA_EREFUSED, "%s is a symbolic link; expected a file or folder (remove it)", path);
-    int rc = judge(&st, path, THE_FILE, c->err);
+    int rc = trust_judge(&st, path, THE_FILE, c->err);
     return rc || !is_dir ? rc : check_entries(path, c->depth + 1, c->err);
 }
 
@@ -192,7 +192,7 @@ int ea_trust_claim(const char *folder, ea_trust_note *on_note, void *arg, ea_err
     if (fd < 0 || fstat(fd, &st))
         rc = fail_errno(err, folder);
     else if (!is_trusted(st.st_uid))
-        rc = judge(&st, folder, ITS_FOLDER, err);
+        rc = trust_judge(&st, folder, ITS_FOLDER, err);
     else if (st.st_mode & 077 && fchmod(fd, 0700))
         rc = ea_fail_os(err, EA_EIO, errno, "make %s private", folder);
     if (!rc && st.st_mode & 077) {

@@ -125,7 +125,7 @@ static int trust_fail_last(ea_err *err, const char *what, const char *path) {
 }
 
 /* Owner and list of an open file: EA_EREFUSED when the owner is not trusted, or others have one of the rights. */
-static int judge(HANDLE h, const char *path, DWORD rights, ea_err *err) {
+static int trust_judge(HANDLE h, const char *path, DWORD rights, ea_err *err) {
     PSECURITY_DESCRIPTOR security = NULL;
     PSID owner = NULL, other;
     PACL list = NULL;
@@ -219,7 +219,7 @@ static int check_folders(WCHAR *full, ea_err *err) {
         else if (n > ROOT && is_link(h))
             rc = ea_fail(err, EA_EREFUSED, "%s has become a link", path);
         else
-            rc = judge(h, path + 4, rights, err); /* without \\?\ */
+            rc = trust_judge(h, path + 4, rights, err); /* without \\?\ */
         if (h != INVALID_HANDLE_VALUE)
             CloseHandle(h);
         free(path);
@@ -248,7 +248,7 @@ int ea_trusted_open(ea_trusted_file **ret, const char *path, ea_err *err) {
     else
         rc = check_drive(full, path, err);
     if (!rc)
-        rc = judge(h, path, HARM[THE_FILE], err);
+        rc = trust_judge(h, path, HARM[THE_FILE], err);
     if (!rc)
         rc = check_folders(full, err);
     free(full);
@@ -290,8 +290,8 @@ int ea_path_check_private(const char *path, ea_err *err) {
     HANDLE h = w ? CreateFileW(w, READ_CONTROL, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, NULL,
                                OPEN_EXISTING, FILE_FLAG_BACKUP_SEMANTICS, NULL)
                  : INVALID_HANDLE_VALUE;
-    int rc =
-        h == INVALID_HANDLE_VALUE ? trust_fail_last(err, "look at", path) : judge(h, path, HARM[THE_FILE] | READS, err);
+    int rc = h == INVALID_HANDLE_VALUE ? trust_fail_last(err, "look at", path)
+                                       : trust_judge(h, path, HARM[THE_FILE] | READS, err);
     if (h != INVALID_HANDLE_VALUE)
         CloseHandle(h);
     free(w);
@@ -435,7 +435,7 @@ static int on_entry(const char *name, int is_dir, void *arg) {
     else if (is_link(h))
         rc = ea_fail(c->err, EA_EREFUSED, "%s is a link; expected a file or folder (remove it)", path);
     else
-        rc = judge(h, path, HARM[is_dir ? ITS_FOLDER : THE_FILE], c->err);
+        rc = trust_judge(h, path, HARM[is_dir ? ITS_FOLDER : THE_FILE], c->err);
     if (h != INVALID_HANDLE_VALUE)
         CloseHandle(h);
     free(w);
@@ -466,7 +466,7 @@ static int make_private(HANDLE h, const char *folder, ea_trust_note *on_note, vo
     PSECURITY_DESCRIPTOR security;
     ea_err why = {0};
     char line[LINE_BYTES];
-    int was = judge(h, folder, HARM[ITS_FOLDER] | READS, &why);
+    int was = trust_judge(h, folder, HARM[ITS_FOLDER] | READS, &why);
     PACL list = state_list(&security);
     DWORD os = list
                    ? SetSecurityInfo(h, SE_FILE_OBJECT, DACL_SECURITY_INFORMATION | PROTECTED_DACL_SECURITY_INFORMATION,
@@ -515,7 +515,7 @@ static int claim_once(const WCHAR *w, const char *folder, ea_trust_note *on_note
         LocalFree(security);
         return rc;
     }
-    int rc = judge(h, folder, 0, &why); /* the owner alone */
+    int rc = trust_judge(h, folder, 0, &why); /* the owner alone */
     if (rc) {
         CloseHandle(h);
         return rc == EA_EREFUSED && !(rc = move_aside(w, folder, why.message, on_note, arg, err)) ? 1 : rc;

@@ -1,4 +1,4 @@
-/* Buffer headers of an .etl file. Called by: index.c and merge.c, which read buffers; writer.c. Thread: any (pure
+/* Buffer headers of an .etl file. Called by: index.c and merge.c, which read buffers; etl_writer.c. Thread: any (pure
  * functions). */
 #include "proto/etl/layout.h"
 

@@ -70,7 +70,7 @@ typedef struct ea_etl_options {
                                   * readable. It is a guess, and it is counted and reported as damage; it saves most
                                   * records after a wrong byte */
     int follow;                  /* 1: the files are still being written; see ea_etl_next */
-    int64_t patience_ns;         /* follow: how long records are held back when nothing new comes; 0: for ever */
+    int64_t hold_back_ns;        /* follow: how long records are held back when nothing new comes; 0: for ever */
 } ea_etl_options;
 
 /* What ea_etl_next returns in place of a record when it follows files. */
@@ -100,7 +100,7 @@ int ea_etl_is_header_record(const ea_record *r);
  * Following, buffers are taken as they come into the files, and the records of a window of them (two a CPU, eight at
  * the least, of each file) are put in order; what comes later than that comes out late and is counted. A record comes
  * out when every window is full or its file's header says that the session has ended, so that the order is a function
- * of what is in the files and not of when they were looked at; with patience_ns, also when nothing new came for that
+ * of what is in the files and not of when they were looked at; with hold_back_ns, also when nothing new came for that
  * long. The first buffer, whose header event changes while its session runs, comes when that is over.
  * EA_ETL_NOTHING_YET: call again some time later. 0: all sessions have ended. */
 EA_MUST_CHECK int ea_etl_next(ea_etl_set *set, const ea_record **ret_record, ea_err *err);

@@ -12,7 +12,7 @@ enum {
 };
 
 /* What of a text fits into room, whole characters of UTF-8. */
-static uint32_t fit(const char *s, size_t room) {
+static uint32_t evtx_record_fit(const char *s, size_t room) {
     size_t len = strlen(s);
     if (len <= room)
         return (uint32_t)len;
@@ -27,7 +27,7 @@ static uint32_t room_left(const ea_evtx_record *b) {
 
 /* Room for a field's name and type, and for payload bytes: 1, or 0 and b->is_cut. */
 static int add_name(ea_evtx_record *b, const char *name, unsigned in, uint32_t payload_bytes) {
-    uint32_t len = fit(name, NAME_MAX_BYTES), need = len + 2;
+    uint32_t len = evtx_record_fit(name, NAME_MAX_BYTES), need = len + 2;
     if (need > EA_EVTX_METADATA_MAX_BYTES - b->metadata_bytes || need + (uint64_t)payload_bytes > room_left(b)) {
         b->is_cut = 1;
         return 0;
@@ -53,7 +53,7 @@ static void add_number(ea_evtx_record *b, const char *name, unsigned in, uint64_
 
 /* A string or bytes, after their u16 length. What is too long is cut. */
 static void add_counted(ea_evtx_record *b, const char *name, unsigned in, const uint8_t *data, uint32_t len_bytes) {
-    uint32_t room = room_left(b), taken = fit(name, NAME_MAX_BYTES) + 4, len = len_bytes;
+    uint32_t room = room_left(b), taken = evtx_record_fit(name, NAME_MAX_BYTES) + 4, len = len_bytes;
     uint8_t count[2];
     if (taken > room || len > room - taken) {
         len = taken > room ? 0 : (room - taken) & ~1u;
@@ -75,13 +75,13 @@ static uint32_t utf16_bytes(const uint8_t *data, uint32_t len_bytes) {
 
 static void add_text(ea_evtx_record *b, const char *name, const char *utf8) {
     uint8_t utf16[2 * NAME_MAX_BYTES];
-    size_t need = ea_utf8_to_utf16(utf8, fit(utf8, NAME_MAX_BYTES), utf16, sizeof utf16);
+    size_t need = ea_utf8_to_utf16(utf8, evtx_record_fit(utf8, NAME_MAX_BYTES), utf16, sizeof utf16);
     add_counted(b, name, IN_COUNTED_STRING, utf16, (uint32_t)(need < sizeof utf16 ? need : sizeof utf16));
 }
 
 /* Numbers of one width after their u16 count. */
 static void add_array(ea_evtx_record *b, const ea_evtx_field *f, unsigned in, uint32_t width) {
-    uint32_t count = f->len_bytes / width, room = room_left(b), taken = fit(f->name, NAME_MAX_BYTES) + 4;
+    uint32_t count = f->len_bytes / width, room = room_left(b), taken = evtx_record_fit(f->name, NAME_MAX_BYTES) + 4;
     uint8_t number[2];
     if (taken > room || count > (room - taken) / width) {
         count = taken > room ? 0 : (room - taken) / width;
@@ -135,7 +135,8 @@ static int add_evtx_field(ea_evtx_record *b, const ea_evtx_field *f) {
 
 /* The event's name is its channel and number, as in Security/4688. */
 static int describe_event(ea_evtx_record *b, const ea_evtx_event *e) {
-    uint32_t len = fit(e->channel, NAME_MAX_BYTES), name_len = fit(e->provider_name, EA_EVTX_TRAITS_MAX_BYTES - 3);
+    uint32_t len = evtx_record_fit(e->channel, NAME_MAX_BYTES),
+             name_len = evtx_record_fit(e->provider_name, EA_EVTX_TRAITS_MAX_BYTES - 3);
     uint8_t *m = b->metadata;
     int rc = 0;
     b->is_cut = e->left_out != 0;

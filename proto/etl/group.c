@@ -1,6 +1,6 @@
-/* Kernel groups: which class GUID Windows gives the events of a hook id's group. Input: record.c. Used by: proto/event,
- * which names classes by GUID. Thread: any (constant data). Source: groups EVENT_TRACE_GROUP_* and GUIDs in
- * winsiderss/systeminformer phnt/include/ntwmi.h; those of Process, Thread, TcpIp and UdpIp in Windows' own MOF
+/* Kernel groups: which class GUID Windows gives the events of a hook id's group. Input: etl_record.c. Used by:
+ * proto/event, which names classes by GUID. Thread: any (constant data). Source: groups EVENT_TRACE_GROUP_* and GUIDs
+ * in winsiderss/systeminformer phnt/include/ntwmi.h; those of Process, Thread, TcpIp and UdpIp in Windows' own MOF
  * (wmicore.mof), where each class names its GUID. */
 #include "proto/base/provider_guids.h"
 #include "proto/etl/layout.h"

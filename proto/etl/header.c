@@ -1,8 +1,8 @@
 /* The trace header event: the facts about a file that the file itself states.
- * Input: the start of a file. Called by: index.c, merge.c; ea_etl_file_info. Called for writing by: writer.c. Thread:
- * the source's, the writer's.
- * Source: TRACE_LOGFILE_HEADER (evntrace.h); its 64-bit layout has 8-byte pointers at 56 and 64, which moves the fields
- * after them (microsoft/perfview KernelTraceEventParser.cs, "EventTraceHeaderTraceData"); checked on real traces. */
+ * Input: the start of a file. Called by: index.c, merge.c; ea_etl_file_info. Called for writing by: etl_writer.c.
+ * Thread: the source's, the writer's. Source: TRACE_LOGFILE_HEADER (evntrace.h); its 64-bit layout has 8-byte pointers
+ * at 56 and 64, which moves the fields after them (microsoft/perfview KernelTraceEventParser.cs,
+ * "EventTraceHeaderTraceData"); checked on real traces. */
 #include "proto/etl/layout.h"
 #include "proto/evtx/evtx.h"
 

@@ -138,7 +138,7 @@ static int first_time(const uint8_t *data, size_t data_bytes, uint32_t used_byte
 }
 
 /* Decodes the whole buffer for its earliest time; the key stays when there is none. */
-static int scan(indexer *x, ea_etl_entry *e) {
+static int index_scan(indexer *x, ea_etl_entry *e) {
     int rc = ea_etl_decode(x->file, e, 0, &x->scan_buffer, &x->scratch, NULL, x->err);
     if (!rc && x->scan_buffer.walk.count && x->scan_buffer.walk.min_time <= x->scan_buffer.walk.max_time)
         e->key = x->scan_buffer.walk.min_time;
@@ -208,7 +208,7 @@ static int add_buffer(indexer *x, uint64_t offset, uint64_t size, int damaged, c
             known = first_time(peek + EA_ETL_HEADER_BYTES, PEEK_BYTES - EA_ETL_HEADER_BYTES, used, &e.key);
         }
     }
-    int rc = known ? 0 : scan(x, &e);
+    int rc = known ? 0 : index_scan(x, &e);
     if (rc)
         return rc;
     /* One CPU's buffers begin in the order of the file. Where they do not, one of the two first records has a damaged
@@ -217,7 +217,7 @@ static int add_buffer(indexer *x, uint64_t offset, uint64_t size, int damaged, c
         return rc;
     size_t *last = &x->last_of_cpu[h.cpu];
     if (*last && known && x->index->entries[*last - 1].key > e.key) {
-        if ((rc = scan(x, &x->index->entries[*last - 1])) || (rc = scan(x, &e)))
+        if ((rc = index_scan(x, &x->index->entries[*last - 1])) || (rc = index_scan(x, &e)))
             return rc;
     }
     x->believed_raw = e.key;

@@ -125,7 +125,7 @@ void ea_etl_patch_info(const ea_etl_info *info, uint8_t *fields, size_t len_byte
  * *ret_over: the session has ended. */
 EA_MUST_CHECK int ea_etl_reread_header(ea_etl_file *file, int *ret_over, ea_err *err);
 
-/* ---- record.c ---- */
+/* ---- etl_record.c ---- */
 
 /* The record positions of one decoded buffer. */
 typedef struct ea_etl_walk {
@@ -223,7 +223,7 @@ static inline const ea_guid *ea_etl_group_of(uint16_t hook_id) {
     return &ea_etl_groups[hook_id == LOAD_IMAGE ? IMAGE_GROUP : hook_id >> 8];
 }
 
-/* ---- record.c ---- */
+/* ---- etl_record.c ---- */
 
 /* Fills r and its extended items (room for EA_EXT_MAX) from the record at p, which is size_bytes long and was accepted.
  * The caller sets r->time_raw, cpu, logger, source and position. Returns the number of bytes at the record's end that

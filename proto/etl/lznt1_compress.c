@@ -1,5 +1,5 @@
 /* LZNT1, compressing: greedy matches from a hash table of the last place of each three bytes, chunk by chunk. Called
- * by: writer.c. Output: compressed buffers. Thread: any (pure functions). Source: [MS-XCA] 2.5. */
+ * by: etl_writer.c. Output: compressed buffers. Thread: any (pure functions). Source: [MS-XCA] 2.5. */
 #include "proto/etl/etl_writer.h"
 
 #include <string.h>

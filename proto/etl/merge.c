@@ -331,7 +331,7 @@ static waiting heap_remove(ea_etl_set *s, size_t at) {
 
 /* ---- buffers coming and going ---- */
 
-static void destroy(ea_etl_set *s, active *a) {
+static void merge_destroy(ea_etl_set *s, active *a) {
     s->memory_bytes -= a->cost_bytes;
     free_active(a);
 }
@@ -339,7 +339,7 @@ static void destroy(ea_etl_set *s, active *a) {
 /* Kept for the next buffer, unless memory is scarce. */
 static void recycle(ea_etl_set *s, active *a) {
     if (s->memory_bytes > s->memory_limit / 2) {
-        destroy(s, a);
+        merge_destroy(s, a);
         return;
     }
     a->link = s->free_list;
@@ -498,7 +498,7 @@ static int make_room(ea_etl_set *s, ea_err *err) {
     while (s->memory_bytes > s->memory_limit && s->free_list) {
         active *a = s->free_list;
         s->free_list = a->link;
-        destroy(s, a);
+        merge_destroy(s, a);
     }
     while (s->memory_bytes > s->memory_limit && s->heap_count > 1) {
         size_t furthest = s->heap_count / 2; /* among the leaves */
@@ -507,7 +507,7 @@ static int make_room(ea_etl_set *s, ea_err *err) {
                 furthest = i;
         waiting removed = heap_remove(s, furthest);
         int rc = park(s, &removed, err);
-        destroy(s, removed.buffer);
+        merge_destroy(s, removed.buffer);
         if (rc)
             return rc;
     }
@@ -553,14 +553,14 @@ EA_APART static int merge_follow(ea_etl_set *s, ea_err *err) {
         wait |= f->held <= f->window && !ea_etl_tail_ended(f->tail);
     }
     int holds = s->heap_count || s->parked_count;
-    if (wait && holds && s->options.patience_ns && ea_monotonic_ns() - s->news_ns >= s->options.patience_ns)
+    if (wait && holds && s->options.hold_back_ns && ea_monotonic_ns() - s->news_ns >= s->options.hold_back_ns)
         wait = 0;
     if (wait || (!holds && !over))
         return EA_ETL_NOTHING_YET;
     return holds;
 }
 
-/* Decodes the buffer that pending() named. Apart, as it is needed once a buffer and choose() many times. */
+/* Decodes the buffer that pending() named. Apart, as it is needed once a buffer and merge_choose() many times. */
 EA_APART static int decode_pending(ea_etl_set *s, enum pending what, ea_err *err) {
     parked from = what == PARKED_PENDING ? unpark(s) : (parked){.entry = s->index.entries[s->index_next++]};
     int rc = activate(s, from, what == PARKED_PENDING, err);
@@ -568,7 +568,7 @@ EA_APART static int decode_pending(ea_etl_set *s, enum pending what, ea_err *err
 }
 
 /* Brings the buffer with the next record to the front: 1, 0 at the end, EA_ETL_NOTHING_YET, or an error. */
-static int choose(ea_etl_set *s, ea_err *err) {
+static int merge_choose(ea_etl_set *s, ea_err *err) {
     int rc;
     if (s->heap_count)
         heap_sift_down(s, 0);
@@ -595,7 +595,7 @@ EA_RARE static void report_items(const ea_etl_set *s, const active *a, uint32_t 
                   "a record's extended items are not readable; they are in its payload");
 }
 
-/* logger, cpu and source, in the words that they are parts of (see set_kind in record.c). */
+/* logger, cpu and source, in the words that they are parts of (see set_kind in etl_record.c). */
 static inline void set_origin(ea_record *r, const active *a) {
     uint8_t *kind = (uint8_t *)r + offsetof(ea_record, logger), *own = (uint8_t *)r + offsetof(ea_record, cpu);
     ea_store64(kind, ea_load64(kind) | a->buffer.header.logger);
@@ -609,7 +609,7 @@ int ea_etl_next(ea_etl_set *s, const ea_record **ret_record, ea_err *err) {
         s->finished = NULL;
     }
     if (s->heap_count == 0 || s->heap[0].key >= s->run_limit) {
-        int rc = choose(s, err);
+        int rc = merge_choose(s, err);
         if (rc != 1)
             return rc;
     }

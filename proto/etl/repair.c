@@ -125,7 +125,7 @@ static size_t try_from(mender *m, const ea_xpress_state *step, size_t start, siz
 
 /* How good the patched input is, 0 to in_bytes: how much of the input makes sense. A long match made up out of the
  * damage can fill the rest of the output with anything; that uses little input. */
-static size_t judge(mender *m, const ea_xpress_state *step, size_t start, size_t *ret_reach) {
+static size_t repair_judge(mender *m, const ea_xpress_state *step, size_t start, size_t *ret_reach) {
     size_t used, reach = try_from(m, step, start, m->want, &used);
     *ret_reach = reach;
     if (reach == m->want)
@@ -155,7 +155,7 @@ static void try_place(mender *m, size_t place, size_t last, size_t trouble, cand
         m->in[place] = was ^ (uint8_t)flip;
         if (try_from(m, &m->steps[step], start, stop, &used) <= trouble)
             continue;
-        size_t score = judge(m, &m->steps[step], start, &reach);
+        size_t score = repair_judge(m, &m->steps[step], start, &reach);
         if (score > best->score)
             *best = (candidate){.score = score, .reach = reach, .place = place, .value = m->in[place]};
     }

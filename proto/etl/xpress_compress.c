@@ -1,5 +1,5 @@
 /* XPRESS (plain LZ77), compressing: greedy matches from a hash table of the last place of each three bytes. Called by:
- * writer.c. Output: compressed buffers. Thread: any. Source: [MS-XCA] 2.3. */
+ * etl_writer.c. Output: compressed buffers. Thread: any. Source: [MS-XCA] 2.3. */
 #include "proto/etl/etl_writer.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* LZ77 + Huffman ("XPRESS_HUFF"), compressing: greedy matches from a hash table, one Huffman code a block of 64 KiB.
- * Each block is walked twice: to count its symbols, then to write them. Called by: writer.c. Output: compressed
+ * Each block is walked twice: to count its symbols, then to write them. Called by: etl_writer.c. Output: compressed
  * buffers. Thread: any (pure functions). Source: [MS-XCA] 2.1 and 2.2, as xpress_huff.c says. */
 #include "proto/etl/etl_writer.h"
 
@@ -32,7 +32,8 @@ typedef struct finder {
 } finder;
 
 /* A match at `at` that ends in the block, or 0 for a literal. Enters all places that it covers. */
-static size_t find(finder *f, const uint8_t *in, size_t at, size_t block_end, size_t *ret_distance) {
+static size_t xpress_huff_compress_find(finder *f, const uint8_t *in, size_t at, size_t block_end,
+                                        size_t *ret_distance) {
     size_t length = 0, distance = 0;
     if (block_end - at < MIN_MATCH)
         return 0;
@@ -187,7 +188,7 @@ size_t ea_xpress_huff_compress(const uint8_t *in, size_t in_bytes, uint8_t *out)
         uint16_t codes[SYMBOLS];
         before = f;
         for (size_t p = at; p < block_end; p += length ? length : 1) {
-            length = find(&f, in, p, block_end, &distance);
+            length = xpress_huff_compress_find(&f, in, p, block_end, &distance);
             counts[length ? match_symbol(length, distance) : in[p]]++;
         }
         counts[END_SYMBOL] += block_end == in_bytes;
@@ -197,7 +198,7 @@ size_t ea_xpress_huff_compress(const uint8_t *in, size_t in_bytes, uint8_t *out)
         begin_bits(&w);
         f = before;
         while (at < block_end) {
-            length = find(&f, in, at, block_end, &distance);
+            length = xpress_huff_compress_find(&f, in, at, block_end, &distance);
             unsigned symbol = length ? match_symbol(length, distance) : in[at], bits;
             put_bits(&w, lengths[symbol], codes[symbol]);
             if (length) {

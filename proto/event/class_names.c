@@ -161,7 +161,7 @@ int ea_class_chooser_wants(ea_class_chooser *ch, const ea_class *c) {
 }
 
 /* What this program has rows for, whether an event of it came by or not. */
-static void know(ea_class_chooser *ch, const ea_provider_row *p, const ea_class_row *row) {
+static void class_names_know(ea_class_chooser *ch, const ea_provider_row *p, const ea_class_row *row) {
     const ea_class_choice *o = ch->choice;
     for (size_t i = 0; i < o->classes.count; i++) {
         const char *pattern = o->classes.items[i];
@@ -185,7 +185,7 @@ int ea_class_chooser_check(ea_class_chooser *ch, ea_err *err) {
     if (o->classes.count || o->providers.count)
         for (size_t i = 0; i < ea_family_count; i++)
             for (size_t k = 0; k < ea_families[i]->row_count; k++)
-                know(ch, ea_families[i]->provider, &ea_families[i]->rows[k]);
+                class_names_know(ch, ea_families[i]->provider, &ea_families[i]->rows[k]);
     for (size_t i = 0; i < o->classes.count; i++) {
         const ea_near *n = &ch->near_class[i];
         if (!ch->has_class[i])

@@ -38,21 +38,25 @@ typedef struct ea_class_choice {
     ea_strings classes, ids, providers;
 } ea_class_choice;
 
-// clang-format off
 #define EA_CLASS_OPTIONS(owner, choice_member)                                                                         \
-    {.name = "class", .letter = 'c', .argument = "NAME", .type = EA_OPT_STRINGS,                                       \
+    {.name = "class",                                                                                                  \
+     .letter = 'c',                                                                                                    \
+     .argument = "NAME",                                                                                               \
+     .type = EA_OPT_STRINGS,                                                                                           \
      .offset = offsetof(owner, choice_member) + offsetof(ea_class_choice, classes),                                    \
      .help = "only events of this class, in any case: its name, 'Process/*' for a family, or provider and id as in "   \
              "PowerShell/4104; may be repeated"},                                                                      \
-    {.name = "id", .argument = "N", .type = EA_OPT_STRINGS,                                                            \
-     .offset = offsetof(owner, choice_member) + offsetof(ea_class_choice, ids),                                        \
-     .help = "only events with this id, which classic events do not have; may be repeated"},                           \
-    {.name = "provider", .argument = "NAME", .type = EA_OPT_STRINGS,                                                   \
-     .offset = offsetof(owner, choice_member) + offsetof(ea_class_choice, providers),                                  \
-     .help = "only events of this provider: its name, with or without Microsoft-Windows-, or its GUID; may be "        \
-             "repeated"}
-
-// clang-format on
+        {.name = "id",                                                                                                 \
+         .argument = "N",                                                                                              \
+         .type = EA_OPT_STRINGS,                                                                                       \
+         .offset = offsetof(owner, choice_member) + offsetof(ea_class_choice, ids),                                    \
+         .help = "only events with this id, which classic events do not have; may be repeated"},                       \
+    {                                                                                                                  \
+        .name = "provider", .argument = "NAME", .type = EA_OPT_STRINGS,                                                \
+        .offset = offsetof(owner, choice_member) + offsetof(ea_class_choice, providers),                               \
+        .help = "only events of this provider: its name, with or without Microsoft-Windows-, or its GUID; may be "     \
+                "repeated"                                                                                             \
+    }
 
 /* Which classes a choice wants, and what of the choice no class had. */
 typedef struct ea_class_chooser {

@@ -111,7 +111,7 @@ static int read_packet(const uint8_t *tables, const uint8_t *at, size_t left, pa
     return 1;
 }
 
-static void put32(uint8_t *at, uint32_t v) {
+static void compact_cswitch_put32(uint8_t *at, uint32_t v) {
     for (int i = 0; i < 4; i++)
         at[i] = (uint8_t)(v >> 8 * i);
 }
@@ -120,10 +120,10 @@ static void make_switch(waiting *w, const ea_record *record, const ea_clock *clo
                         int64_t time_raw) {
     *w = (waiting){.clock = *clock, .record = *record};
     w->payload[0] = p->type;
-    put32(w->payload + 1, p->tid);
+    compact_cswitch_put32(w->payload + 1, p->tid);
     w->payload[5] = p->priority;
     w->payload[6] = p->state;
-    put32(w->payload + 7, p->wait_time);
+    compact_cswitch_put32(w->payload + 7, p->wait_time);
     ea_record *r = &w->record;
     r->id = SWITCH_ID;
     r->opcode = 0;
@@ -138,7 +138,7 @@ static void make_switch(waiting *w, const ea_record *record, const ea_clock *clo
 static int compact_cswitch_emit(ea_cswitch_expander *e, waiting *w, const uint32_t *new_tid, ea_cswitch_expand_fn fn,
                                 void *arg) {
     if (new_tid) {
-        put32(w->payload + KNOWN_BYTES, *new_tid);
+        compact_cswitch_put32(w->payload + KNOWN_BYTES, *new_tid);
         w->record.payload_bytes = WHOLE_BYTES;
     }
     w->record.payload = w->payload;

@@ -175,7 +175,7 @@ typedef struct reader {
     int no_memory;
 } reader;
 
-static uint64_t broken(reader *r, const char *what) {
+static uint64_t describe_broken(reader *r, const char *what) {
     if (!r->what)
         r->what = what;
     r->at = r->end;
@@ -183,7 +183,7 @@ static uint64_t broken(reader *r, const char *what) {
 }
 
 static uint8_t get_byte(reader *r) {
-    return r->at < r->end ? *r->at++ : (uint8_t)broken(r, "it ends early");
+    return r->at < r->end ? *r->at++ : (uint8_t)describe_broken(r, "it ends early");
 }
 
 static uint64_t get_varint(reader *r) {
@@ -191,33 +191,33 @@ static uint64_t get_varint(reader *r) {
     for (unsigned shift = 0; shift < 64; shift += 7) {
         uint8_t b = get_byte(r);
         if (shift == 63 && b > 1)
-            return broken(r, "a number exceeds 64 bits");
+            return describe_broken(r, "a number exceeds 64 bits");
         v |= (uint64_t)(b & 0x7f) << shift;
         if (!(b & 0x80))
             return v;
     }
-    return broken(r, "a number exceeds 64 bits");
+    return describe_broken(r, "a number exceeds 64 bits");
 }
 
 static uint64_t get_bounded(reader *r, uint64_t max, const char *what) {
     uint64_t v = get_varint(r);
-    return v <= max ? v : broken(r, what);
+    return v <= max ? v : describe_broken(r, what);
 }
 
 static const char *get_bounded_string(reader *r, size_t max) {
     uint64_t len = get_varint(r);
     if (len > max || len > (uint64_t)(r->end - r->at)) {
-        broken(r, "a name is too long");
+        describe_broken(r, "a name is too long");
         return "";
     }
     if (memchr(r->at, 0, (size_t)len)) {
-        broken(r, "a name has a NUL in it");
+        describe_broken(r, "a name has a NUL in it");
         return "";
     }
     char *s = ea_arena_alloc(r->arena, (size_t)len + 1);
     if (!s) {
         r->no_memory = 1;
-        broken(r, "no memory");
+        describe_broken(r, "no memory");
         return "";
     }
     memcpy(s, r->at, (size_t)len);
@@ -234,7 +234,7 @@ static void *get_memory(reader *r, size_t count, size_t size_bytes) {
     void *p = ea_arena_zalloc(r->arena, count, size_bytes);
     if (!p) {
         r->no_memory = 1;
-        broken(r, "no memory");
+        describe_broken(r, "no memory");
     }
     return p;
 }
@@ -262,7 +262,7 @@ static const ea_class_notes *get_notes(reader *r) {
     n->opcode = get_string(r);
     n->keywords = get_entries(r, &n->keyword_count);
     if (n->keyword_count > EA_KEYWORDS_MAX)
-        broken(r, "it has too many keywords");
+        describe_broken(r, "it has too many keywords");
     return has_notes(n) ? n : NULL;
 }
 
@@ -274,7 +274,7 @@ static ea_enum *get_maps(reader *r, size_t *ret_count) {
         maps[i].name = get_string(r);
         maps[i].is_flags = get_byte(r);
         if (maps[i].is_flags > 1)
-            broken(r, "a map is neither of values nor of flags");
+            describe_broken(r, "a map is neither of values nor of flags");
         maps[i].entries = get_entries(r, &maps[i].count);
     }
     return maps;
@@ -322,17 +322,17 @@ static void get_field(reader *r, ea_field *f, size_t index, int format, uint8_t 
     if (r->what)
         return;
     if (width < 0)
-        broken(r, "a field's type is not known");
+        describe_broken(r, "a field's type is not known");
     else if (f->count == 0)
-        broken(r, "an array has no elements");
+        describe_broken(r, "an array has no elements");
     else if ((f->type == EA_STRUCT) != (f->child_count > 0))
-        broken(r, "a struct has no members, or a plain field has some");
+        describe_broken(r, "a struct has no members, or a plain field has some");
     else if (attributes & ~known)
-        broken(r, "a field has unknown attributes");
+        describe_broken(r, "a field has unknown attributes");
     else if (f->type == EA_UTF16_REST && (f->count != 1 || f->count_field >= 0))
-        broken(r, "a string to the payload's end is an array");
+        describe_broken(r, "a string to the payload's end is an array");
     else if (f->map && !ea_type_is_integer(f->type))
-        broken(r, "a field with a map is no integer");
+        describe_broken(r, "a field with a map is no integer");
 }
 
 /* Gives each field of one scope its span and checks that structs close and that counts are siblings. members 0: all
@@ -341,20 +341,20 @@ static size_t close_scope(reader *r, ea_field *fields, size_t field_count, size_
     size_t at = first;
     for (size_t m = 0; !r->what && (members ? m < members : at < field_count); m++) {
         if (at >= field_count)
-            return (size_t)broken(r, "a struct has more members than there are fields");
+            return (size_t)describe_broken(r, "a struct has more members than there are fields");
         ea_field *f = &fields[at];
         if (f->count_field >= 0) {
             size_t k = first;
             while (k < at && k != (size_t)f->count_field)
                 k += fields[k].span;
             if (k >= at || !ea_type_is_integer(fields[k].type) || fields[k].count != 1 || fields[k].count_field >= 0)
-                return (size_t)broken(r, "an array's count is no plain number beside it");
+                return (size_t)describe_broken(r, "an array's count is no plain number beside it");
             fields[k].is_count = 1;
         }
         size_t next = at + 1;
         if (f->type == EA_STRUCT) {
             if (depth == EA_DEPTH_MAX)
-                return (size_t)broken(r, "structs are nested too deep");
+                return (size_t)describe_broken(r, "structs are nested too deep");
             next = close_scope(r, fields, field_count, at + 1, f->child_count, depth + 1);
             f->span = (uint16_t)(next - at);
         }
@@ -423,15 +423,15 @@ int ea_class_parse(ea_arena *arena, const uint8_t *description, size_t len_bytes
     c->version = get_byte(&r);
     c->code = (uint16_t)get_bounded(&r, UINT16_MAX, "its code exceeds 16 bits");
     if (c->kind > EA_KIND_KEYFRAME)
-        broken(&r, "its kind is not known");
+        describe_broken(&r, "its kind is not known");
     if (c->status > EA_CLASS_UNKNOWN)
-        broken(&r, "its status is not known");
+        describe_broken(&r, "its status is not known");
     if (flags > (FLAG_CLASSIC | FLAG_UNFOLDED))
-        broken(&r, "its flags are not known");
+        describe_broken(&r, "its flags are not known");
     if (c->pointer_size != 4 && c->pointer_size != 8)
-        broken(&r, "a pointer has neither 4 nor 8 bytes");
+        describe_broken(&r, "a pointer has neither 4 nor 8 bytes");
     if ((size_t)(r.end - r.at) < sizeof c->provider.bytes) {
-        broken(&r, "it ends early");
+        describe_broken(&r, "it ends early");
     } else {
         memcpy(c->provider.bytes, r.at, sizeof c->provider.bytes);
         r.at += sizeof c->provider.bytes;
@@ -447,7 +447,7 @@ int ea_class_parse(ea_arena *arena, const uint8_t *description, size_t len_bytes
     if (!r.what && format == FORMAT_NOTES)
         c->notes = get_notes(&r);
     if (!r.what && r.at != r.end)
-        broken(&r, "there are bytes after its end");
+        describe_broken(&r, "there are bytes after its end");
     close_scope(&r, fields, r.what ? 0 : field_count, 0, 0, 0);
     if (r.what)
         return r.no_memory ? ea_fail(err, ea_arena_error(arena), "read a class description")

@@ -55,7 +55,7 @@ typedef struct place {
     uint64_t counts[EA_FIELDS_MAX]; /* what count fields hold */
 } place;
 
-static int put(place *p, const void *data, size_t n) {
+static int encode_put(place *p, const void *data, size_t n) {
     if (n > p->capacity - p->used)
         return EA_ELIMIT;
     if (n)
@@ -84,7 +84,7 @@ static int encode_put_number(place *p, uint8_t type, unsigned width, uint64_t v)
         bytes[1] = bytes[0];
         bytes[0] = high;
     }
-    return put(p, bytes, width);
+    return encode_put(p, bytes, width);
 }
 
 /* Windows-1252 of a UTF-8 text: what ea_text_ansi reads. EA_EINVAL for characters that it lacks. */
@@ -107,7 +107,7 @@ static int put_ansi(place *p, const char *text, size_t len_bytes) {
             if (!found)
                 return EA_EINVAL;
         }
-        int rc = put(p, &byte, 1);
+        int rc = encode_put(p, &byte, 1);
         if (rc)
             return rc;
         i += n;
@@ -124,7 +124,7 @@ static int put_characters(place *p, uint8_t type, const char *text, size_t len_b
         p->used += n;
         return 0;
     }
-    return type >= EA_UTF8Z && type <= EA_UTF8_FIXED ? put(p, text, len_bytes) : put_ansi(p, text, len_bytes);
+    return type >= EA_UTF8Z && type <= EA_UTF8_FIXED ? encode_put(p, text, len_bytes) : put_ansi(p, text, len_bytes);
 }
 
 /* field_bytes: of an array of characters, which is filled up with NULs; 0 otherwise. */
@@ -172,15 +172,17 @@ static int encode_put_element(place *p, size_t field, const ea_event_value *v) {
                      : EA_EINVAL;
         if (rc)
             return rc;
-        return v->items[2].kind == EA_VALUE_BYTES ? put(p, v->items[2].data, v->items[2].count) : EA_EINVAL;
+        return v->items[2].kind == EA_VALUE_BYTES ? encode_put(p, v->items[2].data, v->items[2].count) : EA_EINVAL;
     }
     if (is_text(f->type)) {
         if (v->kind == EA_VALUE_TEXT)
             return encode_put_text(p, f, f->width, v->data, v->count);
-        return v->kind == EA_VALUE_BYTES && (!f->width || v->count == f->width) ? put(p, v->data, v->count) : EA_EINVAL;
+        return v->kind == EA_VALUE_BYTES && (!f->width || v->count == f->width) ? encode_put(p, v->data, v->count)
+                                                                                : EA_EINVAL;
     }
     if (is_bytes(f->type))
-        return v->kind == EA_VALUE_BYTES && (!f->width || v->count == f->width) ? put(p, v->data, v->count) : EA_EINVAL;
+        return v->kind == EA_VALUE_BYTES && (!f->width || v->count == f->width) ? encode_put(p, v->data, v->count)
+                                                                                : EA_EINVAL;
     return v->kind == EA_VALUE_NUMBER && f->width && f->width <= 8 ? encode_put_number(p, f->type, f->width, v->number)
                                                                    : EA_EINVAL;
 }
@@ -195,12 +197,13 @@ static int put_field(place *p, size_t field, const ea_event_value *v) {
     uint64_t wanted = elements_of(p, f);
     int rc = 0;
     if (f->type == EA_BYTES)
-        return v->kind == EA_VALUE_BYTES && (wanted == UINT64_MAX || wanted == v->count) ? put(p, v->data, v->count)
-                                                                                         : EA_EINVAL;
+        return v->kind == EA_VALUE_BYTES && (wanted == UINT64_MAX || wanted == v->count)
+                   ? encode_put(p, v->data, v->count)
+                   : EA_EINVAL;
     if (is_text_of_array(f)) {
         size_t width = is_wide(f->type) ? 2 : 1;
         if (v->kind == EA_VALUE_BYTES)
-            return wanted == UINT64_MAX || wanted * width == v->count ? put(p, v->data, v->count) : EA_EINVAL;
+            return wanted == UINT64_MAX || wanted * width == v->count ? encode_put(p, v->data, v->count) : EA_EINVAL;
         if (v->kind != EA_VALUE_TEXT || (wanted != UINT64_MAX && wanted > p->capacity))
             return EA_EINVAL;
         return encode_put_text(p, f, wanted == UINT64_MAX ? 0 : (size_t)wanted * width, v->data, v->count);

@@ -88,7 +88,7 @@ static int parse_times(ea_printer *p, ea_err *err) {
     return rc;
 }
 
-static int parse(ea_printer *p, ea_err *err) {
+static int print_parse(ea_printer *p, ea_err *err) {
     const ea_print_options *o = p->options;
     p->raw = o->raw || o->format == EA_PRINT_RAW;
     int rc = parse_columns(p, err);
@@ -125,7 +125,7 @@ int ea_printer_create(ea_printer **ret, const ea_print_options *options, FILE *o
     ea_u64_map_init(&p->looked_at, 65536);
     int rc = ea_class_chooser_init(&p->chooser, &options->choice, err);
     if (!rc)
-        rc = parse(p, err);
+        rc = print_parse(p, err);
     if (rc) {
         ea_printer_destroy(p);
         return rc;
@@ -265,7 +265,7 @@ void ea_printer_set_resolver(ea_printer *p, const ea_resolver *resolver) {
     p->resolver = ea_printer_wants_names(p) ? resolver : NULL;
 }
 
-static void print(ea_printer *p, const ea_record *r, const ea_class *c, const ea_clock *clock) {
+static void print_record(ea_printer *p, const ea_record *r, const ea_class *c, const ea_clock *clock) {
     int csv = p->options->format == EA_PRINT_CSV;
     ea_rendering how = {.form = csv                                   ? EA_RENDER_CSV
                                 : p->options->format == EA_PRINT_TEXT ? EA_RENDER_TEXT
@@ -303,7 +303,7 @@ void ea_printer_pass(ea_printer *p, const ea_record *record, const ea_class *c, 
 static int print_wanted(ea_printer *p, const ea_record *record, const ea_class *c, const ea_clock *clock, ea_err *err) {
     if (!is_wanted(p, record, c, clock))
         return 0;
-    print(p, record, c, clock);
+    print_record(p, record, c, clock);
     p->printed++;
     if (p->missing_columns)
         look_for_columns(p, c);
@@ -328,7 +328,7 @@ int ea_printer_end(ea_printer *p, ea_err *err) {
     return p->expander ? ea_cswitch_expand_end(p->expander, on_switch, p) : 0;
 }
 
-void ea_printer_tell_left_over(const ea_printer *p, const char *program) {
+void ea_printer_report_left_over(const ea_printer *p, const char *program) {
     if (!p->expander)
         return;
     ea_cswitch_expand_counts n = ea_cswitch_expander_counts(p->expander);

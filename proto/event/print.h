@@ -23,29 +23,46 @@ typedef struct ea_print_options {
     int raw, no_names;
 } ea_print_options;
 
-// clang-format off
 #define EA_PRINT_OPTIONS(owner, print_member, default_format)                                                          \
-    {.name = "format", .letter = 'f', .argument = "FORMAT", .type = EA_OPT_CHOICE,                                     \
-     .offset = offsetof(owner, print_member) + offsetof(ea_print_options, format), .fallback = default_format,         \
-     .choices = EA_PRINT_FORMATS, .help = "how events are printed; raw is jsonl with --raw"},                          \
-    {.name = "fields", .argument = "A,B,...", .type = EA_OPT_STRINGS,                                                  \
-     .offset = offsetof(owner, print_member) + offsetof(ea_print_options, fields),                                     \
-     .help = "print these columns only: keys of the JSON form, or names of events' fields"},                           \
-    EA_CLASS_OPTIONS(owner, print_member.choice),                                                                      \
-    {.name = "pid", .letter = 'p', .argument = "N", .type = EA_OPT_STRINGS,                                            \
-     .offset = offsetof(owner, print_member) + offsetof(ea_print_options, pids),                                       \
-     .help = "only events of or about this process; may be repeated"},                                                 \
-    {.name = "from", .argument = "TIME", .type = EA_OPT_STRING,                                                        \
-     .offset = offsetof(owner, print_member) + offsetof(ea_print_options, from),                                       \
-     .help = "only events at or after this time: RFC 3339, a date, now, -1h, or such as +10s after the start"},                                                          \
-    {.name = "to", .argument = "TIME", .type = EA_OPT_STRING,                                                          \
-     .offset = offsetof(owner, print_member) + offsetof(ea_print_options, to), .help = "only events before this time"},\
-    {.name = "raw", .type = EA_OPT_FLAG, .offset = offsetof(owner, print_member) + offsetof(ea_print_options, raw),    \
-     .help = "with jsonl: add the rest of each record's identity, payload and extended items in hex"},                  \
-    {.name = "no-names", .type = EA_OPT_FLAG,                                                                          \
-     .offset = offsetof(owner, print_member) + offsetof(ea_print_options, no_names),                                   \
-     .help = "print events by themselves, without what others say about them, in one pass"}
-// clang-format on
+    {.name = "format",                                                                                                 \
+     .letter = 'f',                                                                                                    \
+     .argument = "FORMAT",                                                                                             \
+     .type = EA_OPT_CHOICE,                                                                                            \
+     .offset = offsetof(owner, print_member) + offsetof(ea_print_options, format),                                     \
+     .fallback = default_format,                                                                                       \
+     .choices = EA_PRINT_FORMATS,                                                                                      \
+     .help = "how events are printed; raw is jsonl with --raw"},                                                       \
+        {.name = "fields",                                                                                             \
+         .argument = "A,B,...",                                                                                        \
+         .type = EA_OPT_STRINGS,                                                                                       \
+         .offset = offsetof(owner, print_member) + offsetof(ea_print_options, fields),                                 \
+         .help = "print these columns only: keys of the JSON form, or names of events' fields"},                       \
+        EA_CLASS_OPTIONS(owner, print_member.choice),                                                                  \
+        {.name = "pid",                                                                                                \
+         .letter = 'p',                                                                                                \
+         .argument = "N",                                                                                              \
+         .type = EA_OPT_STRINGS,                                                                                       \
+         .offset = offsetof(owner, print_member) + offsetof(ea_print_options, pids),                                   \
+         .help = "only events of or about this process; may be repeated"},                                             \
+        {.name = "from",                                                                                               \
+         .argument = "TIME",                                                                                           \
+         .type = EA_OPT_STRING,                                                                                        \
+         .offset = offsetof(owner, print_member) + offsetof(ea_print_options, from),                                   \
+         .help = "only events at or after this time: RFC 3339, a date, now, -1h, or such as +10s after the start"},    \
+        {.name = "to",                                                                                                 \
+         .argument = "TIME",                                                                                           \
+         .type = EA_OPT_STRING,                                                                                        \
+         .offset = offsetof(owner, print_member) + offsetof(ea_print_options, to),                                     \
+         .help = "only events before this time"},                                                                      \
+        {.name = "raw",                                                                                                \
+         .type = EA_OPT_FLAG,                                                                                          \
+         .offset = offsetof(owner, print_member) + offsetof(ea_print_options, raw),                                    \
+         .help = "with jsonl: add the rest of each record's identity, payload and extended items in hex"},             \
+    {                                                                                                                  \
+        .name = "no-names", .type = EA_OPT_FLAG,                                                                       \
+        .offset = offsetof(owner, print_member) + offsetof(ea_print_options, no_names),                                \
+        .help = "print events by themselves, without what others say about them, in one pass"                          \
+    }
 
 typedef struct ea_printer ea_printer;
 
@@ -74,7 +91,7 @@ EA_MUST_CHECK int ea_printer_end(ea_printer *p, ea_err *err);
  * is in the time range, or of the processes, that the options name. */
 EA_MUST_CHECK int ea_printer_check(ea_printer *p, ea_err *err);
 /* Says on standard error, in the program's name, what of such records could not be read; nothing when nothing was. */
-void ea_printer_tell_left_over(const ea_printer *p, const char *program);
+void ea_printer_report_left_over(const ea_printer *p, const char *program);
 /* The classes seen so far are about to be freed. */
 void ea_printer_forget_classes(ea_printer *p);
 /* Writes what is left. */

@@ -102,7 +102,7 @@ static inline slot *find_slot(slot *slots, size_t mask, const class_key *k) {
 }
 
 /* Room for one more class; EA_ENOMEM. */
-static int grow(ea_registry *r) {
+static int registry_grow(ea_registry *r) {
     if ((r->count + 1) * 2 <= r->mask + 1)
         return 0;
     size_t mask = r->mask * 2 + 1;
@@ -472,7 +472,7 @@ EA_APART static const ea_class *find_metadata(ea_registry *r, const ea_record *r
 EA_RARE static const ea_class *learn(ea_registry *r, const ea_record *record) {
     class_key key = key_of(record);
     ea_class *c;
-    if (r->count >= r->limit_classes || grow(r) || registry_resolve(r, record, &key, NULL, NULL, &c))
+    if (r->count >= r->limit_classes || registry_grow(r) || registry_resolve(r, record, &key, NULL, NULL, &c))
         return overflowed(r);
     slot *s = find_slot(r->slots, r->mask, &key);
     s->key = key;

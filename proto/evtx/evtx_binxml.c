@@ -70,7 +70,7 @@ static int charge(parser *p, uint32_t cost) {
     return 1;
 }
 
-static void push(parser *p, uint8_t kind, uint8_t type, const uint8_t *data, uint32_t len_bytes) {
+static void evtx_binxml_push(parser *p, uint8_t kind, uint8_t type, const uint8_t *data, uint32_t len_bytes) {
     ea_evtx_reader *r = p->r;
     if (EA_GROW(r->nodes, r->node_capacity, r->node_count + 1, SIZE_MAX)) {
         p->no_memory = 1;
@@ -82,11 +82,11 @@ static void push(parser *p, uint8_t kind, uint8_t type, const uint8_t *data, uin
 
 static void push_charged(parser *p, uint8_t kind, uint8_t type, const uint8_t *data, uint32_t len_bytes) {
     if (charge(p, len_bytes))
-        push(p, kind, type, data, len_bytes);
+        evtx_binxml_push(p, kind, type, data, len_bytes);
 }
 
 /* So many bytes at f->at, which moves after them; NULL with p->wrong when they are not there. */
-static const uint8_t *take(parser *p, fragment *f, uint32_t len_bytes) {
+static const uint8_t *evtx_binxml_take(parser *p, fragment *f, uint32_t len_bytes) {
     if (p->wrong)
         return NULL;
     if (len_bytes > f->end - f->at) {
@@ -112,7 +112,7 @@ static int name_at(const parser *p, uint32_t at, const uint8_t **ret, uint32_t *
 
 /* A name by its place, which is here the first time that the chunk has it. */
 static int take_name(parser *p, fragment *f, const uint8_t **ret, uint32_t *ret_bytes) {
-    const uint8_t *place = take(p, f, 4);
+    const uint8_t *place = evtx_binxml_take(p, f, 4);
     if (!place)
         return 0;
     uint32_t at = ea_load32(place);
@@ -120,7 +120,7 @@ static int take_name(parser *p, fragment *f, const uint8_t **ret, uint32_t *ret_
         p->wrong = "a record's XML names an element or attribute that is not in the chunk";
         return 0;
     }
-    return at != f->at || take(p, f, 10 + *ret_bytes) != NULL;
+    return at != f->at || evtx_binxml_take(p, f, 10 + *ret_bytes) != NULL;
 }
 
 static void end_attribute(parser *p, fragment *f) {
@@ -137,15 +137,15 @@ static void open_element(parser *p, fragment *f, int has_attributes) {
         p->wrong = "a record's XML has more than 64 elements inside each other";
         return;
     }
-    if (!take(p, f, f->bare ? 4 : 6))
+    if (!evtx_binxml_take(p, f, f->bare ? 4 : 6))
         return;
     int found = take_name(p, f, &name, &name_bytes);
     if (!found && f->bare && !p->no_memory) { /* some have the dependency id all the same */
         p->wrong = NULL;
         f->at = begin;
-        found = take(p, f, 6) && take_name(p, f, &name, &name_bytes);
+        found = evtx_binxml_take(p, f, 6) && take_name(p, f, &name, &name_bytes);
     }
-    if (!found || (has_attributes && !take(p, f, 4)))
+    if (!found || (has_attributes && !evtx_binxml_take(p, f, 4)))
         return;
     f->open[f->open_count] = (uint32_t)p->r->node_count;
     push_charged(p, EA_EVTX_ELEMENT, 0, name, name_bytes);
@@ -160,20 +160,20 @@ static void close_element(parser *p, fragment *f) {
     if (f->open_count == 0)
         p->wrong = "a record's XML ends an element that it did not begin";
     else
-        push(p, EA_EVTX_END, 0, NULL, f->open[--f->open_count]);
+        evtx_binxml_push(p, EA_EVTX_END, 0, NULL, f->open[--f->open_count]);
 }
 
 /* A u16 number of characters, and these. */
 static void text(parser *p, fragment *f, int shown) {
-    const uint8_t *count = take(p, f, 2);
+    const uint8_t *count = evtx_binxml_take(p, f, 2);
     uint32_t len = count ? 2u * ea_load16(count) : 0;
-    const uint8_t *chars = take(p, f, len);
+    const uint8_t *chars = evtx_binxml_take(p, f, len);
     if (chars && shown && len)
         push_charged(p, EA_EVTX_TEXT, EA_EVTX_STRING, chars, len);
 }
 
 static void substitute(parser *p, fragment *f, int optional) {
-    const uint8_t *token = take(p, f, 3);
+    const uint8_t *token = evtx_binxml_take(p, f, 3);
     if (!token)
         return;
     if (!f->first_value) {
@@ -189,7 +189,7 @@ static void substitute(parser *p, fragment *f, int optional) {
         if (f->attribute)
             f->attribute_absent |= optional;
         else if (declared == EA_EVTX_STRING || declared == EA_EVTX_ANSI)
-            push(p, EA_EVTX_VALUE, EA_EVTX_STRING, p->data, 0);
+            evtx_binxml_push(p, EA_EVTX_VALUE, EA_EVTX_STRING, p->data, 0);
     } else if (v.type == EA_EVTX_XML) {
         if (f->nesting == NESTED_MAX || f->attribute) {
             p->wrong = "a record's XML has too many values that are XML inside each other";
@@ -203,10 +203,10 @@ static void substitute(parser *p, fragment *f, int optional) {
 }
 
 /* A template's number and place, itself the first time that the chunk has it, and the values for it. */
-static void unfold(parser *p, fragment *f) {
+static void evtx_binxml_unfold(parser *p, fragment *f) {
     enum { DEFINITION_BYTES = 24 };
 
-    const uint8_t *token = take(p, f, 9);
+    const uint8_t *token = evtx_binxml_take(p, f, 9);
     if (!token)
         return;
     uint32_t definition = ea_load32(token + 5);
@@ -220,13 +220,13 @@ static void unfold(parser *p, fragment *f) {
         return;
     }
     uint32_t body = definition + DEFINITION_BYTES, size = ea_load32(p->data + definition + 20);
-    if (definition == f->at && !take(p, f, DEFINITION_BYTES + size))
+    if (definition == f->at && !evtx_binxml_take(p, f, DEFINITION_BYTES + size))
         return;
-    const uint8_t *counted = take(p, f, 4);
+    const uint8_t *counted = evtx_binxml_take(p, f, 4);
     uint32_t count = counted ? ea_load32(counted) : 0;
     if (counted && count > (f->end - f->at) / 4)
         p->wrong = "a record's values are more than its bytes";
-    const uint8_t *kinds = p->wrong ? NULL : take(p, f, 4 * count);
+    const uint8_t *kinds = p->wrong ? NULL : evtx_binxml_take(p, f, 4 * count);
     ea_evtx_reader *r = p->r;
     size_t first = r->value_count;
     if (!kinds || !charge(p, 4 * count))
@@ -238,7 +238,7 @@ static void unfold(parser *p, fragment *f) {
     }
     for (uint32_t i = 0; i < count; i++) {
         uint32_t len = ea_load16(kinds + 4 * (size_t)i), at = f->at;
-        if (!take(p, f, len))
+        if (!evtx_binxml_take(p, f, len))
             return;
         r->values[first + i] = (ea_evtx_value){at, len, kinds[4 * (size_t)i + 2]};
     }
@@ -283,14 +283,14 @@ static void parse_token(parser *p, fragment *f, unsigned token) {
     case TOKEN_CLOSE_START:
         end_attribute(p, f);
         f->in_start = 0;
-        push(p, EA_EVTX_CONTENT, 0, NULL, 0);
+        evtx_binxml_push(p, EA_EVTX_CONTENT, 0, NULL, 0);
         break;
     case TOKEN_CLOSE_EMPTY:
     case TOKEN_CLOSE:
         close_element(p, f);
         break;
     case TOKEN_VALUE:
-        if ((data = take(p, f, 1)) && *data != EA_EVTX_STRING)
+        if ((data = evtx_binxml_take(p, f, 1)) && *data != EA_EVTX_STRING)
             p->wrong = "a record's XML has a text that is no string";
         else
             text(p, f, 1);
@@ -305,8 +305,8 @@ static void parse_token(parser *p, fragment *f, unsigned token) {
         text(p, f, 1);
         break;
     case TOKEN_CHARACTER:
-        if ((data = take(p, f, 2)))
-            push(p, EA_EVTX_CHARACTER, 0, NULL, ea_load16(data));
+        if ((data = evtx_binxml_take(p, f, 2)))
+            evtx_binxml_push(p, EA_EVTX_CHARACTER, 0, NULL, ea_load16(data));
         break;
     case TOKEN_ENTITY:
         if (take_name(p, f, &data, &len))
@@ -319,14 +319,14 @@ static void parse_token(parser *p, fragment *f, unsigned token) {
         text(p, f, 0);
         break;
     case TOKEN_TEMPLATE:
-        unfold(p, f);
+        evtx_binxml_unfold(p, f);
         break;
     case TOKEN_SUBSTITUTION:
     case TOKEN_OPTIONAL:
         substitute(p, f, kind == TOKEN_OPTIONAL);
         break;
     case TOKEN_HEADER:
-        (void)take(p, f, 3);
+        (void)evtx_binxml_take(p, f, 3);
         break;
     default:
         p->wrong = "a record's XML has a token that does not exist";
@@ -344,7 +344,7 @@ static void parse_fragment(parser *p, fragment *f) {
     if (!p->wrong && f->open_count)
         p->wrong = "a record's XML ends inside an element";
     while (f->open_count && !p->no_memory)
-        push(p, EA_EVTX_END, 0, NULL, f->open[--f->open_count]);
+        evtx_binxml_push(p, EA_EVTX_END, 0, NULL, f->open[--f->open_count]);
 }
 
 int ea_evtx_read(ea_evtx_reader *r, ea_evtx_chunk *c, const ea_evtx_place *place, const char **ret_wrong) {

@@ -265,7 +265,7 @@ static void begin_pieces(filler *f, const ea_evtx_node *attribute) {
     f->count = 0;
 }
 
-static void walk(filler *f) {
+static void evtx_event_walk(filler *f) {
     for (size_t i = 0; i < f->r->node_count; i++) {
         const ea_evtx_node *n = &f->r->nodes[i];
         if (is_piece(n)) {
@@ -318,7 +318,7 @@ int ea_evtx_event_fill(ea_evtx_event *e, const ea_evtx_reader *r, const ea_evtx_
     e->provider_name_at = e->channel_at = e->computer_at = 0;
     e->record_id = place->id;
     e->pid = e->tid = UINT32_MAX;
-    walk(&f);
+    evtx_event_walk(&f);
     if (e->texts.failed)
         return EA_ENOMEM;
     e->provider_name = e->texts.data + e->provider_name_at;

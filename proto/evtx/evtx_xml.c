@@ -231,7 +231,7 @@ static void put_name(writer *w, const ea_evtx_node *n) {
     w->out->failed |= w->value.failed;
 }
 
-static void end_attribute(writer *w) {
+static void xml_end_attribute(writer *w) {
     if (w->in_attribute)
         ea_text_char(w->out, '\'');
     w->in_attribute = 0;
@@ -287,14 +287,14 @@ void ea_evtx_put_xml(ea_text *out, const ea_evtx_reader *r) {
             put_name(&w, n);
             break;
         case EA_EVTX_ATTRIBUTE:
-            end_attribute(&w);
+            xml_end_attribute(&w);
             ea_text_char(out, ' ');
             put_name(&w, n);
             ea_text_str(out, "='");
             w.in_attribute = 1;
             break;
         case EA_EVTX_CONTENT:
-            end_attribute(&w);
+            xml_end_attribute(&w);
             ea_text_char(out, '>');
             if (i + 2 < r->node_count && n[1].kind == EA_EVTX_VALUE && n[1].type & EA_EVTX_ARRAY &&
                 n[2].kind == EA_EVTX_END && put_array(&w, &n[1], begin, &r->nodes[element]))
@@ -302,7 +302,7 @@ void ea_evtx_put_xml(ea_text *out, const ea_evtx_reader *r) {
             break;
         case EA_EVTX_END: {
             int empty = w.in_attribute || i == 0 || n[-1].kind == EA_EVTX_ELEMENT;
-            end_attribute(&w);
+            xml_end_attribute(&w);
             if (empty) {
                 ea_text_str(out, "/>");
                 break;

@@ -15,7 +15,7 @@ enum {
 static const uint32_t HIGH_BIT = 0x80000000u;
 
 /* 1 when [at, at + bytes) lies inside. */
-static int inside(size_t len_bytes, size_t at, size_t bytes) {
+static int pe_resources_inside(size_t len_bytes, size_t at, size_t bytes) {
     return at <= len_bytes && bytes <= len_bytes - at;
 }
 
@@ -69,7 +69,7 @@ static int is_type(const walk *w, uint32_t name) {
         return !w->type_name && name == w->type;
     size_t at = name & ~HIGH_BIT, n = w->type_name ? strlen(w->type_name) : 0;
     const uint8_t *p = w->pe->data + w->pe->resources + at;
-    if (!n || !inside(w->pe->resource_bytes, at, 2 + 2 * n) || ea_load16(p) != n)
+    if (!n || !pe_resources_inside(w->pe->resource_bytes, at, 2 + 2 * n) || ea_load16(p) != n)
         return 0;
     for (size_t i = 0; i < n; i++)
         if (ea_load16(p + 2 + 2 * i) != (uint8_t)w->type_name[i])
@@ -80,7 +80,7 @@ static int is_type(const walk *w, uint32_t name) {
 static void add_data(walk *w, size_t at) {
     size_t offset, left;
     const uint8_t *p = w->pe->data + w->pe->resources + at;
-    uint32_t bytes = inside(w->pe->resource_bytes, at, DATA_ENTRY_BYTES) ? ea_load32(p + 4) : 0;
+    uint32_t bytes = pe_resources_inside(w->pe->resource_bytes, at, DATA_ENTRY_BYTES) ? ea_load32(p + 4) : 0;
     if (!bytes || w->count == EA_PE_RESOURCES_MAX || !offset_of(w->pe, ea_load32(p), &offset, &left) || left < bytes)
         w->damaged++;
     else
@@ -88,7 +88,7 @@ static void add_data(walk *w, size_t at) {
 }
 
 static void walk_directory(walk *w, size_t at, int level) {
-    if (!inside(w->pe->resource_bytes, at, DIRECTORY_BYTES)) {
+    if (!pe_resources_inside(w->pe->resource_bytes, at, DIRECTORY_BYTES)) {
         w->damaged++;
         return;
     }
@@ -96,7 +96,7 @@ static void walk_directory(walk *w, size_t at, int level) {
     size_t count = (size_t)ea_load16(d + 12) + ea_load16(d + 14);
     for (size_t i = 0; i < count; i++) {
         size_t entry = at + DIRECTORY_BYTES + i * ENTRY_BYTES;
-        if (!inside(w->pe->resource_bytes, entry, ENTRY_BYTES) || ++w->visits > VISITS_MAX) {
+        if (!pe_resources_inside(w->pe->resource_bytes, entry, ENTRY_BYTES) || ++w->visits > VISITS_MAX) {
             w->damaged++;
             return;
         }
@@ -129,13 +129,14 @@ size_t ea_pe_resources(const ea_pe *pe, const char *type_name, uint16_t type, ea
 int ea_messages_add(ea_u64_map *messages, const ea_pe_resource *table) {
     const uint8_t *data = table->data;
     size_t block_count = table->len_bytes >= 4 ? ea_load32(data) : 0, visits = 0;
-    for (size_t i = 0; i < block_count && inside(table->len_bytes, 4 + i * BLOCK_BYTES, BLOCK_BYTES); i++) {
+    for (size_t i = 0; i < block_count && pe_resources_inside(table->len_bytes, 4 + i * BLOCK_BYTES, BLOCK_BYTES);
+         i++) {
         const uint8_t *block = data + 4 + i * BLOCK_BYTES;
         uint64_t number = ea_load32(block), last = ea_load32(block + 4);
         size_t at = ea_load32(block + 8);
         for (; number <= last; number++) {
-            size_t bytes = inside(table->len_bytes, at, 4) ? ea_load16(data + at) : 0;
-            if (bytes < 4 || !inside(table->len_bytes, at, bytes))
+            size_t bytes = pe_resources_inside(table->len_bytes, at, 4) ? ea_load16(data + at) : 0;
+            if (bytes < 4 || !pe_resources_inside(table->len_bytes, at, bytes))
                 break;
             if (++visits > MESSAGES_MAX)
                 return 0;

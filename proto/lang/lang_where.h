@@ -53,33 +53,55 @@ typedef struct ea_lang_options {
     uint64_t keys, memory, pid;
 } ea_lang_options;
 
-// clang-format off
 /* Their rows of a command's options, at an offset of an ea_lang_options. */
 #define EA_LANG_AT(at, field) ((at) + offsetof(ea_lang_options, field))
 #define EA_LANG_OPTIONS(at)                                                                                            \
-    {.name = "execute", .letter = 'e', .argument = "PROGRAM", .type = EA_OPT_STRING,                                   \
+    {.name = "execute",                                                                                                \
+     .letter = 'e',                                                                                                    \
+     .argument = "PROGRAM",                                                                                            \
+     .type = EA_OPT_STRING,                                                                                            \
      .offset = EA_LANG_AT(at, program),                                                                                \
      .help = "the program; without it the first operand is the file with the program"},                                \
-    {.name = "arg", .letter = 'a', .argument = "VALUE", .type = EA_OPT_STRINGS, .offset = EA_LANG_AT(at, args),        \
-     .help = "what $1 in the program stands for, the second one $2; a number or a text; may be repeated"},             \
-    {.name = "pid", .letter = 'p', .argument = "PID", .type = EA_OPT_U64, .offset = EA_LANG_AT(at, pid),               \
-     .min = 1, .max = UINT32_MAX,                                                                                      \
-     .help = "run the clauses of events only for events of this process; begin, end and tick run always"},             \
-    {.name = "exe", .argument = "PATTERN", .type = EA_OPT_STRING, .offset = EA_LANG_AT(at, exe),                       \
-     .help = "run the clauses of events only for processes whose image name fits the pattern (* is any text)"},        \
-    {.name = "json", .type = EA_OPT_FLAG, .offset = EA_LANG_AT(at, json), .help = "print JSON lines"},                 \
-    {.name = "csv", .type = EA_OPT_FLAG, .offset = EA_LANG_AT(at, csv), .help = "print CSV"},                          \
-    {.name = "addresses", .type = EA_OPT_FLAG, .offset = EA_LANG_AT(at, addresses),                                    \
-     .help = "stacks are addresses; otherwise each frame is its module and the offset in it, where the module is "     \
-             "known"},                                                                                                 \
-    {.name = "keys", .argument = "N", .type = EA_OPT_U64, .offset = EA_LANG_AT(at, keys), .fallback = "65536",         \
-     .min = 1, .max = 16777216,                                                                                        \
-     .help = "how many keys an aggregation or a map has at the most; values of further keys are counted under "        \
-             "(others)"},                                                                                              \
-    {.name = "memory", .argument = "SIZE", .type = EA_OPT_SIZE, .offset = EA_LANG_AT(at, memory),                      \
-     .fallback = "64MiB", .min = 1 << 20, .max = (uint64_t)16 << 30,                                                   \
-     .help = "memory of all variables, aggregations and texts of the program together"}
-// clang-format on
+        {.name = "arg",                                                                                                \
+         .letter = 'a',                                                                                                \
+         .argument = "VALUE",                                                                                          \
+         .type = EA_OPT_STRINGS,                                                                                       \
+         .offset = EA_LANG_AT(at, args),                                                                               \
+         .help = "what $1 in the program stands for, the second one $2; a number or a text; may be repeated"},         \
+        {.name = "pid",                                                                                                \
+         .letter = 'p',                                                                                                \
+         .argument = "PID",                                                                                            \
+         .type = EA_OPT_U64,                                                                                           \
+         .offset = EA_LANG_AT(at, pid),                                                                                \
+         .min = 1,                                                                                                     \
+         .max = UINT32_MAX,                                                                                            \
+         .help = "run the clauses of events only for events of this process; begin, end and tick run always"},         \
+        {.name = "exe",                                                                                                \
+         .argument = "PATTERN",                                                                                        \
+         .type = EA_OPT_STRING,                                                                                        \
+         .offset = EA_LANG_AT(at, exe),                                                                                \
+         .help = "run the clauses of events only for processes whose image name fits the pattern (* is any text)"},    \
+        {.name = "json", .type = EA_OPT_FLAG, .offset = EA_LANG_AT(at, json), .help = "print JSON lines"},             \
+        {.name = "csv", .type = EA_OPT_FLAG, .offset = EA_LANG_AT(at, csv), .help = "print CSV"},                      \
+        {.name = "addresses",                                                                                          \
+         .type = EA_OPT_FLAG,                                                                                          \
+         .offset = EA_LANG_AT(at, addresses),                                                                          \
+         .help = "stacks are addresses; otherwise each frame is its module and the offset in it, where the module is " \
+                 "known"},                                                                                             \
+        {.name = "keys",                                                                                               \
+         .argument = "N",                                                                                              \
+         .type = EA_OPT_U64,                                                                                           \
+         .offset = EA_LANG_AT(at, keys),                                                                               \
+         .fallback = "65536",                                                                                          \
+         .min = 1,                                                                                                     \
+         .max = 16777216,                                                                                              \
+         .help = "how many keys an aggregation or a map has at the most; values of further keys are counted under "    \
+                 "(others)"},                                                                                          \
+    {                                                                                                                  \
+        .name = "memory", .argument = "SIZE", .type = EA_OPT_SIZE, .offset = EA_LANG_AT(at, memory),                   \
+        .fallback = "64MiB", .min = 1 << 20, .max = (uint64_t)16 << 30,                                                \
+        .help = "memory of all variables, aggregations and texts of the program together"                              \
+    }
 
 /* The program's text, of the option or of a file (path: NULL: none is named), and its name for messages. *ret_text: the
  * caller's to free, also after a failure. */

@@ -254,7 +254,7 @@ static int read_header(ea_relog *g, size_t input) {
 }
 
 /* Calls on_begin for each input; afterwards g->header is that of the first one. */
-static int begin(ea_relog *g, const ea_relog_callbacks *callbacks, void *arg) {
+static int relog_begin(ea_relog *g, const ea_relog_callbacks *callbacks, void *arg) {
     int rc = 0;
     for (size_t i = 0; !rc && callbacks && callbacks->on_begin && i < g->input_count; i++) {
         rc = read_header(g, i);
@@ -527,7 +527,7 @@ int ea_relog_write(ea_relog *g, unsigned output, const void *data, size_t len_by
 
 /* ---- the run ---- */
 
-static int step(ea_relog *g, const ea_relog_callbacks *callbacks, void *arg, const ea_record *r) {
+static int relog_step(ea_relog *g, const ea_relog_callbacks *callbacks, void *arg, const ea_record *r) {
     if (ea_etl_is_header_record(r)) {
         g->counts.headers++;
         return 0;
@@ -566,7 +566,7 @@ static int read_all(ea_relog *g, const ea_relog_callbacks *callbacks, void *arg)
     while ((rc = ea_etl_next(g->set, &r, &g->err)) > 0) {
         if (atomic_load_explicit(&g->canceled, memory_order_relaxed))
             return ea_fail(&g->err, EA_ECANCELED, "relog");
-        if ((rc = step(g, callbacks, arg, r)) != 0)
+        if ((rc = relog_step(g, callbacks, arg, r)) != 0)
             return rc;
     }
     return rc;
@@ -577,7 +577,7 @@ int ea_relog_run(ea_relog *g, const ea_relog_callbacks *callbacks, void *arg) {
         return ea_fail(&g->err, EA_EINVAL, "relog: it has run already");
     int rc = open_inputs(g);
     if (!rc)
-        rc = begin(g, callbacks, arg);
+        rc = relog_begin(g, callbacks, arg);
     for (size_t i = 0; !rc && i < g->output_count; i++)
         rc = create_output(g, &g->outputs[i]);
     g->is_running = !rc;

@@ -67,15 +67,15 @@ _Noreturn static void out_of_memory(making *m) {
     longjmp(m->failed, 1);
 }
 
-static void *take(making *m, ea_arena *arena, size_t count, size_t size) {
+static void *compile_take(making *m, ea_arena *arena, size_t count, size_t size) {
     void *p = ea_arena_zalloc(arena, count ? count : 1, size);
     if (!p)
         out_of_memory(m);
     return p;
 }
 
-static void *keep(making *m, const void *data, size_t count, size_t size) {
-    void *p = take(m, m->arena, count, size);
+static void *compile_keep(making *m, const void *data, size_t count, size_t size) {
+    void *p = compile_take(m, m->arena, count, size);
     if (count)
         memcpy(p, data, count * size);
     return p;
@@ -95,7 +95,7 @@ static uint32_t field_number(making *m, const char *name) {
     uintptr_t known = (uintptr_t)ea_bytes_map_get(&g->numbers, name, strlen(name));
     if (known)
         return (uint32_t)known - 1;
-    const char *copy = keep(m, name, strlen(name) + 1, 1);
+    const char *copy = compile_keep(m, name, strlen(name) + 1, 1);
     GROW(m, m->field_items, m->field_item_capacity, g->field_count + 1);
     GROW(m, m->fields, m->field_capacity, g->field_count + 2);
     m->field_items[g->field_count] = (rules_field){.name = copy};
@@ -130,7 +130,7 @@ static uint32_t atom_of_key(making *m, int *ret_is_new) {
     *ret_is_new = !known;
     if (known)
         return known - 1;
-    char *copy = take(m, m->scratch, m->key.len_bytes, 1);
+    char *copy = compile_take(m, m->scratch, m->key.len_bytes, 1);
     memcpy(copy, m->key.data, m->key.len_bytes);
     GROW(m, m->atoms, m->atom_capacity, m->g->atom_count + 1);
     GROW(m, m->costs, m->cost_capacity, m->g->atom_count + 1);
@@ -208,7 +208,7 @@ static uint32_t list_atom(making *m, uint32_t field, rules_expr *const *leaves, 
     uint32_t atom = atom_of_key(m, &is_new);
     if (!is_new)
         return atom;
-    char *copy = take(m, m->scratch, m->key.len_bytes, 1);
+    char *copy = compile_take(m, m->scratch, m->key.len_bytes, 1);
     memcpy(copy, m->key.data, m->key.len_bytes);
     for (size_t at = 5; at < m->key.len_bytes;) {
         uint32_t len = ea_load32(copy + at + 1);
@@ -328,9 +328,9 @@ static uint32_t field_atom(making *m, uint32_t field, const rules_leaf *leaf) {
 
 /* ---- conditions ---- */
 static node *new_node(making *m, enum rules_expr_kind kind, uint32_t count) {
-    node *n = take(m, m->scratch, 1, sizeof *n);
+    node *n = compile_take(m, m->scratch, 1, sizeof *n);
     n->kind = kind;
-    n->children = take(m, m->scratch, count, sizeof(node *));
+    n->children = compile_take(m, m->scratch, count, sizeof(node *));
     n->count = count;
     return n;
 }
@@ -390,8 +390,8 @@ static node *node_of(making *m, rules_expr *e);
 /* Children that are literals of one field become one atom. */
 static node *or_node(making *m, rules_expr *e) {
     node *n = new_node(m, RULES_OR, e->count);
-    rules_expr **group = take(m, m->scratch, e->count, sizeof *group);
-    uint8_t *is_taken = take(m, m->scratch, e->count, 1);
+    rules_expr **group = compile_take(m, m->scratch, e->count, sizeof *group);
+    uint8_t *is_taken = compile_take(m, m->scratch, e->count, 1);
     n->count = 0;
     for (uint32_t i = 0; i < e->count; i++) {
         uint32_t count = 0;
@@ -431,7 +431,7 @@ static node *node_of(making *m, rules_expr *e) {
 }
 
 /* ---- programs ---- */
-static uint32_t emit(making *m, const node *n, uint32_t yes, uint32_t no) {
+static uint32_t compile_emit(making *m, const node *n, uint32_t yes, uint32_t no) {
     uint32_t at = yes;
     switch (n->kind) {
     case RULES_LEAF:
@@ -449,19 +449,19 @@ static uint32_t emit(making *m, const node *n, uint32_t yes, uint32_t no) {
         m->tests[m->test_count] = (rules_test){n->atom, yes, no};
         return (uint32_t)m->test_count++;
     case RULES_NOT:
-        return emit(m, n->children[0], no, yes);
+        return compile_emit(m, n->children[0], no, yes);
     case RULES_AND: /* what is known already is tested first, so it is emitted last */
         for (int lazy = 1; lazy >= 0; lazy--)
             for (uint32_t i = n->count; i--;)
                 if (n->children[i]->is_lazy == lazy)
-                    at = emit(m, n->children[i], at, no);
+                    at = compile_emit(m, n->children[i], at, no);
         return at;
     case RULES_OR:
         at = no;
         for (int lazy = 1; lazy >= 0; lazy--)
             for (uint32_t i = n->count; i--;)
                 if (n->children[i]->is_lazy == lazy)
-                    at = emit(m, n->children[i], yes, at);
+                    at = compile_emit(m, n->children[i], yes, at);
         return at;
     }
     return no;
@@ -557,8 +557,8 @@ static void keep_triggers(making *m, triggers *t) {
     size_t next = 0;
     if (t->count > 1)
         qsort(t->items, t->count, sizeof *t->items, compare_triggers);
-    g->triggers = take(m, m->arena, t->count, sizeof *g->triggers);
-    g->trigger_at = take(m, m->arena, (size_t)g->atom_count + 1, sizeof *g->trigger_at);
+    g->triggers = compile_take(m, m->arena, t->count, sizeof *g->triggers);
+    g->trigger_at = compile_take(m, m->arena, (size_t)g->atom_count + 1, sizeof *g->trigger_at);
     for (uint32_t atom = 0; atom < g->atom_count; atom++) {
         g->trigger_at[atom] = count;
         for (; next < t->count && t->items[next].atom == atom; next++)
@@ -607,7 +607,7 @@ static void finish_group(making *m, node *const *conditions, const rules_program
     rules_group *g = m->g;
     triggers t = {0};
     set_costs(m);
-    uint32_t *always = take(m, m->arena, count, sizeof *always);
+    uint32_t *always = compile_take(m, m->arena, count, sizeof *always);
     g->always = always;
     for (uint32_t i = 0; i < count; i++) {
         if (cost_of(m, conditions[i], 0) >= NEVER)
@@ -615,9 +615,9 @@ static void finish_group(making *m, node *const *conditions, const rules_program
         else
             collect(m, conditions[i], 0, i, &t);
     }
-    g->programs = keep(m, programs, count, sizeof *programs);
+    g->programs = compile_keep(m, programs, count, sizeof *programs);
     g->program_count = count;
-    g->atoms = keep(m, m->atoms, g->atom_count, sizeof *g->atoms);
+    g->atoms = compile_keep(m, m->atoms, g->atom_count, sizeof *g->atoms);
     keep_triggers(m, &t);
     free(t.items);
     for (uint32_t f = 0; f < g->field_count; f++) {
@@ -625,11 +625,11 @@ static void finish_group(making *m, node *const *conditions, const rules_program
         build_automaton(m, l, &m->field_items[f].automaton);
         if (l->network_count > 1)
             qsort(l->networks, l->network_count, sizeof *l->networks, compare_networks);
-        m->field_items[f].networks = keep(m, l->networks, l->network_count, sizeof *l->networks);
+        m->field_items[f].networks = compile_keep(m, l->networks, l->network_count, sizeof *l->networks);
         m->field_items[f].network_count = (uint32_t)l->network_count;
     }
     build_automaton(m, &m->fields[g->field_count], &g->keywords);
-    g->fields = keep(m, m->field_items, g->field_count, sizeof *g->fields);
+    g->fields = compile_keep(m, m->field_items, g->field_count, sizeof *g->fields);
 }
 
 static void end_group(making *m) {
@@ -648,11 +648,11 @@ static void end_group(making *m) {
 }
 
 static const char *keep_text(making *m, const char *s) {
-    return keep(m, s, strlen(s) + 1, 1);
+    return compile_keep(m, s, strlen(s) + 1, 1);
 }
 
 static const char *const *keep_texts(making *m, const char *const *texts, uint32_t count) {
-    const char **kept = take(m, m->arena, count, sizeof *kept);
+    const char **kept = compile_take(m, m->arena, count, sizeof *kept);
     for (uint32_t i = 0; i < count; i++)
         kept[i] = keep_text(m, texts[i]);
     return kept;
@@ -712,8 +712,8 @@ static int compile_rule(making *m, rules_rule *r, node **ret_condition, rules_pr
     if (setjmp(m->failed))
         return m->code;
     node *condition = node_of(m, r->condition);
-    uint32_t start = emit(m, condition, RULES_HOLDS, RULES_FAILS);
-    *ret = (rules_program){keep(m, m->tests, m->test_count, sizeof *m->tests), start, 0};
+    uint32_t start = compile_emit(m, condition, RULES_HOLDS, RULES_FAILS);
+    *ret = (rules_program){compile_keep(m, m->tests, m->test_count, sizeof *m->tests), start, 0};
     *ret_condition = condition;
     return 0;
 }
@@ -840,7 +840,7 @@ static int take_found(uint32_t *found, ea_rule_correlation *ret, uint32_t rule, 
 /* Fails for a name that is no rule and no correlation before it: the correlation would silently never hold. */
 static int find_rules(making *m, const rules_rule *r, ea_rule_correlation *ret, ea_rules_problem *problem) {
     const ea_rules *all = m->rules;
-    uint32_t *found = take(m, m->arena, EA_RULES_CORRELATED_MAX, sizeof *found);
+    uint32_t *found = compile_take(m, m->arena, EA_RULES_CORRELATED_MAX, sizeof *found);
     int rc = 0;
     for (uint32_t i = 0; i < r->name_count && !rc; i++) {
         uint32_t before = ret->rule_count;

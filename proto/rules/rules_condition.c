@@ -38,7 +38,7 @@ static void next_word(words *w) {
     w->len_bytes = w->at - w->begin;
 }
 
-static int is_word(const words *w, const char *word) {
+static int condition_is_word(const words *w, const char *word) {
     if (strlen(word) != w->len_bytes)
         return 0;
     for (size_t i = 0; i < w->len_bytes; i++)
@@ -47,7 +47,7 @@ static int is_word(const words *w, const char *word) {
     return 1;
 }
 
-static uint32_t column_of(const words *w) {
+static uint32_t condition_column_of(const words *w) {
     return w->column + (uint32_t)w->begin;
 }
 
@@ -78,12 +78,12 @@ static rules_expr *parse_or(words *w);
 
 /* "1 of x*", "any of them", "all of x*": the quantifier is the current word. */
 static rules_expr *parse_of(words *w, int is_all) {
-    uint32_t begin = column_of(w);
+    uint32_t begin = condition_column_of(w);
     next_word(w); /* of */
     next_word(w);
-    if (!w->len_bytes || is_word(w, "(") || is_word(w, ")"))
+    if (!w->len_bytes || condition_is_word(w, "(") || condition_is_word(w, ")"))
         rules_fail(w->r, w->text.line, begin, "expected a name after \"of\", such as selection_*, or them");
-    int is_them = is_word(w, "them");
+    int is_them = condition_is_word(w, "them");
     const char *pattern = w->text.text + w->begin;
     rules_expr *e = rules_expr_new(w->r, is_all ? RULES_AND : RULES_OR, (uint32_t)w->count);
     e->count = 0;
@@ -91,7 +91,7 @@ static rules_expr *parse_of(words *w, int is_all) {
         if (is_them ? w->names[i].name[0] != '_' : fits(w->names[i].name, pattern, w->len_bytes))
             e->children[e->count++] = w->names[i].expr;
     if (!e->count)
-        rules_fail(w->r, w->text.line, column_of(w), "no search of the detection has a name like %.*s",
+        rules_fail(w->r, w->text.line, condition_column_of(w), "no search of the detection has a name like %.*s",
                    (int)(w->len_bytes < 80 ? w->len_bytes : 80), pattern);
     next_word(w);
     return e;
@@ -100,30 +100,31 @@ static rules_expr *parse_of(words *w, int is_all) {
 static int is_of_next(const words *w) {
     words ahead = *w;
     next_word(&ahead);
-    return is_word(&ahead, "of");
+    return condition_is_word(&ahead, "of");
 }
 
-static rules_expr *parse_one(words *w) {
+static rules_expr *condition_parse_one(words *w) {
     if (!w->len_bytes)
-        rules_fail(w->r, w->text.line, column_of(w), "the condition ends too early: expected the name of a search");
-    if (is_word(w, "(")) {
-        uint32_t begin = column_of(w);
+        rules_fail(w->r, w->text.line, condition_column_of(w),
+                   "the condition ends too early: expected the name of a search");
+    if (condition_is_word(w, "(")) {
+        uint32_t begin = condition_column_of(w);
         if (++w->depth > RULES_DEPTH_MAX)
             rules_fail(w->r, w->text.line, begin, "more than %d parentheses are nested", RULES_DEPTH_MAX);
         next_word(w);
         rules_expr *e = parse_or(w);
-        if (!is_word(w, ")"))
+        if (!condition_is_word(w, ")"))
             rules_fail(w->r, w->text.line, begin, "the parenthesis is not closed");
         next_word(w);
         w->depth--;
         return e;
     }
     if (is_of_next(w)) {
-        if (is_word(w, "1") || is_word(w, "any"))
+        if (condition_is_word(w, "1") || condition_is_word(w, "any"))
             return parse_of(w, 0);
-        if (is_word(w, "all"))
+        if (condition_is_word(w, "all"))
             return parse_of(w, 1);
-        rules_refuse(w->r, w->text.line, column_of(w), "expected 1, any or all before \"of\"");
+        rules_refuse(w->r, w->text.line, condition_column_of(w), "expected 1, any or all before \"of\"");
     }
     const char *text = w->text.text + w->begin;
     for (size_t i = 0; i < w->count; i++)
@@ -132,20 +133,20 @@ static rules_expr *parse_one(words *w) {
             return w->names[i].expr;
         }
     if (memchr(text, '*', w->len_bytes))
-        rules_fail(w->r, w->text.line, column_of(w), "a name with * needs \"1 of\" or \"all of\" before it");
-    rules_fail(w->r, w->text.line, column_of(w), "the detection has no search named \"%.*s\"",
+        rules_fail(w->r, w->text.line, condition_column_of(w), "a name with * needs \"1 of\" or \"all of\" before it");
+    rules_fail(w->r, w->text.line, condition_column_of(w), "the detection has no search named \"%.*s\"",
                (int)(w->len_bytes < 80 ? w->len_bytes : 80), text);
 }
 
 static rules_expr *parse_not(words *w) {
     int is_not = 0;
     uint32_t count = 0;
-    for (; is_word(w, "not"); next_word(w)) {
+    for (; condition_is_word(w, "not"); next_word(w)) {
         is_not = !is_not;
         if (++count > WORDS_MAX)
-            rules_fail(w->r, w->text.line, column_of(w), "more than %d words", WORDS_MAX);
+            rules_fail(w->r, w->text.line, condition_column_of(w), "more than %d words", WORDS_MAX);
     }
-    rules_expr *e = parse_one(w);
+    rules_expr *e = condition_parse_one(w);
     if (!is_not)
         return e;
     rules_expr *n = rules_expr_new(w->r, RULES_NOT, 1);
@@ -158,10 +159,10 @@ static rules_expr *parse_list(words *w, const char *word, enum rules_expr_kind k
     uint32_t count = 0;
     for (;;) {
         if (count == sizeof found / sizeof *found)
-            rules_fail(w->r, w->text.line, column_of(w), "more than %u searches in a row: use \"1 of\" or \"all of\"",
-                       count);
+            rules_fail(w->r, w->text.line, condition_column_of(w),
+                       "more than %u searches in a row: use \"1 of\" or \"all of\"", count);
         found[count++] = parse(w);
-        if (!is_word(w, word))
+        if (!condition_is_word(w, word))
             break;
         next_word(w);
     }
@@ -185,10 +186,10 @@ rules_expr *rules_condition(rules_reading *r, rules_scalar text, uint32_t from_c
     words w = {.r = r, .text = text, .column = from_column, .names = names, .count = count};
     next_word(&w);
     rules_expr *e = parse_or(&w);
-    if (is_word(&w, "|"))
-        rules_refuse(r, text.line, column_of(&w),
+    if (condition_is_word(&w, "|"))
+        rules_refuse(r, text.line, condition_column_of(&w),
                      "aggregations after | are not supported: Sigma 2 has correlation rules for them");
     if (w.len_bytes)
-        rules_fail(r, text.line, column_of(&w), "expected and, or, or the condition's end");
+        rules_fail(r, text.line, condition_column_of(&w), "expected and, or, or the condition's end");
     return e;
 }

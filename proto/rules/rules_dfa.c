@@ -65,13 +65,13 @@ size_t rules_dfa_bytes(const rules_dfa *d) {
            (d->slots ? (d->slot_mask + 1) * 4 : 0) + (size_t)d->nfa->count * 20;
 }
 
-static int is_word(unsigned c) {
+static int dfa_is_word(unsigned c) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
 /* next: the byte after the position, 256 at the text's end. */
 static int holds(enum rules_assert kind, unsigned after, unsigned next) {
-    int is_boundary = (after == AFTER_WORD) != (next < 256 && is_word(next));
+    int is_boundary = (after == AFTER_WORD) != (next < 256 && dfa_is_word(next));
     switch (kind) {
     case RULES_BEGIN:
         return after == AFTER_BEGIN;
@@ -136,7 +136,7 @@ static int step(rules_dfa *d, const dfa_state *s, unsigned byte, uint32_t *ret_c
     return 0;
 }
 
-static int compare_u32(const void *a, const void *b) {
+static int dfa_compare_u32(const void *a, const void *b) {
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
     return (x > y) - (x < y);
 }
@@ -174,7 +174,7 @@ static int grow_slots(rules_dfa *d) {
 static int state_of(rules_dfa *d, uint32_t count, uint32_t after, uint32_t *ret) {
     size_t width = (size_t)d->nfa->class_count + 1;
     if (count > 1)
-        qsort(d->next, count, sizeof *d->next, compare_u32);
+        qsort(d->next, count, sizeof *d->next, dfa_compare_u32);
     if ((!d->slots || d->state_count * 2 > d->slot_mask) && grow_slots(d))
         return EA_ENOMEM;
     size_t slot = hash_of(d->next, count, after) & d->slot_mask;
@@ -201,7 +201,7 @@ static int state_of(rules_dfa *d, uint32_t count, uint32_t after, uint32_t *ret)
 static unsigned after_byte(const rules_dfa *d, unsigned byte) {
     if (!d->nfa->has_context)
         return AFTER_OTHER;
-    return byte == '\n' ? AFTER_LINE : is_word(byte) ? AFTER_WORD : AFTER_OTHER;
+    return byte == '\n' ? AFTER_LINE : dfa_is_word(byte) ? AFTER_WORD : AFTER_OTHER;
 }
 
 /* Computes a transition; the cache may be emptied, and then the old state is no longer in it. */

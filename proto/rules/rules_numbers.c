@@ -92,7 +92,7 @@ static size_t parse_v4(const char *text, size_t len_bytes, uint8_t *out) {
     return i;
 }
 
-static int hex_of(char c) {
+static int numbers_hex_of(char c) {
     return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
 }
 
@@ -109,8 +109,8 @@ static int parse_v6(const char *text, size_t len_bytes, uint8_t *out) {
         size_t begin = i;
         if (at == 16)
             return 0;
-        while (i < len_bytes && i - begin < 4 && hex_of(text[i]) >= 0)
-            v = v << 4 | (unsigned)hex_of(text[i++]);
+        while (i < len_bytes && i - begin < 4 && numbers_hex_of(text[i]) >= 0)
+            v = v << 4 | (unsigned)numbers_hex_of(text[i++]);
         if (i < len_bytes && text[i] == '.') {
             if (at > 12 || parse_v4(text + begin, len_bytes - begin, bytes + at) != len_bytes - begin)
                 return 0;

@@ -270,7 +270,7 @@ static rules_string encode_utf16(const item *it, const rules_string *s, int is_b
     return out;
 }
 
-static variants encode(const item *it, const rules_scalar *v, enum modifier m, variants from) {
+static variants values_encode(const item *it, const rules_scalar *v, enum modifier m, variants from) {
     variants all = new_variants(it, v, m == MOD_BASE64OFFSET ? from.count * 3 : from.count);
     for (size_t i = 0; i < from.count; i++) {
         const rules_string *s = &from.items[i];
@@ -359,7 +359,7 @@ static rules_expr *string_value(const item *it, const rules_scalar *v) {
         if (it->order[i] == MOD_WINDASH)
             all = windash(it, v, all);
         else if (BIT(it->order[i]) & ENCODINGS)
-            all = encode(it, v, it->order[i], all);
+            all = values_encode(it, v, it->order[i], all);
     }
     if (all.count == 1)
         return string_leaf(it, v, &all.items[0]);

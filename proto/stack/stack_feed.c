@@ -126,8 +126,8 @@ size_t ea_stack_halves(ea_stacks *stacks, const uint8_t *addresses, size_t count
     return kernel;
 }
 
-static void inside(ea_stack_join *j, const uint8_t *addresses, size_t count, unsigned pointer_size, uint64_t match_id,
-                   enum ea_stack_role role) {
+static void stack_feed_inside(ea_stack_join *j, const uint8_t *addresses, size_t count, unsigned pointer_size,
+                              uint64_t match_id, enum ea_stack_role role) {
     uint32_t half[EA_STACK_HALVES];
     if (!count) {
         ea_stack_join_unusable(j);
@@ -164,7 +164,7 @@ void ea_stack_feed_item(ea_stack_join *j, const ea_ext *item, enum ea_stack_role
     }
     uint64_t match_id = ea_load64(item->data);
     if (is_trace(item->type)) {
-        inside(j, item->data + 8, (item->size_bytes - 8) / width, width, match_id, role);
+        stack_feed_inside(j, item->data + 8, (item->size_bytes - 8) / width, width, match_id, role);
         return;
     }
     enum ea_stack_half half = match_id && role != EA_STACK_IS_MATCH ? EA_STACK_KERNEL : EA_STACK_USER;
@@ -307,7 +307,7 @@ static int walk_members(const ea_record *r, const ea_class *c, const layout *l, 
     return 1;
 }
 
-static int walk(ea_stack_join *j, const ea_record *r, const ea_class *c, const layout *l) {
+static int stack_feed_walk(ea_stack_join *j, const ea_record *r, const ea_class *c, const layout *l) {
     ea_stacks *stacks = ea_stack_join_stacks(j);
     const ea_stack_plan *p = &l->plan;
     unsigned width = c->pointer_size;
@@ -347,7 +347,7 @@ int ea_stack_feed_record(ea_stack_feed *f, const ea_record *r, const ea_class *c
     if (p->role == EA_STACK_IS_NOTHING)
         return 0;
     if (p->role != EA_STACK_IS_EVENT && p->role != EA_STACK_IS_MATCH)
-        return walk(j, r, c, l);
+        return stack_feed_walk(j, r, c, l);
     if (p->role == EA_STACK_IS_EVENT) {
         rc = ea_stack_join_event(j, r->time_raw, thread_of(l, r), r->cpu, tag);
         if (p->clr)

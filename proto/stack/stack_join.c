@@ -151,7 +151,7 @@ static int is_in_window(const ea_stack_join *j, uint32_t sequence) {
     return sequence - j->first < j->next - j->first;
 }
 
-static entry *at(const ea_stack_join *j, uint32_t sequence) {
+static entry *stack_join_at(const ea_stack_join *j, uint32_t sequence) {
     return &j->entries[sequence & j->mask];
 }
 
@@ -190,7 +190,7 @@ static void drop_pending(ea_stack_join *j) {
         (void)ea_u64_map_remove(&j->by_match_id, a->match_id);
     if (j->first_pending == j->first_pending_inside) { /* an event that named many ids is in the window still */
         if (!a->is_answered)
-            at(j, a->sequence)->lacks |= EA_STACK_LACKS_ANSWER;
+            stack_join_at(j, a->sequence)->lacks |= EA_STACK_LACKS_ANSWER;
         j->first_pending_inside++;
     }
     j->first_pending++;
@@ -242,9 +242,9 @@ static int close_pending(ea_stack_join *j, uint32_t sequence) {
 }
 
 /* The oldest entry leaves. */
-static int leave(ea_stack_join *j) {
+static int stack_join_leave(ea_stack_join *j) {
     uint32_t sequence = j->first++;
-    entry *e = at(j, sequence);
+    entry *e = stack_join_at(j, sequence);
     int is_unanswered = j->first_pending_inside != j->next_pending && close_pending(j, sequence);
     if (e->is_walk) {
         if (!e->is_done) {
@@ -270,13 +270,13 @@ static int leave(ea_stack_join *j) {
 }
 
 /* A new entry, member by member: a copy of a whole one waits until its members have been written elsewhere. */
-static int push(ea_stack_join *j, int64_t time, uint32_t tid, uint16_t cpu, entry **ret) {
+static int stack_join_push(ea_stack_join *j, int64_t time, uint32_t tid, uint16_t cpu, entry **ret) {
     int rc = 0;
     if (j->next - j->first > j->mask)
-        rc = leave(j);
+        rc = stack_join_leave(j);
     chain *c = chain_of(j, time);
-    entry *to = at(j, j->next);
-    EA_PREFETCH(at(j, j->next + ENTRIES_AHEAD));
+    entry *to = stack_join_at(j, j->next);
+    EA_PREFETCH(stack_join_at(j, j->next + ENTRIES_AHEAD));
     to->time = time;
     to->tag = 0;
     to->next_latest = 0;
@@ -300,14 +300,15 @@ static int push(ea_stack_join *j, int64_t time, uint32_t tid, uint16_t cpu, entr
     return rc;
 }
 
-static void give(ea_stack_join *j, entry *to, unsigned half, uint32_t number, enum ea_stack_outcome outcome) {
+static void stack_join_give(ea_stack_join *j, entry *to, unsigned half, uint32_t number,
+                            enum ea_stack_outcome outcome) {
     to->half[half] = number;
     to->outcome[half] = (uint8_t)outcome;
     j->counts[outcome]++;
 }
 
 /* How well a walk fits an event of its time: 0 not at all, more is better. */
-static unsigned fit(const entry *e, uint32_t tid, uint16_t cpu) {
+static unsigned stack_join_fit(const entry *e, uint32_t tid, uint16_t cpu) {
     unsigned thread;
     if (e->tid == (uint32_t)EA_STACK_ANY_THREAD || tid == (uint32_t)EA_STACK_ANY_THREAD)
         thread = 1;
@@ -325,7 +326,7 @@ typedef struct match {
 
 /* One more event of the walk's time, the newer ones first: so of equal ones the first comes last. f: how well it fits
  */
-static void consider(match *m, entry *e, unsigned half, unsigned f) {
+static void stack_join_consider(match *m, entry *e, unsigned half, unsigned f) {
     if (f && e->half[half]) {
         m->why = EA_STACK_taken;
     } else if (f >= m->fit && f) {
@@ -346,11 +347,11 @@ static void find_event(const ea_stack_join *j, int64_t time, uint32_t tid, uint1
     for (unsigned h = first; h <= last; h++)
         found[h] = (match){.why = EA_STACK_no_event};
     for (unsigned steps = 0; may_hold(j, k, latest, time) && steps < CHAIN_MAX; steps++) {
-        entry *e = at(j, k - 1);
+        entry *e = stack_join_at(j, k - 1);
         if (e->time == time && !e->is_walk) {
-            unsigned f = fit(e, tid, cpu);
+            unsigned f = stack_join_fit(e, tid, cpu);
             for (unsigned h = first; h <= last; h++)
-                consider(&found[h], e, h, f);
+                stack_join_consider(&found[h], e, h, f);
         }
         k = e->next;
         latest = e->next_latest;
@@ -358,7 +359,7 @@ static void find_event(const ea_stack_join *j, int64_t time, uint32_t tid, uint1
 }
 
 static void give_best(ea_stack_join *j, const match *m, uint32_t pid, unsigned half, uint32_t number) {
-    give(j, m->best, half, number, m->equals > 1 ? EA_STACK_ambiguous : EA_STACK_joined);
+    stack_join_give(j, m->best, half, number, m->equals > 1 ? EA_STACK_ambiguous : EA_STACK_joined);
     m->best->pid = pid;
 }
 
@@ -387,7 +388,7 @@ int ea_stack_join_walk(ea_stack_join *j, int64_t time, uint32_t pid, uint32_t ti
     }
     entry *waits = NULL;
     j->waiting++;
-    int rc = push(j, time, tid, cpu, &waits);
+    int rc = stack_join_push(j, time, tid, cpu, &waits);
     waits->pid = pid;
     waits->tag = j->from.tag;
     waits->is_walk = 1;
@@ -420,9 +421,9 @@ static void take_waiting(ea_stack_join *j, entry *event) {
     uint32_t k = event->next;
     int64_t latest = event->next_latest;
     for (; may_hold(j, k, latest, event->time) && steps < CHAIN_MAX; steps++) {
-        entry *e = at(j, k - 1);
+        entry *e = stack_join_at(j, k - 1);
         if (e->is_walk && !e->is_done && e->time == event->time) {
-            unsigned f = fit(event, e->tid, e->cpu);
+            unsigned f = stack_join_fit(event, e->tid, e->cpu);
             if (f && f >= best_fit[e->walk_half]) {
                 best_fit[e->walk_half] = f;
                 best[e->walk_half] = e;
@@ -434,7 +435,7 @@ static void take_waiting(ea_stack_join *j, entry *event) {
     for (unsigned h = 0; h < EA_STACK_HALVES; h++) {
         if (!best[h])
             continue;
-        give(j, event, h, best[h]->half[0], EA_STACK_joined);
+        stack_join_give(j, event, h, best[h]->half[0], EA_STACK_joined);
         event->pid = best[h]->pid;
         best[h]->is_done = 1;
         j->waiting--;
@@ -443,7 +444,7 @@ static void take_waiting(ea_stack_join *j, entry *event) {
 
 int ea_stack_join_event(ea_stack_join *j, int64_t time, uint32_t tid, uint16_t cpu, uint64_t tag) {
     entry *in = NULL;
-    int rc = push(j, time, tid, cpu, &in);
+    int rc = stack_join_push(j, time, tid, cpu, &in);
     in->tag = tag;
     if (j->waiting && in->next)
         take_waiting(j, in);
@@ -452,7 +453,7 @@ int ea_stack_join_event(ea_stack_join *j, int64_t time, uint32_t tid, uint16_t c
 
 /* The newest entry. It is the event that was given last, unless a walk that waits came later than that event. */
 static entry *newest(ea_stack_join *j) {
-    return j->next != j->first ? at(j, j->next - 1) : NULL;
+    return j->next != j->first ? stack_join_at(j, j->next - 1) : NULL;
 }
 
 void ea_stack_join_inside(ea_stack_join *j, enum ea_stack_half half, uint32_t number, uint64_t match_id) {
@@ -464,7 +465,7 @@ void ea_stack_join_inside(ea_stack_join *j, enum ea_stack_half half, uint32_t nu
     } else if (!e || e->is_walk || e->half[half]) {
         miss(j, half, EA_STACK_taken);
     } else {
-        give(j, e, half, number, EA_STACK_in_event);
+        stack_join_give(j, e, half, number, EA_STACK_in_event);
     }
     if (e && !e->is_walk && match_id)
         await(j, match_id, e->tag);
@@ -474,7 +475,7 @@ void ea_stack_join_match(ea_stack_join *j, uint64_t match_id, uint32_t number) {
     const uint64_t *known = ea_u64_map_get(&j->by_match_id, match_id);
     pending_match *a = known ? pending_at(j, *known) : NULL;
     int is_inside = known && *known >= j->first_pending_inside;
-    entry *e = is_inside ? at(j, a->sequence) : NULL;
+    entry *e = is_inside ? stack_join_at(j, a->sequence) : NULL;
     if (a) {
         (void)ea_u64_map_remove(&j->by_match_id, match_id);
         a->is_answered = 1;
@@ -493,7 +494,7 @@ void ea_stack_join_match(ea_stack_join *j, uint64_t match_id, uint32_t number) {
     else if (e->half[EA_STACK_USER])
         miss(j, EA_STACK_USER, EA_STACK_taken);
     else
-        give(j, e, EA_STACK_USER, number, EA_STACK_joined);
+        stack_join_give(j, e, EA_STACK_USER, number, EA_STACK_joined);
 }
 
 void ea_stack_join_clr_event(ea_stack_join *j, uint64_t thread) {
@@ -514,7 +515,7 @@ static entry *find_clr_event(ea_stack_join *j, uint64_t thread) {
         return NULL;
     uint32_t sequence = (uint32_t)*known;
     (void)ea_u64_map_remove(&j->by_clr_thread, thread);
-    return is_in_window(j, sequence) && !at(j, sequence)->is_walk ? at(j, sequence) : NULL;
+    return is_in_window(j, sequence) && !stack_join_at(j, sequence)->is_walk ? stack_join_at(j, sequence) : NULL;
 }
 
 void ea_stack_join_clr_walk(ea_stack_join *j, uint64_t thread, uint32_t number) {
@@ -528,7 +529,7 @@ void ea_stack_join_clr_walk(ea_stack_join *j, uint64_t thread, uint32_t number) 
     else if (e->half[EA_STACK_USER])
         miss(j, EA_STACK_USER, EA_STACK_taken);
     else
-        give(j, e, EA_STACK_USER, number, EA_STACK_joined);
+        stack_join_give(j, e, EA_STACK_USER, number, EA_STACK_joined);
 }
 
 void ea_stack_join_unusable(ea_stack_join *j) {
@@ -537,14 +538,14 @@ void ea_stack_join_unusable(ea_stack_join *j) {
 
 int ea_stack_join_settle(ea_stack_join *j, int64_t before) {
     int rc = 0;
-    while (!rc && j->first != j->next && at(j, j->first)->time < before)
-        rc = leave(j);
+    while (!rc && j->first != j->next && stack_join_at(j, j->first)->time < before)
+        rc = stack_join_leave(j);
     return rc;
 }
 
 int ea_stack_join_end(ea_stack_join *j) {
     int rc = 0;
     while (!rc && j->first != j->next)
-        rc = leave(j);
+        rc = stack_join_leave(j);
     return rc;
 }

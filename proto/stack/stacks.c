@@ -203,7 +203,7 @@ typedef struct asked {
     slot key;
 } asked;
 
-static void ask(ea_stacks *s, const uint8_t *addresses, size_t count, unsigned pointer_size, asked *ret) {
+static void stacks_ask(ea_stacks *s, const uint8_t *addresses, size_t count, unsigned pointer_size, asked *ret) {
     ret->frames = addresses;
     ret->count = count < FRAMES_MAX ? count : FRAMES_MAX; /* an event has no room for more */
     if (!count)
@@ -217,7 +217,7 @@ static void ask(ea_stacks *s, const uint8_t *addresses, size_t count, unsigned p
     EA_PREFETCH(&s->slots[ret->key.hash & s->mask]);
 }
 
-static uint32_t answer(ea_stacks *s, const asked *a) {
+static uint32_t stacks_answer(ea_stacks *s, const asked *a) {
     return a->count ? intern(s, a->frames, a->count, &a->key) : 0;
 }
 
@@ -225,8 +225,8 @@ uint32_t ea_stacks_add(ea_stacks *s, const uint8_t *addresses, size_t count, uns
     asked a;
     if (!s)
         return count > 0;
-    ask(s, addresses, count, pointer_size, &a);
-    return answer(s, &a);
+    stacks_ask(s, addresses, count, pointer_size, &a);
+    return stacks_answer(s, &a);
 }
 
 void ea_stacks_add_all(ea_stacks *s, const ea_stack_list *lists, size_t list_count, unsigned pointer_size,
@@ -237,12 +237,12 @@ void ea_stacks_add_all(ea_stacks *s, const ea_stack_list *lists, size_t list_cou
     if (!s)
         return;
     for (size_t i = 0; i < list_count; i++) {
-        ask(s, lists[i].addresses, lists[i].count, pointer_size, &all[i]);
+        stacks_ask(s, lists[i].addresses, lists[i].count, pointer_size, &all[i]);
         if (pointer_size == 4) /* there is one place for widened ones */
-            ret_numbers[i] = answer(s, &all[i]);
+            ret_numbers[i] = stacks_answer(s, &all[i]);
     }
     for (size_t i = 0; pointer_size != 4 && i < list_count; i++)
-        ret_numbers[i] = answer(s, &all[i]);
+        ret_numbers[i] = stacks_answer(s, &all[i]);
 }
 
 uint32_t ea_stacks_use(ea_stacks *s, enum ea_stack_half half, uint64_t key) {
@@ -269,7 +269,7 @@ void ea_stacks_define(ea_stacks *s, unsigned opcode, uint64_t key, const uint8_t
     if (!count || !s)
         return;
     asked a;
-    ask(s, addresses, count, pointer_size, &a);
+    stacks_ask(s, addresses, count, pointer_size, &a);
     uint64_t first = pointer_size == 4 ? ea_load32(addresses) : ea_load64(addresses);
     ea_u64_map *keys = &s->keys[ea_stack_is_kernel(first, pointer_size) ? EA_STACK_KERNEL : EA_STACK_USER];
     const uint64_t *known = ea_u64_map_get(keys, key);
@@ -277,7 +277,7 @@ void ea_stacks_define(ea_stacks *s, unsigned opcode, uint64_t key, const uint8_t
     int was_waiting = used && s->all[used].is_key && !s->all[used].alias;
     if (opcode == KEY_DELETE && known)
         ea_u64_map_remove(keys, key);
-    uint32_t number = was_waiting || opcode != KEY_DELETE ? answer(s, &a) : 0;
+    uint32_t number = was_waiting || opcode != KEY_DELETE ? stacks_answer(s, &a) : 0;
     if (was_waiting && opcode != KEY_CREATE && number) {
         s->all[used].alias = number;
         s->counts.undefined--;

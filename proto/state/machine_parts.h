@@ -74,7 +74,7 @@ struct ea_machine {
     int64_t forgotten_utc_ns[TABLE_COUNT];   /* latest end among the ended rows that were forgotten */
     ea_u64_map siblings;                     /* pid -> first open thread (low half) and module (high half) */
     uint64_t module_changes[MODULE_CHANGES]; /* by pid: modules that were opened, completed or closed */
-    texts texts;
+    ea_string_pool texts;
     plans plans;
     fields now; /* the record at hand */
     ea_text scratch;
@@ -161,7 +161,7 @@ int ea_machine_complete_module_by_id(ea_machine *m, uint32_t row, const module_i
 /* All that the record at hand says of a row of that table, a module's PDB included. */
 int ea_machine_complete(ea_machine *m, enum which w, uint32_t row);
 
-/* ---- machine_facts.c ---- */
+/* ---- process_facts.c ---- */
 
 /* The record at hand, which has facts of a process. */
 EA_MUST_CHECK int ea_machine_apply_process_facts(ea_machine *m, int64_t utc_ns);

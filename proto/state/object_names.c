@@ -293,7 +293,7 @@ static int compare_volumes(const void *a, const void *b) {
     return x->nt_bytes < y->nt_bytes ? 1 : x->nt_bytes > y->nt_bytes ? -1 : strcmp(x->nt, y->nt);
 }
 
-int ea_volumes_add(ea_volume *volumes, size_t *count, texts *kept, const char *nt, const char *dos) {
+int ea_volumes_add(ea_volume *volumes, size_t *count, ea_string_pool *kept, const char *nt, const char *dos) {
     for (size_t i = 0; i < *count; i++)
         if (strcmp(volumes[i].nt, nt) == 0)
             return 1;
@@ -361,7 +361,7 @@ typedef struct table {
 
 struct ea_object_names {
     ea_object_names_options options;
-    texts texts;
+    ea_string_pool texts;
     table tables[2]; /* by enum ea_name_kind */
     operation *operations;
     size_t operation_count, operation_capacity;
@@ -576,7 +576,8 @@ static int resolve_path(const void *arg, const char *path, size_t len_bytes, ea_
     return ea_object_names_dos_path(arg, path, len_bytes, out);
 }
 
-static int completion(const void *arg, const ea_record *r, const ea_class *c, int64_t utc_ns, ea_completion *ret) {
+static int object_names_completion(const void *arg, const ea_record *r, const ea_class *c, int64_t utc_ns,
+                                   ea_completion *ret) {
     const ea_object_names *n = arg;
     uint64_t irp;
     int is_end, go_on = 1;
@@ -601,7 +602,7 @@ static int completion(const void *arg, const ea_record *r, const ea_class *c, in
 }
 
 ea_resolver ea_object_names_resolver(const ea_object_names *n) {
-    return (ea_resolver){n, resolve_number, resolve_path, completion};
+    return (ea_resolver){n, resolve_number, resolve_path, object_names_completion};
 }
 
 void ea_object_names_counts(const ea_object_names *n, size_t *ret_names, size_t *ret_operations,
@@ -614,7 +615,7 @@ void ea_object_names_counts(const ea_object_names *n, size_t *ret_names, size_t 
     *ret_left_out = n->left_out;
 }
 
-void ea_object_names_tell_left_out(const ea_object_names *n, const char *program) {
+void ea_object_names_report_left_out(const ea_object_names *n, const char *program) {
     if (n->left_out)
         fprintf(stderr, "%s: %" PRIu64 " names and file operations did not fit into the tables and are not shown\n",
                 program, n->left_out);

@@ -81,7 +81,7 @@ typedef struct ea_volume {
 
 /* Adds one whose texts live in kept: 1; 0 when there is no room. A known nt keeps what it has. volumes: room for
  * EA_VOLUMES_MAX. */
-int ea_volumes_add(ea_volume *volumes, size_t *count, texts *kept, const char *nt, const char *dos);
+int ea_volumes_add(ea_volume *volumes, size_t *count, ea_string_pool *kept, const char *nt, const char *dos);
 /* Sorts the volumes with the longest prefix first, because the longest prefix decides. */
 void ea_volumes_sort(ea_volume *volumes, size_t count);
 /* Appends the path with the drive letter of its volume: 1; 0 when no rule changes it. volumes: sorted. */
@@ -115,7 +115,7 @@ int ea_object_names_dos_path(const ea_object_names *n, const char *path, size_t 
 ea_resolver ea_object_names_resolver(const ea_object_names *n);
 
 /* Says on standard error, in the program's name, what full tables left out; nothing when nothing was. */
-void ea_object_names_tell_left_out(const ea_object_names *n, const char *program);
+void ea_object_names_report_left_out(const ea_object_names *n, const char *program);
 /* Names, operations that ended, and what full tables left out. */
 void ea_object_names_counts(const ea_object_names *n, size_t *ret_names, size_t *ret_operations,
                             uint64_t *ret_left_out);

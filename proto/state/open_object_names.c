@@ -20,7 +20,7 @@ typedef struct row {
 
 struct ea_open_object_names {
     ea_counters *counters;
-    texts texts;
+    ea_string_pool texts;
     row *rows; /* by number: 0 is no row */
     uint32_t row_limit, used, count;
     size_t capacity; /* of rows */

@@ -6,19 +6,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef struct text_node text_node;
+typedef struct ea_string_node ea_string_node;
 
-typedef struct texts {
-    text_node **buckets;
+typedef struct ea_string_pool {
+    ea_string_node **buckets;
     size_t bucket_count, count;
     size_t used_bytes, limit_bytes;
-} texts;
+} ea_string_pool;
 
-void ea_string_pool_init(texts *t, size_t limit_bytes);
-void ea_string_pool_deinit(texts *t); /* all strings become invalid */
+void ea_string_pool_init(ea_string_pool *t, size_t limit_bytes);
+void ea_string_pool_deinit(ea_string_pool *t); /* all strings become invalid */
 /* A string that lives until it was released as often as it was taken; "" needs no memory. NULL when the bound is
  * reached or memory ran out. */
-const char *ea_string_pool_take(texts *t, const char *s, size_t len_bytes);
-void ea_string_pool_release(texts *t, const char *s);
+const char *ea_string_pool_take(ea_string_pool *t, const char *s, size_t len_bytes);
+void ea_string_pool_release(ea_string_pool *t, const char *s);
 
 #endif

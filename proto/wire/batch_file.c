@@ -82,7 +82,7 @@ static int check_end(reader *r, uint64_t count, uint64_t sum) {
 }
 
 /* The next batch, or 0 bytes at the end. */
-static int next(reader *r, uint8_t **buffer, size_t *capacity, uint32_t *ret_bytes) {
+static int batch_file_next(reader *r, uint8_t **buffer, size_t *capacity, uint32_t *ret_bytes) {
     uint8_t frame[FRAME_BYTES];
     int rc = batch_file_get(r, frame, sizeof frame);
     if (rc)
@@ -122,7 +122,7 @@ int ea_batch_file_each(const char *path, int (*fn)(const uint8_t *batch, size_t 
     rc = batch_file_get(&r, first, sizeof first);
     if (rc == EA_ETRUNCATED || (!rc && memcmp(first, FIRST, FIRST_BYTES) != 0))
         rc = ea_fail(err, EA_EFORMAT, "read %s: it is no file of batches of this version", path);
-    while (!rc && !(rc = next(&r, &buffer, &capacity, &n)) && n) {
+    while (!rc && !(rc = batch_file_next(&r, &buffer, &capacity, &n)) && n) {
         count++;
         sum = ea_hash64(buffer, n, sum);
         rc = fn(buffer, n, arg);

@@ -183,8 +183,8 @@ typedef struct filling {
 } filling;
 
 /* 1 and what the collector keeps under that name, 0 when it is nowhere, or an error. */
-static int find(filling *f, enum ea_definition_kind kind, const uint8_t *name, const uint8_t **ret_data,
-                size_t *ret_len_bytes, ea_err *err) {
+static int definitions_find(filling *f, enum ea_definition_kind kind, const uint8_t *name, const uint8_t **ret_data,
+                            size_t *ret_len_bytes, ea_err *err) {
     ea_hash_ref ref = {.len_bytes = EA_NAME_BYTES};
     memcpy(ref.bytes, name, EA_NAME_BYTES);
     int rc = f->known ? f->known->find(f->known->arg, kind, &ref, ret_data, ret_len_bytes, err) : 0;
@@ -196,10 +196,10 @@ static int find(filling *f, enum ea_definition_kind kind, const uint8_t *name, c
     return 0;
 }
 
-static int fill(filling *f, enum ea_definition_kind kind, const uint8_t *name, ea_err *err) {
+static int definitions_fill(filling *f, enum ea_definition_kind kind, const uint8_t *name, ea_err *err) {
     const uint8_t *data;
     size_t n;
-    int rc = find(f, kind, name, &data, &n, err);
+    int rc = definitions_find(f, kind, name, &data, &n, err);
     if (rc > 0 && n > EA_BATCH_MAX_BYTES - f->filled_bytes)
         return ea_fail(err, EA_ELIMIT, "read a batch: the sources and shapes that it names have more than %d bytes",
                        EA_BATCH_MAX_BYTES);
@@ -268,7 +268,7 @@ static int fill_sources(filling *f, ea_err *err) {
     }
     count = rc ? 0 : once_each(list, count);
     for (size_t i = 0; !rc && i < count; i++)
-        rc = fill(f, EA_DEFINES_SOURCE, list[i].name, err);
+        rc = definitions_fill(f, EA_DEFINES_SOURCE, list[i].name, err);
     free(own);
     free(list);
     return rc;
@@ -293,7 +293,7 @@ static int fill_shapes(filling *f, ea_err *err) {
         if (there < 0)
             rc = definitions_corrupt(err, "several shapes of one name");
         else if (!there)
-            rc = fill(f, EA_DEFINES_SHAPE, name, err);
+            rc = definitions_fill(f, EA_DEFINES_SHAPE, name, err);
     }
     free(own);
     free(seen);
@@ -435,7 +435,7 @@ static int without_dictionary(filling *f, ea_err *err) {
         z.dictionary_bytes = found->len_bytes;
     } else {
         rc = rc < 0 ? definitions_corrupt(err, "several dictionaries of one name")
-                    : find(f, EA_DEFINES_DICTIONARY, name, &z.dictionary, &z.dictionary_bytes, err);
+                    : definitions_find(f, EA_DEFINES_DICTIONARY, name, &z.dictionary, &z.dictionary_bytes, err);
     }
     if (rc > 0) {
         z.zstd = ZSTD_createDCtx();
@@ -448,7 +448,7 @@ static int without_dictionary(filling *f, ea_err *err) {
 }
 
 /* Into out, with the context. */
-static int complete(filling *f, ea_err *err) {
+static int definitions_complete(filling *f, ea_err *err) {
     int rc = 0;
     if (f->e->needs_dictionary)
         rc = without_dictionary(f, err);
@@ -468,7 +468,7 @@ static int complete_batch(ea_envelope *e, const uint8_t *batch, size_t len_bytes
     ea_text_clear(out);
     ea_text_init(&kept);
     filling f = {.batch = batch, .len_bytes = len_bytes, .e = e, .context = &e->context, .known = known, .out = out};
-    int rc = e->has_context ? 1 : find(&f, EA_DEFINES_CONTEXT, e->context_name, &data, &n, err);
+    int rc = e->has_context ? 1 : definitions_find(&f, EA_DEFINES_CONTEXT, e->context_name, &data, &n, err);
     if (rc > 0 && !e->has_context) {
         ea_text_add(&kept, data, n);
         rc = kept.failed ? ea_fail(err, EA_ENOMEM, "read a batch")
@@ -476,7 +476,7 @@ static int complete_batch(ea_envelope *e, const uint8_t *batch, size_t len_bytes
         rc = rc ? rc : 1;
     }
     if (rc > 0) {
-        rc = complete(&f, err);
+        rc = definitions_complete(&f, err);
         if (!rc && !e->has_context)
             ea_pb_put_bytes(out, EA_DEFINES_CONTEXT, kept.data, kept.len_bytes);
     }

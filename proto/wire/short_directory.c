@@ -36,7 +36,7 @@ typedef struct writer {
     int failed;
 } writer;
 
-static void put(writer *w, uint64_t value) {
+static void short_directory_put(writer *w, uint64_t value) {
     if ((size_t)(w->end - w->at) < ea_varint_bytes(value))
         w->failed = 1;
     else
@@ -61,26 +61,26 @@ static void put_column(writer *w, const pb_column *m, unsigned depth) {
     int has_bytes = m->lengths || m->encoding == ETWAGENT__V1__ENCODING__ENCODING_VARINT;
     if (m->bytes && !has_bytes)
         w->failed = 1;
-    put(w, (uint64_t)m->encoding | (uint64_t)m->relative_to << BASE_SHIFT | (m->width ? WIDTH_GIVEN : 0) |
-               (m->lengths ? IS_LIST : 0));
+    short_directory_put(w, (uint64_t)m->encoding | (uint64_t)m->relative_to << BASE_SHIFT |
+                               (m->width ? WIDTH_GIVEN : 0) | (m->lengths ? IS_LIST : 0));
     if (m->width)
-        put(w, m->width);
+        short_directory_put(w, m->width);
     if (m->lengths)
         put_column(w, m->lengths, depth + 1);
     if (has_bytes)
-        put(w, m->bytes);
+        short_directory_put(w, m->bytes);
     switch ((int)m->encoding) {
     case ETWAGENT__V1__ENCODING__ENCODING_CONSTANT:
-        put(w, m->constant.len);
+        short_directory_put(w, m->constant.len);
         put_bytes(w, m->constant.data, m->constant.len);
         break;
     case ETWAGENT__V1__ENCODING__ENCODING_PLANES:
     case ETWAGENT__V1__ENCODING__ENCODING_BITS:
-        put(w, m->planes);
+        short_directory_put(w, m->planes);
         break;
     case ETWAGENT__V1__ENCODING__ENCODING_DICTIONARY:
-        put(w, m->planes);
-        put(w, m->value_count);
+        short_directory_put(w, m->planes);
+        short_directory_put(w, m->value_count);
         put_column(w, m->values, depth + 1);
         break;
     default:
@@ -89,8 +89,8 @@ static void put_column(writer *w, const pb_column *m, unsigned depth) {
 }
 
 static void put_group(writer *w, const pb_group *g) {
-    put(w, g->count ? g->count : 1);
-    put(w, ((uint64_t)g->n_fields * ITEMS + g->n_items) * 2 + (g->payload ? 1 : 0));
+    short_directory_put(w, g->count ? g->count : 1);
+    short_directory_put(w, ((uint64_t)g->n_fields * ITEMS + g->n_items) * 2 + (g->payload ? 1 : 0));
     for (size_t i = 0; i < g->n_items; i++)
         put_column(w, g->items[i]->data, 0);
     for (size_t i = 0; i < g->n_fields; i++)
@@ -112,11 +112,11 @@ int ea_short_directory_pack(const Etwagent__V1__Directory *d, uint8_t *out, size
         return 0;
     for (unsigned k = 0; k < OPTIONAL_COLUMNS; k++)
         flags |= (*column_of(&copy, REQUIRED_COLUMNS + k) ? 1u : 0u) << k;
-    put(&w, flags);
+    short_directory_put(&w, flags);
     if (flags & FIRST_SEQUENCE)
-        put(&w, d->first_sequence);
-    put(&w, d->thread_count);
-    put(&w, d->n_groups);
+        short_directory_put(&w, d->first_sequence);
+    short_directory_put(&w, d->thread_count);
+    short_directory_put(&w, d->n_groups);
     for (unsigned k = 0; k < REQUIRED_COLUMNS + OPTIONAL_COLUMNS; k++)
         if (k < REQUIRED_COLUMNS || flags >> (k - REQUIRED_COLUMNS) & 1)
             put_column(&w, *column_of(&copy, k), 0);
@@ -136,7 +136,7 @@ typedef struct reader {
     int no_memory;
 } reader;
 
-static void broken(reader *r, const char *what) {
+static void short_directory_broken(reader *r, const char *what) {
     if (!r->broken)
         r->broken = what;
     r->at = r->end;
@@ -147,7 +147,7 @@ static uint64_t get(reader *r, uint64_t most) {
     uint64_t value;
     if (!ea_varint_next(&r->at, r->end, &value) && value <= most)
         return value;
-    broken(r, "a number of a short directory is too large, or after its end");
+    short_directory_broken(r, "a number of a short directory is too large, or after its end");
     return 0;
 }
 
@@ -155,8 +155,8 @@ static void *allocate(reader *r, size_t count, size_t size_bytes) {
     void *p = ea_arena_zalloc(r->arena, count ? count : 1, size_bytes);
     if (!p) {
         r->no_memory = 1;
-        broken(r,
-               ea_arena_error(r->arena) == EA_ENOMEM ? "out of memory" : "it needs more memory than a batch may take");
+        short_directory_broken(r, ea_arena_error(r->arena) == EA_ENOMEM ? "out of memory"
+                                                                        : "it needs more memory than a batch may take");
     }
     return p;
 }
@@ -164,7 +164,7 @@ static void *allocate(reader *r, size_t count, size_t size_bytes) {
 /* NOLINTNEXTLINE(misc-no-recursion): DEPTH bounds it */
 static pb_column *get_column(reader *r, unsigned depth) {
     if (depth == DEPTH) {
-        broken(r, "columns nested too deep");
+        short_directory_broken(r, "columns nested too deep");
         return NULL;
     }
     pb_column *m = allocate(r, 1, sizeof *m);
@@ -185,7 +185,7 @@ static pb_column *get_column(reader *r, unsigned depth) {
     case ETWAGENT__V1__ENCODING__ENCODING_CONSTANT:
         size = get(r, UINT64_MAX);
         if (size > (uint64_t)(r->end - r->at)) {
-            broken(r, "a short directory ends inside a constant");
+            short_directory_broken(r, "a short directory ends inside a constant");
             break;
         }
         m->constant = (ProtobufCBinaryData){.len = (size_t)size, .data = (uint8_t *)(uintptr_t)r->at};
@@ -214,7 +214,7 @@ static pb_group *get_group(reader *r) {
     g->count = (uint32_t)get(r, EA_BATCH_MAX_EVENTS);
     uint64_t parts = get(r, (uint64_t)2 * ITEMS * (EA_FIELDS_MAX + 1) - 1);
     if (!g->count)
-        broken(r, "a group without events");
+        short_directory_broken(r, "a group without events");
     g->n_items = (size_t)(parts / 2 % ITEMS);
     g->n_fields = (size_t)(parts / 2 / ITEMS);
     g->items = allocate(r, g->n_items, sizeof *g->items);

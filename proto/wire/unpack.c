@@ -207,8 +207,8 @@ static uint64_t *numbers(ea_rows_reader *r, size_t count) {
 }
 
 /* Adds to each value what it is relative to. */
-static int rebase(const ea_rows *c, uint64_t *v, uint32_t n, const ea_rows_context *context, uint64_t initial,
-                  ea_err *err) {
+static int unpack_rebase(const ea_rows *c, uint64_t *v, uint32_t n, const ea_rows_context *context, uint64_t initial,
+                         ea_err *err) {
     Etwagent__V1__Base base = c->m->relative_to;
     if (base == ETWAGENT__V1__BASE__BASE_NONE)
         return 0;
@@ -285,7 +285,7 @@ static int decode_numbers(ea_rows_reader *r, ea_rows *c, uint32_t n, const ea_ro
     } else {
         ea_planes_get(v, data, n, c->stored_width);
     }
-    int rc = rebase(c, v, n, context, initial, err);
+    int rc = unpack_rebase(c, v, n, context, initial, err);
     if (rc)
         return rc;
     if (c->width != 8)
@@ -319,7 +319,7 @@ static int decode_constant(ea_rows_reader *r, ea_rows *c, uint32_t n, const ea_r
             return no_memory(r, err);
         for (uint32_t i = 0; i < n; i++)
             v[i] = difference;
-        int rc = rebase(c, v, n, context, initial, err);
+        int rc = unpack_rebase(c, v, n, context, initial, err);
         if (!rc && width != 8)
             store_narrow(out, v, n, width);
         if (!rc)
@@ -491,8 +491,8 @@ static int decode_elements(ea_rows_reader *r, ea_rows *c, uint32_t n, const ea_r
 }
 
 /* Elements become rows of so many elements each. */
-static int gather(ea_rows_reader *r, const ea_column *elements, const ea_column *lengths, uint32_t n, uint32_t total,
-                  ea_column *ret, ea_err *err) {
+static int unpack_gather(ea_rows_reader *r, const ea_column *elements, const ea_column *lengths, uint32_t n,
+                         uint32_t total, ea_column *ret, ea_err *err) {
     uint32_t *start = ea_rows_alloc(r, n, sizeof *start), *len_bytes = ea_rows_alloc(r, n, sizeof *len_bytes);
     if (!start || !len_bytes)
         return no_memory(r, err);
@@ -557,7 +557,7 @@ int ea_rows_decode(ea_rows_reader *r, ea_rows *c, uint32_t rows, const ea_rows_c
     ea_column elements = {0};
     rc = decode_elements(r, c, n, context, initial, &elements, err);
     if (!rc && c->lengths)
-        rc = gather(r, &elements, &c->lengths->column, rows, n, &c->column, err);
+        rc = unpack_gather(r, &elements, &c->lengths->column, rows, n, &c->column, err);
     else if (!rc)
         c->column = elements;
     c->is_decoded = !rc;

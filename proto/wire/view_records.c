@@ -189,7 +189,7 @@ int ea_batch_pids(ea_batch_view *v, const uint32_t **ret_pids, size_t *ret_count
 /* Appends the rows of one column to the payloads. The next byte of payload i is out[*fixed + at[i]]. *fixed: the bytes
  * of the earlier columns of fixed width. at[i]: the start of payload i plus the bytes of its earlier columns of
  * variable width. */
-static void place(const ea_column *c, uint8_t *out, uint32_t *at, uint32_t *fixed, uint32_t n) {
+static void view_records_place(const ea_column *c, uint8_t *out, uint32_t *at, uint32_t *fixed, uint32_t n) {
     uint8_t *to = out + *fixed;
     if (c->width) {
         const uint8_t *from = c->data;
@@ -256,7 +256,7 @@ static int assemble(ea_batch_view *v, ea_view_group *g, const ea_column **column
         return ea_view_no_memory(v, err);
     uint32_t done = 0;
     for (size_t k = 0; k < column_count; k++)
-        place(columns[k], out, at, &done, n);
+        view_records_place(columns[k], out, at, &done, n);
     g->payloads = (ea_column){.count = n, .data = out, .start = start, .len_bytes = len_bytes};
     return 0;
 }
@@ -502,7 +502,7 @@ static int prepare_group(ea_batch_view *v, ea_view_group *g, ea_err *err) {
     return rc;
 }
 
-static int prepare(ea_batch_view *v, ea_err *err) {
+static int view_records_prepare(ea_batch_view *v, ea_err *err) {
     int rc = decode_events(v, err);
     ea_rows *all[] = {&v->kernel_time, &v->user_time, &v->activity};
     for (size_t i = 0; !rc && i < sizeof all / sizeof *all; i++)
@@ -556,7 +556,7 @@ int ea_batch_next(ea_batch_view *v, const ea_record **ret_record, const ea_class
     if (!v->is_prepared) {
         if (!v->registry)
             return ea_fail(err, EA_EINVAL, "read a batch's records: it was opened without a registry");
-        int rc = prepare(v, err);
+        int rc = view_records_prepare(v, err);
         if (rc)
             return rc;
     }

@@ -18,7 +18,7 @@ typedef struct nearest {
     size_t distance;
 } nearest;
 
-static void consider(nearest *n, const char *name) {
+static void check_names_consider(nearest *n, const char *name) {
     size_t d = strlen(n->asked) < WORD_BYTES && strlen(name) < WORD_BYTES ? ea_name_distance(n->asked, name) : SIZE_MAX;
     if (d <= NEAR_MAX && (!n->name || d < n->distance)) {
         n->name = name;
@@ -38,7 +38,7 @@ static const ea_schema_provider *find_provider(const ea_schemas *s, const char *
         const ea_schema_provider *p = ea_schemas_provider_at(s, i);
         if (ea_name_equal(p->name, name))
             return p;
-        consider(near, p->name);
+        check_names_consider(near, p->name);
     }
     return NULL;
 }
@@ -51,7 +51,7 @@ static void check_keyword(const ea_schema_provider *p, const char *word, ea_text
     for (size_t i = 0; i < p->keyword_count; i++) {
         if (ea_name_equal(p->keywords[i].name, word))
             return;
-        consider(&near, p->keywords[i].name);
+        check_names_consider(&near, p->keywords[i].name);
     }
     ea_text_printf(t, "  note: %s has no keyword ", p->name);
     ea_text_safe(t, word, strlen(word));

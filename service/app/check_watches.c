@@ -25,7 +25,7 @@ static int has_word(const ea_strings *words, const char *word) {
 }
 
 /* Once for each thing that is missing, with the first class that needs it. */
-static void note(looking *l, const char *missing, const char *what_for) {
+static void check_watches_note(looking *l, const char *missing, const char *what_for) {
     ea_text line;
     ea_text_init(&line);
     ea_text_printf(&line, "\n%s\n", missing);
@@ -44,7 +44,7 @@ static void note(looking *l, const char *missing, const char *what_for) {
 static void note_of(looking *l, const char *kind, const char *name, const char *suffix, const char *what_for) {
     char missing[200];
     snprintf(missing, sizeof missing, "%s%.120s%s", kind, name, suffix);
-    note(l, missing, what_for);
+    check_watches_note(l, missing, what_for);
 }
 
 static void look_at_flags(looking *l, const char *flags, const char *class_name) {
@@ -68,14 +68,14 @@ static void look_at_kernel(looking *l, const ea_lang_need *n) {
         (s->kind == EA_SESSION_USER || !ea_session_has_flag(s, "CSWITCH"))) {
         char what_for[160];
         snprintf(what_for, sizeof what_for, "without which the thread of %.100s is not known", n->name);
-        note(l, "the flag CSWITCH", what_for);
+        check_watches_note(l, "the flag CSWITCH", what_for);
     }
     if (n->has_stacks && !has_word(&s->stacks, n->name))
         note_of(l, "stacks of ", n->name, "", "which the program reads");
     if (n->has_counters && !has_word(&s->pmc_events, n->name))
         note_of(l, "counters on ", n->name, " (pmc-events)", "which the program reads");
     if (strcmp(n->name, "PerfInfo/PmcCounterProf") == 0 && !s->pmc_samples.count)
-        note(l, "pmc-samples", "without which PerfInfo/PmcCounterProf does not come");
+        check_watches_note(l, "pmc-samples", "without which PerfInfo/PmcCounterProf does not come");
 }
 
 static int is_of_provider(const ea_provider_config *p, const ea_lang_need *n) {
@@ -133,7 +133,7 @@ static void look_at_program(looking *l) {
             note_of(l, "the counter ", ea_lang_counter(l->program, i), " (pmc-counters)", "which the program reads");
     if (ea_lang_needs_processes(l->program) &&
         (l->session->kind == EA_SESSION_USER || !ea_session_has_flag(l->session, "PROC_THREAD")))
-        note(l, "the flag PROC_THREAD", "without which names of processes and threads are not known");
+        check_watches_note(l, "the flag PROC_THREAD", "without which names of processes and threads are not known");
 }
 
 int ea_check_watches(const ea_agent_config *config, ea_text *notes, ea_err *err) {

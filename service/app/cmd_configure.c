@@ -258,7 +258,7 @@ static int configure_claim_state(ea_err *err) {
     return rc ? rc : ea_trust_claim(folder, configure_print_line, NULL, err);
 }
 
-static int configure(options *o, ea_err *err) {
+static int configure_machine(options *o, ea_err *err) {
     char *text = malloc(ANSWERS_MAX);
     int rc = text ? 0 : ea_fail(err, EA_ENOMEM, "make a configuration");
     if (!rc && o->answers)
@@ -282,7 +282,7 @@ static int configure_run(const void *arg, int operand_count, char **operands) {
     ea_err err = {0};
     (void)operand_count;
     (void)operands;
-    int rc = configure(&o, &err);
+    int rc = configure_machine(&o, &err);
     if (rc && rc != EA_EFORMAT)
         ea_err_print(stderr, "etwagent", &err);
     else if (rc)

@@ -58,7 +58,7 @@ static int keep_sample(samples *s, const uint8_t *data, size_t n) {
     return 0;
 }
 
-static int know(enum ea_definition_kind kind, const uint8_t *data, size_t len_bytes, void *arg) {
+static int dictionary_know(enum ea_definition_kind kind, const uint8_t *data, size_t len_bytes, void *arg) {
     uint8_t hash[EA_CLASS_HASH_BYTES];
     (void)kind;
     int rc = ea_definition_hash(data, len_bytes, hash, NULL);
@@ -68,12 +68,12 @@ static int know(enum ea_definition_kind kind, const uint8_t *data, size_t len_by
 }
 
 /* The batch as it is once the collector has all that it names; its bytes. */
-static int encode(pass *p, ea_encoder *e, const ea_open_batch *batch, size_t *ret_bytes) {
+static int dictionary_encode(pass *p, ea_encoder *e, const ea_open_batch *batch, size_t *ret_bytes) {
     const uint8_t *data;
     ea_batch_stamp stamp = {.number = p->number};
     int rc = ea_encoder_encode(e, batch, &stamp, &data, ret_bytes, p->err);
     if (!rc)
-        rc = ea_batch_each_definition(data, *ret_bytes, know, e, p->err);
+        rc = ea_batch_each_definition(data, *ret_bytes, dictionary_know, e, p->err);
     if (!rc)
         rc = ea_encoder_encode(e, batch, &stamp, &data, ret_bytes, p->err);
     return rc;
@@ -87,9 +87,9 @@ static int dictionary_take(pass *p) {
         return 0;
     int is_sample = p->number++ % 2 == 0, rc = 0;
     if (is_sample == !p->with) {
-        rc = encode(p, p->without, batch, &without);
+        rc = dictionary_encode(p, p->without, batch, &without);
         if (!rc && p->with)
-            rc = encode(p, p->with, batch, &with);
+            rc = dictionary_encode(p, p->with, batch, &with);
         p->measured->batches++;
         p->measured->without_bytes += without;
         p->measured->with_bytes += with;

@@ -41,7 +41,7 @@ static int print_all(ea_printer *printer, ea_input *in, ea_trace_classes *classe
     }
     ea_err later; /* what came before the damage is printed, too */
     int printed = ea_printer_end(printer, rc ? &later : err);
-    ea_printer_tell_left_over(printer, "etwagent");
+    ea_printer_report_left_over(printer, "etwagent");
     if (!printed)
         printed = ea_printer_flush(printer, rc ? &later : err);
     if (!rc && !printed)

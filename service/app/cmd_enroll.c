@@ -14,7 +14,7 @@ typedef struct options {
     int renew;
 } options;
 
-static int enroll(const options *o, ea_err *err) {
+static int enroll_machine(const options *o, ea_err *err) {
     char token[EA_ENROLL_TOKEN_MAX] = "", name[EA_CERTIFICATE_NAME_BYTES];
     ea_certificate c;
     int installed = 0, rc = 0;
@@ -57,7 +57,7 @@ static int enroll_run(const void *arg, int operand_count, char **operands) {
     (void)operand_count;
     (void)operands;
     (void)ea_stop_flag();
-    int rc = enroll(arg, &err);
+    int rc = enroll_machine(arg, &err);
     if (rc)
         ea_err_print(stderr, "etwagent", &err);
     return ea_exit_code(rc);

@@ -135,7 +135,7 @@ static void add_next(ea_text *t, const opening *x) {
     ea_text_char(t, '\n');
 }
 
-static int print(ea_text *t, ea_err *err) {
+static int open_print(ea_text *t, ea_err *err) {
     int rc = t->failed ? ea_fail(err, EA_ENOMEM, "print what is in a trace") : 0;
     if (!rc && t->len_bytes && fwrite(t->data, 1, t->len_bytes, stdout) != t->len_bytes)
         rc = ea_fail(err, EA_EIO, "write to standard output");
@@ -153,14 +153,14 @@ static int read_all(opening *x, ea_err *err) {
         return err->code ? rc : ea_fail(err, rc, "run the program");
     ea_text_init(&t);
     add_summary(&t, x);
-    rc = print(&t, err);
+    rc = open_print(&t, err);
     if (!rc && ea_lang_run_end(x->run))
         rc = ea_fail(err, EA_ENOMEM, "run the program");
     if (!rc && take_tables(x, ea_lang_run_output(x->run)))
         rc = ea_fail(err, EA_EIO, "write to standard output");
     if (!rc && !x->o->json) {
         add_next(&t, x);
-        rc = print(&t, err);
+        rc = open_print(&t, err);
     }
     if (!rc && fflush(stdout))
         rc = ea_fail(err, EA_EIO, "write to standard output");

@@ -116,7 +116,7 @@ static void replay_watch(void *arg) {
 /* ---- the run ---- */
 
 /* Everything but opening: source to spool to collector. */
-static int transfer(replay *r, ea_err *err) {
+static int replay_transfer(replay *r, ea_err *err) {
     ea_thread *watcher;
     r->events = (ea_sender_events){.spool = r->spool,
                                    .each_pipeline = visit_pipeline,
@@ -319,7 +319,7 @@ static int replay_run(const void *opts, int operand_count, char **operands) {
     (void)ea_stop_flag();
     int rc = replay_open_all(r, operands, operand_count, &err);
     if (!rc) {
-        rc = transfer(r, &err);
+        rc = replay_transfer(r, &err);
         if (r->sender && r->end_ns)
             rc = summarise(r, rc, &err);
     }

@@ -122,10 +122,10 @@ static void without(int rc, const ea_err *err) {
 static void on_config(void *arg, const struct ea_agent_config *config) {
     service *s = arg;
     const ea_service_config *c = &config->service;
-    ea_guard_limit(&(ea_guard_limits){.memory_bytes = c->memory_limit_bytes,
-                                      .cpu_percent = (unsigned)c->cpu_limit_percent,
-                                      .priority = c->priority},
-                   log_info, NULL);
+    ea_watchdog_limit(&(ea_watchdog_limits){.memory_bytes = c->memory_limit_bytes,
+                                            .cpu_percent = (unsigned)c->cpu_limit_percent,
+                                            .priority = c->priority},
+                      log_info, NULL);
     if (s->watchdog)
         ea_watchdog_set(s->watchdog, c->watchdog_ns);
     ea_err err;
@@ -149,7 +149,7 @@ static int run_agent(service *s, ea_err *err) {
     char path[EA_AGENT_PATH_BYTES];
     ea_err e = {0};
     int rc = ea_agent_file_path(NULL, DUMP_FOLDER, path, &e);
-    without(rc ? rc : ea_guard_crashes(path, &e), &e);
+    without(rc ? rc : ea_watchdog_crashes(path, &e), &e);
     without(ea_watchdog_start(&s->watchdog, &s->control.beats, &e), &e);
     without(ea_pipe_serve(&s->pipe, EA_STATUS_PIPE, service_answer, s, &e), &e);
     return ea_agent_run(&(ea_agent_options){.config_path = s->config,

@@ -49,8 +49,8 @@ static void session_print_problem(void *arg, const char *line) {
     fprintf(stderr, "%s\n", line);
 }
 
-static int choose(const ea_tables *sessions, const char *config, const char *name, const ea_session_config **ret,
-                  ea_err *err) {
+static int session_choose(const ea_tables *sessions, const char *config, const char *name,
+                          const ea_session_config **ret, ea_err *err) {
     const ea_session_config *all = sessions->items;
     for (size_t i = 0; i < sessions->count; i++)
         if (name ? strcmp(all[i].name, name) == 0 : sessions->count == 1) {
@@ -72,7 +72,7 @@ static int session_run_start(const void *arg, int operand_count, char **operands
     ea_text_init(&t);
     int rc = ea_config_read(&memory, o->config, &ea_agent_table, &c, session_print_problem, NULL, &err);
     if (!rc)
-        rc = choose(&c.sessions, o->config, operand_count ? operands[0] : NULL, &given, &err);
+        rc = session_choose(&c.sessions, o->config, operand_count ? operands[0] : NULL, &given, &err);
     if (!rc) {
         ea_session_config session = *given;
         if (o->file) {

@@ -190,7 +190,7 @@ static int spool_print(ea_text *t, ea_err *err) {
     return good ? 0 : ea_fail(err, EA_EIO, "write to standard output");
 }
 
-static int failed(int rc, const ea_err *err) {
+static int spool_failed(int rc, const ea_err *err) {
     ea_err_print(stderr, "etwagent", err);
     return ea_exit_code(rc);
 }
@@ -233,7 +233,7 @@ static int spool_run_list(const void *opts, int operand_count, char **operands) 
         rc = spool_print(&t, &err);
     else
         ea_text_deinit(&t);
-    return rc ? failed(rc, &err) : 0;
+    return rc ? spool_failed(rc, &err) : 0;
 }
 
 #define LOOK_OPTIONS                                                                                                   \
@@ -293,7 +293,7 @@ static int run_verify(const void *opts, int operand_count, char **operands) {
         rc = spool_print(&t, &err);
     else
         ea_text_deinit(&t);
-    return rc ? failed(rc, &err) : bad ? 3 : 0;
+    return rc ? spool_failed(rc, &err) : bad ? 3 : 0;
 }
 
 const ea_command ea_cmd_spool_verify = {
@@ -427,7 +427,7 @@ static int run_drain(const void *opts, int operand_count, char **operands) {
         rc = closed;
         err = later;
     }
-    return rc ? failed(rc, &err) : events.refused_count || after.locked || after.damaged ? 1 : 0;
+    return rc ? spool_failed(rc, &err) : events.refused_count || after.locked || after.damaged ? 1 : 0;
 }
 
 const ea_command ea_cmd_spool_drain = {
@@ -465,7 +465,7 @@ static int run_rotate(const void *opts, int operand_count, char **operands) {
     ea_err err = {0};
     (void)operand_count, (void)operands;
     int rc = ea_spool_keys_rotate(o->spool_key, &err);
-    return rc ? failed(rc, &err) : 0;
+    return rc ? spool_failed(rc, &err) : 0;
 }
 
 const ea_command ea_cmd_spool_rotate_key = {

@@ -21,7 +21,7 @@ typedef struct tally {
     ea_text text;
 } tally;
 
-static int mark(tally *t, uint32_t number) {
+static int stacks_mark(tally *t, uint32_t number) {
     if (number >= t->used_capacity) {
         size_t before = t->used_capacity;
         if (EA_GROW(t->is_used, t->used_capacity, (size_t)number + 1, SIZE_MAX))
@@ -47,7 +47,7 @@ static int on_event(void *arg, const ea_stack_joined *e) {
             continue;
         ea_text_printf(&t->text, ",\"%s\":{\"stack\":%" PRIu32 ",\"how\":\"%s\"}", HALVES[h], e->half[h],
                        ea_stack_outcome_name(e->outcome[h]));
-        rc = mark(t, e->half[h]);
+        rc = stacks_mark(t, e->half[h]);
     }
     ea_text_str(&t->text, "}\n");
     fwrite(t->text.data, 1, t->text.len_bytes, stdout);

@@ -52,8 +52,8 @@ static class_count *count_of(tally *t, const ea_class *c) {
 }
 
 /* Records come in the order of time. */
-static int count(tally *t, ea_decoder *decoder, ea_where *where, const ea_record *r, const ea_clock *clock,
-                 ea_err *err) {
+static int stats_count(tally *t, ea_decoder *decoder, ea_where *where, const ea_record *r, const ea_clock *clock,
+                       ea_err *err) {
     enum ea_counter outcome;
     const event_place place = {r->source, r->time_raw};
     const ea_class *c = ea_decoder_find(decoder, &r, &outcome);
@@ -320,7 +320,8 @@ static int stats_run(const void *arg, int operand_count, char **operands) {
     if (!exit_code) {
         while ((rc = ea_input_next(&in, &record, &err)) > 0)
             if (rc != EA_ETL_NOTHING_YET &&
-                (rc = count(t, decoder, where, record, &ea_etl_file_info(in.set, record->source)->clock, &err)) != 0)
+                (rc = stats_count(t, decoder, where, record, &ea_etl_file_info(in.set, record->source)->clock, &err)) !=
+                    0)
                 break;
         if (!rc) {
             sort_and_merge(t);

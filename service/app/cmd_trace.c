@@ -227,7 +227,7 @@ typedef struct sieve {
     ea_registry *registry;
     ea_schemas *schemas;
     ea_trace_schemas *from_trace;
-    ea_process_tree_filter *lineage;
+    ea_process_tree_filter *tree;
     uint64_t seen, kept, too_large;
 } sieve;
 
@@ -267,7 +267,7 @@ static int sift(sieve *s, const options *o, ea_err *err) {
         s->seen++;
         if (ea_trace_schemas_concerns(r) && ea_trace_schemas_feed(s->from_trace, r))
             ea_registry_schemas_changed(s->registry);
-        rc = ea_process_tree_filter_take(s->lineage, r, ea_registry_find(s->registry, r), err);
+        rc = ea_process_tree_filter_take(s->tree, r, ea_registry_find(s->registry, r), err);
         if (rc > 0)
             rc = trace_keep(s, r, err);
         if (rc)
@@ -300,7 +300,7 @@ static void print_end(const plan *p, const options *o, const sieve *s, const ea_
     fprintf(stderr,
             "etwagent: %s: %" PRIu64 " of %" PRIu64 " events, of %zu processes; Windows lost %" PRIu32
             " events and %" PRIu32 " buffers\n",
-            o->output, s->kept, s->seen, ea_process_tree_filter_processes(s->lineage), end->events_lost,
+            o->output, s->kept, s->seen, ea_process_tree_filter_processes(s->tree), end->events_lost,
             end->buffers_lost);
     if (ended)
         fprintf(stderr,
@@ -325,7 +325,7 @@ static int write_own(const plan *p, const options *o, uint32_t pid, sieve *s, ea
     if (!rc)
         ea_registry_set_schemas(s->registry, s->schemas);
     if (!rc)
-        rc = ea_process_tree_filter_create(&s->lineage, pid, !o->alone, err);
+        rc = ea_process_tree_filter_create(&s->tree, pid, !o->alone, err);
     if (!rc)
         rc = sift(s, o, err);
     if (!rc && s->writer)
@@ -343,7 +343,7 @@ static void free_sieve(sieve *s) {
     ea_registry_destroy(s->registry);
     ea_trace_schemas_destroy(s->from_trace);
     ea_schemas_destroy(s->schemas);
-    ea_process_tree_filter_destroy(s->lineage);
+    ea_process_tree_filter_destroy(s->tree);
 }
 
 static int trace_run(const void *arg, int operand_count, char **operands) {

@@ -18,7 +18,8 @@ typedef struct dump {
     uint8_t data[EA_EVTX_CHUNK_BYTES];
 } dump;
 
-static int damaged(dump *d, uint64_t offset, uint32_t inside, uint32_t bytes, const char *reason, ea_err *err) {
+static int dump_xml_damaged(dump *d, uint64_t offset, uint32_t inside, uint32_t bytes, const char *reason,
+                            ea_err *err) {
     const ea_etl_damage damage = {d->path, offset, inside, bytes, reason};
     ea_damage_log_add(&damage, &d->damage);
     if (!d->strict)
@@ -32,7 +33,7 @@ static int put_one(dump *d, ea_evtx_chunk *chunk, const ea_evtx_place *place, ui
     int rc = ea_evtx_read(&d->reader, chunk, place, &wrong);
     if (rc)
         return ea_fail(err, rc, "read %s", d->path);
-    if (wrong && (rc = damaged(d, offset, place->offset, place->size_bytes, wrong, err)))
+    if (wrong && (rc = dump_xml_damaged(d, offset, place->offset, place->size_bytes, wrong, err)))
         return rc;
     if (!d->reader.node_count)
         return 0;
@@ -52,11 +53,11 @@ static int put_chunk(dump *d, uint64_t offset, uint32_t bytes, ea_err *err) {
     int rc = 0, more = 1;
     ea_evtx_chunk_open(&chunk, d->data, bytes);
     if (chunk.wrong)
-        rc = damaged(d, offset, 0, 0, chunk.wrong, err);
+        rc = dump_xml_damaged(d, offset, 0, 0, chunk.wrong, err);
     while (!rc && more) {
         more = ea_evtx_chunk_next(&chunk, &place);
         if (chunk.gap)
-            rc = damaged(d, offset, chunk.gap_at, chunk.gap, "expected an event's record", err);
+            rc = dump_xml_damaged(d, offset, chunk.gap_at, chunk.gap, "expected an event's record", err);
         if (!rc && more)
             rc = put_one(d, &chunk, &place, offset, err);
     }

@@ -6,7 +6,7 @@
 
 #include <inttypes.h>
 
-static const int64_t PATIENCE_NS = 1000000000, WAIT_NS = 50000000;
+static const int64_t HOLD_BACK_NS = 1000000000, WAIT_NS = 50000000;
 
 int ea_input_open(ea_input *in, char **paths, int path_count, int follow, int strict) {
     ea_err err = {0};
@@ -15,7 +15,7 @@ int ea_input_open(ea_input *in, char **paths, int path_count, int follow, int st
                               .on_damage = ea_damage_log_add,
                               .on_damage_arg = &in->damage,
                               .follow = follow,
-                              .patience_ns = PATIENCE_NS};
+                              .hold_back_ns = HOLD_BACK_NS};
     if (follow)
         (void)ea_stop_flag();
     int rc = ea_etl_open(&in->set, (const char *const *)paths, (size_t)path_count, &options, &err);
@@ -65,7 +65,7 @@ int ea_input_names(ea_object_names **ret, char **paths, int path_count, ea_regis
         return rc;
     }
     ea_object_names_seal(names);
-    ea_object_names_tell_left_out(names, "etwagent");
+    ea_object_names_report_left_out(names, "etwagent");
     *ret = names;
     return 0;
 }

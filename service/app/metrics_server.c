@@ -179,7 +179,7 @@ static void send_all(socket_id s, const char *data, size_t len_bytes, int64_t de
 }
 
 /* Whether text begins with a word in lower case. */
-static int begins(const char *text, const char *word) {
+static int metrics_server_begins(const char *text, const char *word) {
     while (*word && ea_ascii_lower(*text) == *word)
         text++, word++;
     return !*word;
@@ -188,7 +188,7 @@ static int begins(const char *text, const char *word) {
 /* The value of a header, up to its line's end; name in lower case, with its colon. NULL: it is not there. */
 static const char *header(const char *head, const char *name) {
     for (const char *at = strstr(head, "\r\n"); at; at = strstr(at + 2, "\r\n"))
-        if (begins(at + 2, name)) {
+        if (metrics_server_begins(at + 2, name)) {
             at += 2 + strlen(name);
             return at + strspn(at, " \t");
         }

@@ -69,7 +69,7 @@ static int print_trace(relog_job *j, form_run *run, ea_printer *printer, ea_etl_
     }
     if (!rc)
         rc = ea_printer_end(printer, &j->err);
-    ea_printer_tell_left_over(printer, "etwagent");
+    ea_printer_report_left_over(printer, "etwagent");
     return rc ? rc : ea_printer_flush(printer, &j->err);
 }
 

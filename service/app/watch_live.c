@@ -36,7 +36,7 @@ static void log_note(void *arg, const char *text) {
     fprintf(stderr, "etwagent: watch: %s\n", text);
 }
 
-static void stop(live *l) {
+static void watch_live_stop(live *l) {
     if (!l->is_stopped)
         ea_source_stop(l->source);
     l->is_stopped = 1;
@@ -47,14 +47,14 @@ static int watch_live_flush(live *l) {
     return out->len_bytes ? l->o->how.flush(l->o->how.flush_arg, out) : 0;
 }
 
-static int take(live *l, const ea_record *r, ea_err *err) {
+static int watch_live_take(live *l, const ea_record *r, ea_err *err) {
     enum ea_counter outcome;
     const ea_class *c = ea_decoder_find(l->decoder, &r, &outcome);
     return ea_watcher_add(l->watcher, r, c, &l->clock, ea_clock_to_utc_ns(&l->clock, r->time_raw), err);
 }
 
 /* Until the session is at its end. Events that it logged before a stop still come; those after exit() do not count. */
-static int follow(live *l, ea_err *err) {
+static int watch_live_follow(live *l, ea_err *err) {
     const ea_record *r;
     unsigned n = 0;
     size_t source;
@@ -62,20 +62,20 @@ static int follow(live *l, ea_err *err) {
     while ((rc = ea_source_next(l->source, &r, err)) > 0) {
         int is_idle = rc == EA_SOURCE_NOTHING_YET;
         if (!is_over)
-            rc = is_idle ? ea_watcher_idle(l->watcher, err) : take(l, r, err);
+            rc = is_idle ? ea_watcher_idle(l->watcher, err) : watch_live_take(l, r, err);
         if (rc < 0)
             return rc;
         if (!is_over && watch_live_flush(l))
             return ea_fail(err, EA_EIO, "write to standard output");
         if (!is_over && rc == 1) {
             is_over = 1;
-            stop(l);
+            watch_live_stop(l);
         }
         if (!is_idle && ++n % CHECK_EVENTS)
             continue;
         (void)ea_source_clock(l->source, &source, &l->clock);
         if (atomic_load(ea_stop_flag()) || (l->command && ea_launch_wait(l->command, 0)))
-            stop(l);
+            watch_live_stop(l);
         if (is_idle && fflush(stdout))
             return ea_fail(err, EA_EIO, "write to standard output");
     }
@@ -147,7 +147,7 @@ int ea_watch_live(const ea_watch_live_options *options, ea_err *err) {
     (void)ea_stop_flag();
     int rc = open_all(&l, err);
     if (!rc)
-        rc = follow(&l, err);
+        rc = watch_live_follow(&l, err);
     if (l.source && !rc)
         print_losses(&l);
     ea_err later;
@@ -159,7 +159,7 @@ int ea_watch_live(const ea_watch_live_options *options, ea_err *err) {
     if (l.source && !l.is_stopped) {
         const ea_record *none;
         ea_err ignored;
-        stop(&l);
+        watch_live_stop(&l);
         while (ea_source_next(l.source, &none, &ignored) > 0)
             ;
     }

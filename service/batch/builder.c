@@ -284,7 +284,7 @@ int ea_builder_set_clock(ea_builder *b, size_t source, const ea_clock *clock, ea
 /* ---- adding ---- */
 
 /* Grows a slab of elements to hold one more (or extra more); 0 or EA_ENOMEM. */
-static int grow(void **slab, uint32_t *capacity, uint32_t need, uint32_t max, size_t element_bytes) {
+static int builder_grow(void **slab, uint32_t *capacity, uint32_t need, uint32_t max, size_t element_bytes) {
     uint32_t n = *capacity;
     while (n < need)
         n = n * 2 > max ? max : n * 2;
@@ -321,12 +321,12 @@ EA_RARE static int new_group(ea_open_batch *o, const ea_record *r, const ea_clas
     void *p;
     if (o->group_count == o->group_capacity) {
         p = o->groups;
-        rc = grow(&p, &o->group_capacity, o->group_count + 1, MAX_GROUPS, sizeof *o->groups);
+        rc = builder_grow(&p, &o->group_capacity, o->group_count + 1, MAX_GROUPS, sizeof *o->groups);
         o->groups = p;
     }
     if (!rc && o->shape_count + r->ext_count > o->shape_capacity) {
         p = o->shapes;
-        rc = grow(&p, &o->shape_capacity, o->shape_count + r->ext_count, MAX_SHAPES, sizeof *o->shapes);
+        rc = builder_grow(&p, &o->shape_capacity, o->shape_count + r->ext_count, MAX_SHAPES, sizeof *o->shapes);
         o->shapes = p;
     }
     if (rc)

@@ -397,7 +397,7 @@ static uint64_t cost_of(const ea_open_batch *o, const layout *l) {
 
 /* Bytes that mean nothing, so that the batch's bytes allow what reading it may cost. What the records of real traces
  * compress to allows many times as much. */
-static ProtobufCBinaryData pay(ea_encoder *e, const ea_open_batch *o, const layout *l) {
+static ProtobufCBinaryData encoder_pay(ea_encoder *e, const ea_open_batch *o, const layout *l) {
     enum { HEAD_BYTES = 24 }; /* limit, of a frame that is already in the batch */
 
     const ea_direct *direct = &e->columns.direct;
@@ -544,7 +544,7 @@ int ea_encoder_encode(ea_encoder *e, const ea_open_batch *o, const ea_batch_stam
     b.checksum = checksum;
     b.time_min = (int64_t)((uint64_t)time_min - (uint64_t)o->sources[0].clock.base_raw);
     b.time_span = (uint64_t)time_max - (uint64_t)time_min;
-    b.padding = pay(e, o, &l);
+    b.padding = encoder_pay(e, o, &l);
     put_descriptions(e, o, &b);
     encoder_put_sources(e, o, &b);
     if (l.shapes.count && !e->columns.failed &&

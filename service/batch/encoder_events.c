@@ -245,7 +245,7 @@ static void gather_numbers(uint64_t *v, const ea_out_group *g, uint32_t from, ui
 
 /* The numbers of each field, NULL for those that are none; some rows at a time, whose payloads are in the cache then.
  * NULL when memory is out. */
-static uint64_t **gather(ea_encoder *e, const ea_out_group *g) {
+static uint64_t **encoder_events_gather(ea_encoder *e, const ea_out_group *g) {
     const ea_class *c = g->from->c;
     uint64_t **numbers = ea_arena_zalloc(&e->arena, g->field_count, sizeof *numbers);
     for (size_t k = 0; numbers && k < g->field_count; k++)
@@ -301,7 +301,7 @@ static int put_payloads(ea_encoder *e, const ea_open_batch *o, const ea_out_grou
     size_t n = g->count, fields = g->field_count;
     if (fields) {
         m->fields = ea_arena_alloc(&e->arena, fields * sizeof(void *));
-        uint64_t **numbers = gather(e, g);
+        uint64_t **numbers = encoder_events_gather(e, g);
         if (!m->fields || !numbers)
             return EA_ENOMEM;
         ea_relations relations = {.events = o->events, .rows = g->rows};

@@ -244,7 +244,7 @@ static void apply_service(ea_agent *a) {
 }
 
 /* Syncs the spool to the disk, and sends its batches without waiting for the pause after a failure. */
-static void flush(ea_agent *a) {
+static void agent_flush(ea_agent *a) {
     ea_err err;
     if (a->tasks.spool && ea_spool_sync(a->tasks.spool, &err))
         ea_log_warning("%s", err.message);
@@ -284,7 +284,7 @@ static int64_t tick(ea_agent *a) {
         start_missing(a);
     }
     if (atomic_exchange(&a->control->flush, 0))
-        flush(a);
+        agent_flush(a);
     is_busy = ea_source_tasks_end_streams(&a->tasks, 0) > 0 || is_busy;
     int64_t every_ns = a->snapshot->c.service.status_every_ns;
     if (atomic_exchange(&a->control->status, 0) || !a->status_ns || now - a->status_ns >= every_ns) {

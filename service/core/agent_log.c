@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void put(void *arg, const char *line, size_t len_bytes);
+static void agent_log_put(void *arg, const char *line, size_t len_bytes);
 
 static const char *const BOUNDED[] = {"of the last minute were left out"};
 
@@ -20,7 +20,7 @@ static struct {
     ea_file *file;
     uint64_t size_bytes;
     ea_line_log lines; /* one budget: of the kinds that lines_a_minute bounds */
-} the_log = {.lines = {.write = put, .kinds = BOUNDED, .kind_count = 1}};
+} the_log = {.lines = {.write = agent_log_put, .kinds = BOUNDED, .kind_count = 1}};
 
 static void close_file(void) {
     ea_file_close(the_log.file);
@@ -66,7 +66,7 @@ static void to_file(const char *line, size_t len_bytes) {
 }
 
 /* With the lock. */
-static void put(void *arg, const char *line, size_t len_bytes) {
+static void agent_log_put(void *arg, const char *line, size_t len_bytes) {
     (void)arg;
     if (!the_log.o.quiet) {
         ea_text t;
@@ -95,7 +95,7 @@ static int agent_log_add(enum ea_log_kind kind, const ea_text *line) {
     if (kind == EA_LOG_INFO || kind == EA_LOG_WARNING || kind == EA_LOG_WORKS)
         return ea_line_log_add(&the_log.lines, 0, line);
     ea_line_log_renew(&the_log.lines);
-    put(NULL, line->data ? line->data : "", line->len_bytes);
+    agent_log_put(NULL, line->data ? line->data : "", line->len_bytes);
     return 1;
 }
 

@@ -24,7 +24,7 @@ static ea_damage_file *file_of(ea_damage_map *m, const char *path) {
     return f;
 }
 
-static void mark(ea_damage_file *f, uint64_t offset) {
+static void damage_map_mark(ea_damage_file *f, uint64_t offset) {
     while (offset / f->mark_bytes >= EA_DAMAGE_MARKS) {
         for (size_t i = 0; i < EA_DAMAGE_MARKS; i++)
             f->marks[i] = 2 * i + 1 < EA_DAMAGE_MARKS ? f->marks[2 * i] + f->marks[2 * i + 1] : 0;
@@ -61,7 +61,7 @@ void ea_damage_map_add(ea_damage_map *m, const ea_etl_damage *d) {
     }
     f->places++;
     f->bytes += d->bytes;
-    mark(f, d->offset);
+    damage_map_mark(f, d->offset);
     if (m->first_count < EA_DAMAGE_PLACES)
         m->first[m->first_count++] = (ea_damage_place){.file = (size_t)(f - m->files),
                                                        .offset = d->offset,

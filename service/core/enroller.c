@@ -50,7 +50,7 @@ static void system_proxy(const ea_enroller *e, char out[EA_PROXY_BYTES]) {
     ea_proxies_close(proxies);
 }
 
-static int ask(ea_enroller *e, const char *token, const char *name, ea_err *err) {
+static int enroller_ask(ea_enroller *e, const char *token, const char *name, ea_err *err) {
     char proxy[EA_PROXY_BYTES] = "";
     if (e->proxy && strcmp(e->proxy, EA_PROXY_SYSTEM) == 0)
         system_proxy(e, proxy);
@@ -75,7 +75,7 @@ static int use_token(ea_enroller *e, const ea_certificate *c, int has, enum ea_e
         return rc;
     /* a renamed machine keeps the name of its certificate */
     ea_enroll_name(e->name ? e->name : has ? c->name : NULL, name);
-    rc = ask(e, token, name, err);
+    rc = enroller_ask(e, token, name, err);
     OPENSSL_cleanse(token, sizeof token);
     if (!rc) {
         *ret_state = EA_ENROLLER_FRESH;
@@ -111,7 +111,7 @@ static int round_once(ea_enroller *e, ea_enroller_status *ret, int64_t *ret_wait
             *ret_wait_s = due_s;
         return 0;
     }
-    int rc = ask(e, NULL, c.name, err);
+    int rc = enroller_ask(e, NULL, c.name, err);
     if (!rc)
         ret->state = EA_ENROLLER_FRESH;
     return rc;
@@ -145,7 +145,7 @@ static int64_t next_pause(ea_enroller *e) {
     return e->pause_s + random % (e->pause_s / 2 + 1);
 }
 
-static void work(void *arg) {
+static void enroller_work(void *arg) {
     ea_enroller *e = arg;
     while (!atomic_load(&e->stop)) {
         ea_enroller_status now;
@@ -196,7 +196,7 @@ int ea_enroller_start(ea_enroller **ret, const ea_shipping_options *o, ea_err *e
     if (!rc)
         rc = ea_cond_create(&e->changed, err);
     if (!rc)
-        rc = ea_thread_start(&e->thread, "enroller", work, e, err);
+        rc = ea_thread_start(&e->thread, "enroller", enroller_work, e, err);
     if (rc) {
         ea_enroller_stop(e);
         return rc;

@@ -88,7 +88,7 @@ int ea_event_filters_redact(ea_event_filters *f, const ea_record **in_out, const
 }
 
 /* The program's answer: 1, 0, or EA_ENOMEM. */
-static int holds(filter_program *p, const ea_lang_event *event) {
+static int filter_holds(filter_program *p, const ea_lang_event *event) {
     int rc = ea_lang_run_holds(p->run, event);
     ea_text *out = ea_lang_run_output(p->run);
     if (out->len_bytes)
@@ -170,11 +170,11 @@ static int is_repeated(filter *r, uint64_t key, int64_t utc_ns) {
 static int judge_by(filter *r, const ea_lang_event *event, enum ea_counter *ret_place) {
     uint64_t value = 0, key = 0;
     int rc, has_key = 0;
-    if (r->where.run && (rc = holds(&r->where, event)) != 1) {
+    if (r->where.run && (rc = filter_holds(&r->where, event)) != 1) {
         *ret_place = EA_COUNT_events_filtered;
         return rc;
     }
-    if (r->drop.run && (rc = holds(&r->drop, event)) != 0) {
+    if (r->drop.run && (rc = filter_holds(&r->drop, event)) != 0) {
         *ret_place = EA_COUNT_events_filtered;
         return rc < 0 ? rc : 0;
     }
@@ -212,7 +212,7 @@ static int judge_by(filter *r, const ea_lang_event *event, enum ea_counter *ret_
 
 /* What later events need of this one: which thread runs, which counters there are. */
 static int inform(filter_program *p, const ea_lang_event *event) {
-    int rc = p->run ? holds(p, event) : 0;
+    int rc = p->run ? filter_holds(p, event) : 0;
     return rc < 0 ? rc : 0;
 }
 

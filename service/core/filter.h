@@ -2,7 +2,7 @@
  *
  *     filter_compile.c  from the configuration to programs (proto/lang) and their classes
  *     filter.c          the way of an event: keep or drop, sample, limit
- *     redact.c          fields that are replaced
+ *     filter_redact.c          fields that are replaced
  *
  * Rules. The filters of an event are those that name its class, in the order of the list; the first that drops it
  * decides. Classes of the machine's state are dropped only by filters that name the class without a pattern: see

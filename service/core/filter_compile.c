@@ -132,7 +132,7 @@ static int take_key(compiling *k, filter *r, const char *path) {
 
 /* ---- a filter ---- */
 
-static int start(compiling *k, filter_program *p) {
+static int filter_compile_start(compiling *k, filter_program *p) {
     return p->program
                ? ea_lang_run_create(
                      &p->run, p->program,
@@ -141,7 +141,7 @@ static int start(compiling *k, filter_program *p) {
                : 0;
 }
 
-static void stop(filter_program *p) {
+static void filter_compile_stop(filter_program *p) {
     ea_lang_run_destroy(p->run);
     p->run = NULL;
 }
@@ -274,8 +274,8 @@ int ea_event_filters_use_machine(ea_event_filters *f, const ea_machine *machine,
         filter_program *const ALL[] = {&f->items[i].where, &f->items[i].drop, &f->items[i].repeat, &f->items[i].sample,
                                        &f->items[i].limit};
         for (size_t n = 0; n < sizeof ALL / sizeof *ALL && !rc; n++) {
-            stop(ALL[n]);
-            rc = start(&k, ALL[n]);
+            filter_compile_stop(ALL[n]);
+            rc = filter_compile_start(&k, ALL[n]);
         }
     }
     return rc;
@@ -289,7 +289,7 @@ void ea_event_filters_destroy(ea_event_filters *f) {
         filter_program *const ALL[] = {&r->classes, &r->explicit, &r->where, &r->drop,
                                        &r->repeat,  &r->sample,   &r->limit};
         for (size_t n = 0; n < sizeof ALL / sizeof *ALL; n++) {
-            stop(ALL[n]);
+            filter_compile_stop(ALL[n]);
             ea_lang_program_destroy(ALL[n]->program);
         }
         ea_u64_map_deinit(&r->counts);

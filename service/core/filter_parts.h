@@ -58,7 +58,7 @@ struct ea_event_filters {
 /* What the filters do with events of a class; NULL: no memory. */
 const filter_class *filters_find(ea_event_filters *f, const ea_class *c);
 
-/* ---- redact.c ---- */
+/* ---- filter_redact.c ---- */
 
 /* Replaces fields of the filters in redacts, into f->record. 1: something was replaced; 0. */
 int filters_redact_fields(ea_event_filters *f, const ea_record *record, const ea_class *c, uint32_t redacts);

@@ -105,7 +105,7 @@ static int resolve_value(const char *s, ea_text *t, char name[VARIABLE_MAX_BYTES
 }
 
 /* Cuts it to the bound, never in the middle of a UTF-8 character. */
-static void cut(ea_text *t) {
+static void labels_cut(ea_text *t) {
     size_t n = t->len_bytes;
     if (n <= EA_LABEL_VALUE_MAX_BYTES)
         return;
@@ -129,7 +129,7 @@ int ea_labels_resolve(ea_labels *ret, const ea_labels *labels, ea_arena *arena,
                 on_left_out(labels->items[i].name, name);
             continue;
         }
-        cut(&t);
+        labels_cut(&t);
         ea_label *l = &out.items[out.count++];
         l->name = ea_arena_strdup(arena, labels->items[i].name);
         l->value = ea_arena_strdup(arena, t.len_bytes ? t.data : "");

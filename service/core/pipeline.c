@@ -12,8 +12,8 @@
 #include <string.h>
 
 static const int64_t SECOND_NS = 1000000000, WANTED_PAUSE_NS = (int64_t)10 * 1000000000;
-static const int64_t TOLD_NS = (int64_t)15 * 1000000000;       /* a second session's longest start and end are over */
-static const int64_t FAR_BEHIND_NS = (int64_t)60 * 1000000000; /* more than events are out of order */
+static const int64_t RUNDOWN_OVER_NS = (int64_t)15 * 1000000000; /* a second session's longest start and end are over */
+static const int64_t FAR_AFTER_NS = (int64_t)60 * 1000000000;    /* more than events are out of order */
 
 enum { PROGRESS_EVENTS = 4096 }; /* how often the count of events is made visible */
 
@@ -259,7 +259,7 @@ static void pipeline_wait_for_keyframe(ea_pipeline *p, int64_t wait_ns) {
 /* In a live session, an event whose time is far before the others' restarts the wait: the following events continue
  * from its time. */
 static int keyframe_is_due_by_time(ea_pipeline *p) {
-    if (p->o.live && p->keyframe_due_ns - p->last_utc_ns > p->keyframe_wait_ns + FAR_BEHIND_NS)
+    if (p->o.live && p->keyframe_due_ns - p->last_utc_ns > p->keyframe_wait_ns + FAR_AFTER_NS)
         pipeline_wait_for_keyframe(p, p->keyframe_wait_ns);
     return p->last_utc_ns >= p->keyframe_due_ns;
 }
@@ -327,7 +327,7 @@ static int pipeline_apply_state(ea_pipeline *p, const ea_record *record, const e
     p->events_since_keyframe++;
     p->last_utc_ns = ea_clock_to_utc_ns(&p->clocks[record->source], record->time_raw);
     if (p->keyframe_due_ns == INT64_MAX)
-        pipeline_wait_for_keyframe(p, p->o.live && p->o.is_numbered ? TOLD_NS : SECOND_NS);
+        pipeline_wait_for_keyframe(p, p->o.live && p->o.is_numbered ? RUNDOWN_OVER_NS : SECOND_NS);
     int rc = ea_machine_apply(p->machine, record, c, p->last_utc_ns, err);
     return rc ? rc : ea_open_object_names_apply(p->names, record, c, p->last_utc_ns, err);
 }

@@ -51,7 +51,7 @@ int ea_pipeline_has_news(ea_pipeline *p) {
 /* The base of a ledger that begins anew: what is in no batch yet, or in one that goes on (recorded ones, too), counts
  * in the new stream; what was acknowledged, evicted, filtered ... does not. All that goes on is in the spool now. made:
  * the counter of what goes on and was made by us, synthesised; else it was delivered and batched. */
-static void rebase(const uint64_t *now, uint64_t *base, uint64_t going_on_made) {
+static void pipeline_ledger_rebase(const uint64_t *now, uint64_t *base, uint64_t going_on_made) {
     uint64_t going_on = now[EA_COUNT_events_spooled] + now[EA_COUNT_events_recorded] - going_on_made;
     for (int c = 0; c < EA_COUNTER_COUNT; c++)
         base[c] = now[c];
@@ -80,13 +80,13 @@ void ea_pipeline_rebase(ea_pipeline *p) {
         int is_made = values[EA_COUNT_events_synthesised] != 0; /* keyframes' families have no others */
         uint64_t going_on_made = is_made ? values[EA_COUNT_events_spooled] + values[EA_COUNT_events_recorded] : 0;
         made += going_on_made;
-        rebase(values, base, going_on_made);
+        pipeline_ledger_rebase(values, base, going_on_made);
         for (size_t k = 0; k < EA_LEDGER_FAMILY_COUNTERS; k++)
             p->family_base.values[f][k] = base[ea_ledger_family_counter(k)];
     }
     for (int c = 0; c < EA_COUNTER_COUNT; c++)
         values[c] = ea_counter_get(&now, (enum ea_counter)c);
-    rebase(values, base, made);
+    pipeline_ledger_rebase(values, base, made);
     for (int c = 0; c < EA_COUNTER_COUNT; c++)
         atomic_init(&p->base.values[c], base[c]);
     memset(&p->sent_families, 0, sizeof p->sent_families);

@@ -14,26 +14,35 @@ typedef struct ea_schema_options {
     const char *language; /* of manifests' texts */
 } ea_schema_options;
 
-// clang-format off
 /* base: the offset of the ea_schema_options in the target. */
 #define EA_SCHEMA_OPTIONS(base)                                                                                        \
-    {.name = "manifest", .letter = 'm', .argument = "FILE", .type = EA_OPT_STRINGS,                                    \
+    {.name = "manifest",                                                                                               \
+     .letter = 'm',                                                                                                    \
+     .argument = "FILE",                                                                                               \
+     .type = EA_OPT_STRINGS,                                                                                           \
      .offset = (base) + offsetof(ea_schema_options, manifests),                                                        \
      .help = "decode events of the providers that this instrumentation manifest (.man), PE file (exe, dll, mui) or "   \
              "schema cache describes; may be repeated"},                                                               \
-    {.name = "manifest-folder", .argument = "DIR", .type = EA_OPT_STRING,                                              \
-     .offset = (base) + offsetof(ea_schema_options, folder),                                                           \
-     .help = "the same of all files in this folder whose names end in .man, .dll, .exe, .sys, .schemas or .tmf"},      \
-    {.name = "tmf", .argument = "FILE", .type = EA_OPT_STRINGS,                                                        \
-     .offset = (base) + offsetof(ea_schema_options, tmfs),                                                             \
-     .help = "decode the WPP messages that this trace message format file (.tmf) describes; may be repeated"},        \
-    {.name = "plugins", .argument = "DIR", .type = EA_OPT_STRING,                                                      \
-     .offset = (base) + offsetof(ea_schema_options, plugins),                                                          \
-     .help = "decode the events that the plug-ins (.so, .dll) in this folder describe"},                               \
-    {.name = "language", .argument = "LANGUAGE", .type = EA_OPT_STRING,                                                \
-     .offset = (base) + offsetof(ea_schema_options, language), .fallback = "en-US",                                    \
-     .help = "of manifests' texts, such as de-DE; what it lacks is in English, or else in any"}
-// clang-format on
+        {.name = "manifest-folder",                                                                                    \
+         .argument = "DIR",                                                                                            \
+         .type = EA_OPT_STRING,                                                                                        \
+         .offset = (base) + offsetof(ea_schema_options, folder),                                                       \
+         .help = "the same of all files in this folder whose names end in .man, .dll, .exe, .sys, .schemas or .tmf"},  \
+        {.name = "tmf",                                                                                                \
+         .argument = "FILE",                                                                                           \
+         .type = EA_OPT_STRINGS,                                                                                       \
+         .offset = (base) + offsetof(ea_schema_options, tmfs),                                                         \
+         .help = "decode the WPP messages that this trace message format file (.tmf) describes; may be repeated"},     \
+        {.name = "plugins",                                                                                            \
+         .argument = "DIR",                                                                                            \
+         .type = EA_OPT_STRING,                                                                                        \
+         .offset = (base) + offsetof(ea_schema_options, plugins),                                                      \
+         .help = "decode the events that the plug-ins (.so, .dll) in this folder describe"},                           \
+    {                                                                                                                  \
+        .name = "language", .argument = "LANGUAGE", .type = EA_OPT_STRING,                                             \
+        .offset = (base) + offsetof(ea_schema_options, language), .fallback = "en-US",                                 \
+        .help = "of manifests' texts, such as de-DE; what it lacks is in English, or else in any"                      \
+    }
 
 /* Makes a set of the schemas that the options name; the catalogue is searched after them. A plug-in that cannot be used
  * is skipped, with a line on standard error. Errors: those of the files, with their names and places. */

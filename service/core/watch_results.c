@@ -198,7 +198,7 @@ static void put_field(ea_text *t, const char *name, unsigned in, unsigned out) {
         ea_text_char(t, (char)out);
 }
 
-static void describe(const program *p, const ea_lang_output *o, ea_text *t) {
+static void watch_results_describe(const program *p, const ea_lang_output *o, ea_text *t) {
     static const uint8_t INS[] = {
         [EA_LANG_COLUMN_I64] = IN_I64, [EA_LANG_COLUMN_U64] = IN_U64,   [EA_LANG_COLUMN_HEX] = IN_HEX64,
         [EA_LANG_COLUMN_F64] = IN_F64, [EA_LANG_COLUMN_TEXT] = IN_ANSI, [EA_LANG_COLUMN_STACK] = IN_ANSI};
@@ -259,7 +259,7 @@ static void put_values(const ea_lang_output *o, ea_text *t) {
 static int on_row(void *arg, const ea_lang_output *o) {
     const program *p = arg;
     ea_watches *w = p->owner;
-    describe(p, o, &w->metadata);
+    watch_results_describe(p, o, &w->metadata);
     put_values(o, &w->payload);
     if (w->metadata.failed || w->payload.failed)
         return EA_ENOMEM;

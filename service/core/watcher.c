@@ -188,7 +188,7 @@ static int finish_step(ea_watcher *w, size_t i, int rc, ea_err *err) {
 }
 
 /* A record with all that is known of it, to the programs. */
-static int release(ea_watcher *w, const ea_lang_event *e, ea_err *err) {
+static int watcher_release(ea_watcher *w, const ea_lang_event *e, ea_err *err) {
     int rc = ea_machine_apply(w->machine, e->record, e->c, e->utc_ns, err);
     if (!rc && w->has_tree)
         rc = follow_tree(w, e->record, e->c, err);
@@ -217,7 +217,7 @@ static int release_settled(ea_watcher *w, ea_err *err) {
         waiting *q = w->first;
         ea_lang_event e = {.record = &q->record, .c = q->c, .clock = q->clock, .utc_ns = q->utc_ns};
         take_halves(w, q->number, &e);
-        rc = release(w, &e, err);
+        rc = watcher_release(w, &e, err);
         w->first = q->next;
         if (!w->first)
             w->last = &w->first;
@@ -235,7 +235,7 @@ static int64_t time_plus(int64_t utc_ns, int64_t ns) {
 }
 
 /* Events until a time wait no longer, nor do the records between them. */
-static int settle(ea_watcher *w, int64_t until_utc_ns, ea_err *err) {
+static int watcher_settle(ea_watcher *w, int64_t until_utc_ns, ea_err *err) {
     uint64_t until = w->settled;
     int64_t before_raw = INT64_MIN;
     for (const waiting *q = w->first; q && q->utc_ns <= until_utc_ns; q = q->next) {
@@ -292,9 +292,9 @@ static int add_to_queue(ea_watcher *w, const ea_record *record, const ea_class *
         return ea_fail(err, rc, "join stacks");
     rc = release_settled(w, err);
     if (!rc && w->first && w->first->utc_ns <= time_plus(utc_ns, -DELAY_NS))
-        rc = settle(w, time_plus(utc_ns, -DELAY_NS), err);
+        rc = watcher_settle(w, time_plus(utc_ns, -DELAY_NS), err);
     while (!rc && w->first && w->waiting_bytes > w->limit_bytes) /* the oldest go without waiting any longer */
-        rc = settle(w, w->first->utc_ns, err);
+        rc = watcher_settle(w, w->first->utc_ns, err);
     return rc;
 }
 
@@ -307,7 +307,7 @@ int ea_watcher_add(ea_watcher *w, const ea_record *record, const ea_class *c, co
     if (w->stacks)
         rc = add_to_queue(w, record, c, clock, utc_ns, err);
     else
-        rc = release(w, &(ea_lang_event){.record = record, .c = c, .clock = clock, .utc_ns = utc_ns}, err);
+        rc = watcher_release(w, &(ea_lang_event){.record = record, .c = c, .clock = clock, .utc_ns = utc_ns}, err);
     return rc ? rc : all_are_over(w);
 }
 
@@ -329,7 +329,7 @@ int ea_watcher_idle(ea_watcher *w, ea_err *err) {
     if (passed_ns < LATE_NS)
         return all_are_over(w);
     if (w->stacks)
-        rc = settle(w, INT64_MAX, err);
+        rc = watcher_settle(w, INT64_MAX, err);
     for (size_t i = 0; i < w->run_count && !rc; i++)
         if (!w->is_over[i])
             rc = finish_step(w, i, ea_lang_run_time(w->runs[i], time_plus(w->last_utc_ns, passed_ns - LATE_NS)), err);
@@ -337,7 +337,7 @@ int ea_watcher_idle(ea_watcher *w, ea_err *err) {
 }
 
 int ea_watcher_end(ea_watcher *w, ea_err *err) {
-    int rc = w->stacks ? settle(w, INT64_MAX, err) : 0;
+    int rc = w->stacks ? watcher_settle(w, INT64_MAX, err) : 0;
     for (size_t i = 0; i < w->run_count && !rc; i++) {
         rc = ea_lang_run_end(w->runs[i]);
         if (rc)

@@ -49,7 +49,7 @@ static const char *owner_of(const loader *l, const ea_class *c) {
 }
 
 /* Adds a plug-in's classes if all of them are free. *file: the plug-in, for its functions; NULL when they took it. */
-static int take(loader *l, const char *name, ea_trusted_file **file, const ea_schemas *offered, ea_err *err) {
+static int plugin_take(loader *l, const char *name, ea_trusted_file **file, const ea_schemas *offered, ea_err *err) {
     size_t cursor = 0;
     ea_schema s;
     ea_err why;
@@ -95,14 +95,14 @@ static int take_answer(loader *l, const char *name, ea_trusted_file **file, cons
     } else if (!events) {
         leave_out(l, name, "it decodes no class");
     } else {
-        rc = take(l, name, file, offered, err);
+        rc = plugin_take(l, name, file, offered, err);
     }
     ea_schemas_destroy(offered);
     return rc;
 }
 
 /* Asks the plug-in in another process, and takes it into this one: both by the file that was checked. */
-static int ask(loader *l, const char *name, ea_trusted_file **file) {
+static int decode_plugin_ask(loader *l, const char *name, ea_trusted_file **file) {
     const char *const argv[] = {l->program, "plugin", "probe", "--quiet", ea_trusted_path(*file), NULL};
     ea_err why = {0};
     ea_run_result r = {0};
@@ -121,7 +121,7 @@ static int ask(loader *l, const char *name, ea_trusted_file **file) {
     return rc;
 }
 
-static int load(loader *l, const char *name) {
+static int plugin_load(loader *l, const char *name) {
     ea_text path;
     ea_err why = {0};
     ea_trusted_file *file = NULL;
@@ -131,7 +131,7 @@ static int load(loader *l, const char *name) {
     if (!rc && ea_trusted_open(&file, path.data, &why))
         leave_out(l, name, "%s", why.message);
     else if (!rc)
-        rc = ask(l, name, &file);
+        rc = decode_plugin_ask(l, name, &file);
     ea_trusted_close(file);
     ea_text_deinit(&path);
     return rc;
@@ -144,7 +144,7 @@ static int on_entry(const char *name, int is_dir, void *arg) {
     static const char END[] = ".so";
 #endif
     size_t n = strlen(name), m = sizeof END - 1;
-    return is_dir || n <= m || strcmp(name + n - m, END) != 0 ? 0 : load(arg, name);
+    return is_dir || n <= m || strcmp(name + n - m, END) != 0 ? 0 : plugin_load(arg, name);
 }
 
 int ea_plugins_load(ea_schemas *into, const char *program, const char *folder, int64_t timeout_ns,

@@ -10,7 +10,7 @@ typedef struct room {
     int overflow;
 } room;
 
-static int put(void *context, const void *bytes, size_t len_bytes) {
+static int plugin_ask_put(void *context, const void *bytes, size_t len_bytes) {
     room *r = context;
     if (r->overflow || len_bytes > r->bytes - r->used) {
         r->overflow = 1;
@@ -25,7 +25,7 @@ static int put(void *context, const void *bytes, size_t len_bytes) {
 int ea_plugin_decode(etwagent_decode decode, const ea_class *c, const ea_record *record, uint8_t *out,
                      size_t room_bytes, size_t *ret_bytes) {
     room r = {.out = out, .bytes = room_bytes};
-    const etwagent_values values = {&r, put};
+    const etwagent_values values = {&r, plugin_ask_put};
     const etwagent_event event = {.payload = record->payload_bytes ? record->payload : (const uint8_t *)"",
                                   .payload_bytes = record->payload_bytes,
                                   .code = c->code,
@@ -36,7 +36,7 @@ int ea_plugin_decode(etwagent_decode decode, const ea_class *c, const ea_record 
     return rc == 0 && !r.overflow;
 }
 
-static int start(const etwagent_plugin *plugin, ea_plugin_add add, void *context, ea_err *err) {
+static int plugin_ask_start(const etwagent_plugin *plugin, ea_plugin_add add, void *context, ea_err *err) {
     const etwagent_host host = {ETWAGENT_PLUGIN_VERSION, context, add};
     if (!plugin)
         return ea_fail(err, EA_EFORMAT, "it exports no " ETWAGENT_PLUGIN_SYMBOL);
@@ -57,7 +57,7 @@ int ea_plugin_ask(const char *path, ea_plugin_add add, void *context, ea_library
     ea_text_deinit(&file);
     if (rc)
         return rc;
-    rc = start(ea_library_symbol(library, ETWAGENT_PLUGIN_SYMBOL), add, context, err);
+    rc = plugin_ask_start(ea_library_symbol(library, ETWAGENT_PLUGIN_SYMBOL), add, context, err);
     if (rc)
         ea_library_close(library);
     else

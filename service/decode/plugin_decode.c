@@ -78,7 +78,7 @@ int ea_plugin_decodes(ea_plugin_decoder *u, const ea_class *c) {
 }
 
 /* 1 when the values and the payload after them are split as they were joined. */
-static int fits(const ea_class *c, const ea_record *r, size_t payload_bytes) {
+static int plugin_decode_fits(const ea_class *c, const ea_record *r, size_t payload_bytes) {
     ea_slice slices[EA_FIELDS_MAX];
     size_t used, whole = ea_class_split(c, r->payload, r->payload_bytes, slices, &used);
     return whole == c->top_count && used == r->payload_bytes && slices[whole - 1].len_bytes == payload_bytes;
@@ -97,7 +97,7 @@ const ea_class *ea_plugin_decoder_run(ea_plugin_decoder *u, const ea_record **re
         u->record = *from;
         u->record.payload = u->payload;
         u->record.payload_bytes = (uint16_t)(used + from->payload_bytes);
-        if (fits(unfolded, &u->record, from->payload_bytes)) {
+        if (plugin_decode_fits(unfolded, &u->record, from->payload_bytes)) {
             *record = &u->record;
             return unfolded;
         }

@@ -47,7 +47,7 @@ void ea_plugin_functions_destroy(ea_plugin_functions *f) {
     free(f);
 }
 
-static int add(void *context, const etwagent_class *c) {
+static int plugin_functions_add(void *context, const etwagent_class *c) {
     ea_plugin_functions *f = context;
     function own = {.decode = c->decode,
                     .code = c->code,
@@ -80,7 +80,7 @@ int ea_plugin_functions_add(ea_plugin_functions *f, ea_trusted_file **file, ea_e
     uint64_t hash = rc ? 0 : ea_hash64(bytes, byte_count, 0);
     free(bytes);
     if (!rc)
-        rc = ea_plugin_ask(path, add, f, &library, err);
+        rc = ea_plugin_ask(path, plugin_functions_add, f, &library, err);
     if (f->failed) {
         ea_library_close(library);
         rc = ea_fail(err, EA_ENOMEM, "load plug-ins");
@@ -95,8 +95,8 @@ int ea_plugin_functions_add(ea_plugin_functions *f, ea_trusted_file **file, ea_e
     return 0;
 }
 
-static int unfold(const void *arg, const ea_class *c, const ea_record *r, uint8_t *out, size_t room_bytes,
-                  size_t *ret_bytes) {
+static int plugin_functions_unfold(const void *arg, const ea_class *c, const ea_record *r, uint8_t *out,
+                                   size_t room_bytes, size_t *ret_bytes) {
     const ea_plugin_functions *f = arg;
     for (size_t i = 0; i < f->function_count; i++) {
         const function *own = &f->functions[i];
@@ -107,13 +107,14 @@ static int unfold(const void *arg, const ea_class *c, const ea_record *r, uint8_
     return 0;
 }
 
-static void destroy(void *arg) {
+static void plugin_functions_destroy(void *arg) {
     ea_plugin_functions_destroy(arg);
 }
 
 void ea_plugin_functions_give(ea_plugin_functions *f, ea_schemas *schemas) {
     if (f->function_count)
-        ea_schemas_set_payload_decoder(schemas, &(ea_payload_decoder){f, unfold, destroy, f->hash});
+        ea_schemas_set_payload_decoder(
+            schemas, &(ea_payload_decoder){f, plugin_functions_unfold, plugin_functions_destroy, f->hash});
     else
         ea_plugin_functions_destroy(f);
 }

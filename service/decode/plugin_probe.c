@@ -15,7 +15,7 @@ typedef struct probe {
     int rc;
 } probe;
 
-static int refuse(probe *p, const etwagent_class *c, const char *why) {
+static int plugin_probe_refuse(probe *p, const etwagent_class *c, const char *why) {
     if (!p->rc)
         p->rc = ea_fail(p->err, EA_EFORMAT, "class '%.80s': %s", c->name ? c->name : "", why);
     return -1;
@@ -93,19 +93,20 @@ static int add_class(void *context, const etwagent_class *c) {
     size_t top = count_fields(c->fields), end = top, which;
     const char *wrong = NULL;
     if (!c->provider || ea_guid_parse(c->provider, &guid))
-        return refuse(p, c, "provider is no GUID such as 22fb2cd6-0e7b-422b-a0c7-2fad1fd0e716");
+        return plugin_probe_refuse(p, c, "provider is no GUID such as 22fb2cd6-0e7b-422b-a0c7-2fad1fd0e716");
     if (top > PROPERTIES_MAX || c->first_version > c->last_version || (c->is_classic && c->code > UINT8_MAX))
-        return refuse(p, c, "it has too many fields, its first version is above its last one, or its opcode above 255");
+        return plugin_probe_refuse(
+            p, c, "it has too many fields, its first version is above its last one, or its opcode above 255");
     ea_property *properties = ea_arena_zalloc(&p->arena, PROPERTIES_MAX + 1, sizeof *properties);
     ea_field *fields = ea_arena_zalloc(&p->arena, EA_FIELDS_MAX, sizeof *fields);
     if (!properties || !fields)
-        return refuse(p, c, "out of memory");
+        return plugin_probe_refuse(p, c, "out of memory");
     wrong = put_fields(p, c->fields, top, properties, 0, &end, 0);
     int n = wrong ? -1 : ea_properties_to_fields(properties, end, top, fields, &wrong, &which);
     if (n == EA_FIELDS_MAX && c->decode)
         wrong = "it has too many fields";
     if (n < 0 || wrong)
-        return refuse(p, c, wrong);
+        return plugin_probe_refuse(p, c, wrong);
     if (c->decode)
         fields[n++] = (ea_field){.name = "RawPayload", .type = EA_BYTES, .count = EA_COUNT_REST, .count_field = -1};
     ea_class_head head = {.provider = guid,
@@ -120,7 +121,7 @@ static int add_class(void *context, const etwagent_class *c) {
     const ea_schema_provider provider = {
         .guid = guid, .name = head.provider_name, .origin = "", .message = "", .layer = EA_SCHEMA_PLUGIN};
     if (ea_schemas_add_provider(p->schemas, &provider, NULL))
-        return refuse(p, c, "out of memory");
+        return plugin_probe_refuse(p, c, "out of memory");
     for (unsigned v = c->first_version; v <= c->last_version; v++) {
         ea_text description;
         ea_err why;
@@ -134,9 +135,9 @@ static int add_class(void *context, const etwagent_class *c) {
             wrong = ea_plugin_try((const uint8_t *)description.data, description.len_bytes, c->decode);
         ea_text_deinit(&description);
         if (rc)
-            return refuse(p, c, rc == EA_ENOMEM ? "out of memory" : why.message);
+            return plugin_probe_refuse(p, c, rc == EA_ENOMEM ? "out of memory" : why.message);
         if (wrong)
-            return refuse(p, c, wrong);
+            return plugin_probe_refuse(p, c, wrong);
     }
     return 0;
 }

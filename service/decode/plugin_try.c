@@ -25,7 +25,7 @@ static uint64_t roll(trial *t) {
 }
 
 /* One call, with other bytes around the payload and at another address than before. */
-static int call(trial *t, ea_record *r, int again, size_t *ret_bytes) {
+static int plugin_try_call(trial *t, ea_record *r, int again, size_t *ret_bytes) {
     uint8_t *at = t->given + MARGIN_BYTES + again;
     memset(t->given, again ? 0xFF : 0, sizeof t->given);
     if (r->payload_bytes)
@@ -50,8 +50,9 @@ static void try_payload(trial *t, size_t n) {
                    .payload_bytes = (uint16_t)n};
     if (t->wrong)
         return;
-    int done = call(t, &r, 0, &bytes);
-    if (done != call(t, &r, 1, &again) || (done && (bytes != again || memcmp(t->values[0], t->values[1], bytes) != 0)))
+    int done = plugin_try_call(t, &r, 0, &bytes);
+    if (done != plugin_try_call(t, &r, 1, &again) ||
+        (done && (bytes != again || memcmp(t->values[0], t->values[1], bytes) != 0)))
         t->wrong = "its decode function gives other values for the same payload: it reads outside it, or remembers";
     if (!done || t->wrong)
         return;

@@ -47,7 +47,7 @@ static int take_question(ea_schema_resolver *a, ea_record *ret) {
 }
 
 /* Queues schemas for the source's thread; when ANSWERS_MAX are queued, the answer is dropped. */
-static int give(ea_schema_resolver *a, ea_schemas *schemas) {
+static int schema_resolver_give(ea_schema_resolver *a, ea_schemas *schemas) {
     answer *own = malloc(sizeof *own);
     if (!own)
         return EA_ENOMEM;
@@ -75,7 +75,7 @@ static void resolver_main(void *arg) {
         if (!rc)
             rc = a->o.answer(a->o.arg, &question, schemas, NULL);
         if (!rc)
-            rc = give(a, schemas);
+            rc = schema_resolver_give(a, schemas);
         if (rc) {
             ea_count(a->o.counters, EA_COUNT_decode_unanswered, 1);
             ea_schemas_destroy(schemas);

@@ -65,7 +65,7 @@ void ea_stack_meter_destroy(ea_stack_meter *m) {
     free(m);
 }
 
-static int begin(ea_stack_meter *m) {
+static int stack_meter_begin(ea_stack_meter *m) {
     ea_stack_join_options options = {.limit_bytes = WINDOW_BYTES};
     uint64_t first = m->remembered > RECENT ? m->remembered - RECENT : 0;
     if (first) { /* there were earlier events, which are not known any more */
@@ -85,7 +85,7 @@ static int begin(ea_stack_meter *m) {
     return rc;
 }
 
-static int remember(ea_stack_meter *m, const ea_record *r, const ea_class *c) {
+static int stack_meter_remember(ea_stack_meter *m, const ea_record *r, const ea_class *c) {
     uint32_t tid = 0;
     int named = ea_stack_feed_thread(m->feed, r, c, &tid);
     if (named > 0)
@@ -98,7 +98,7 @@ int ea_stack_meter_add(ea_stack_meter *m, const ea_record *r, const ea_class *c)
         int brings = ea_stack_feed_brings(m->feed, r, c);
         if (brings < 0)
             return brings;
-        int rc = brings ? begin(m) : remember(m, r, c);
+        int rc = brings ? stack_meter_begin(m) : stack_meter_remember(m, r, c);
         if (!brings || rc)
             return rc;
     }

@@ -181,7 +181,7 @@ static WCHAR *filters_to_wide(const char *utf8, WCHAR *out, size_t capacity) {
     return out;
 }
 
-static void collect(predicates *to, const ea_provider_config *c, uint64_t event) {
+static void filters_collect(predicates *to, const ea_provider_config *c, uint64_t event) {
     const ea_payload_config *all = c->payload.items;
     to->count = 0;
     for (size_t i = 0; i < c->payload.count && to->count < EA_FILTER_PREDICATES_MAX; i++)
@@ -203,7 +203,7 @@ static int filters_make(made_filters *to, const question *q, const ea_tdh_events
                         const ea_provider_config *c, uint64_t event, ea_err *err) {
     predicates p;
     int known = 0;
-    collect(&p, c, event);
+    filters_collect(&p, c, event);
     for (size_t i = 0; i < events->count && i < room; i++) {
         if (events->items[i].Id != event || to->count == sizeof to->items / sizeof *to->items)
             continue;

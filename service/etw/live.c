@@ -16,7 +16,7 @@
 static const int64_t MS_NS = 1000000, SECOND_NS = 1000000000, LOOK_NS = 250000000, STEP_NS = 200000000,
                      PAIR_NS = (int64_t)10 * 1000000000, PAIR_OFF_NS = 1000000, FIRST_RETRY_NS = 100000000,
                      LAST_RETRY_NS = (int64_t)30 * 1000000000, STEADY_NS = (int64_t)30 * 1000000000,
-                     PATIENCE_NS = (int64_t)10 * 1000000000, CONSUMER_NS = (int64_t)2 * 1000000000;
+                     RUNDOWN_WAIT_NS = (int64_t)10 * 1000000000, CONSUMER_NS = (int64_t)2 * 1000000000;
 
 enum { RING_MIN_BYTES = 1 << 20, RING_MAX_BYTES = 256 << 20, WAIT_MAX_MS = 16, PAIR_TRIES = 5, LATE_MAX_S = 60 };
 
@@ -303,7 +303,7 @@ static int tells_start(const live *l) {
     return (masks[0] & 7) != 0;
 }
 
-/* Ends the wait for the start's rundown after PATIENCE_NS. */
+/* Ends the wait for the start's rundown after RUNDOWN_WAIT_NS. */
 static void end_rundown_wait(live *l) {
     int64_t until_ns = l->start_until_ns;
     if (until_ns && ea_monotonic_ns() >= until_ns)
@@ -332,7 +332,7 @@ static int live_begin(live *l, int is_first, ea_err *err) {
     int rc = ea_session_start(&l->session, err);
     if (rc)
         return rc;
-    l->start_until_ns = tells_start(l) ? ea_monotonic_ns() + PATIENCE_NS : 0;
+    l->start_until_ns = tells_start(l) ? ea_monotonic_ns() + RUNDOWN_WAIT_NS : 0;
     atomic_store(&l->wait_until_ns, l->start_until_ns);
     l->seen_events = l->session.had_events;
     l->seen_log_buffers = l->session.had_log_buffers;
@@ -367,12 +367,12 @@ static int live_begin(live *l, int is_first, ea_err *err) {
 static void live_end(live *l) {
     int had = l->session.handle != 0;
     end_rundown(l);
-    atomic_store(&l->wait_until_ns, ea_monotonic_ns() + PATIENCE_NS);
+    atomic_store(&l->wait_until_ns, ea_monotonic_ns() + RUNDOWN_WAIT_NS);
     ea_session_stop(&l->session);
     if (had)
         (void)take_losses(l);
     if (l->trace) {
-        int64_t until = ea_monotonic_ns() + PATIENCE_NS;
+        int64_t until = ea_monotonic_ns() + RUNDOWN_WAIT_NS;
         ea_mutex_lock(l->lock);
         while (!atomic_load(&l->traced) && ea_monotonic_ns() < until)
             ea_cond_wait_for(l->wake, l->lock, LOOK_NS);
@@ -456,7 +456,7 @@ static void wait_ns(live *l, int64_t ns) {
 
 /* Waits before a restart. The first pause is 0, the next FIRST_RETRY_NS, then twice the last one, LAST_RETRY_NS at the
  * most. It grows after failed starts and after short runs. */
-static void rest(live *l) {
+static void live_rest(live *l) {
     int64_t until_ns = ea_monotonic_ns() + l->pause_ns, left_ns;
     while (!atomic_load(&l->stop) && (left_ns = until_ns - ea_monotonic_ns()) > 0)
         wait_ns(l, left_ns < l->o.look_ns ? left_ns : l->o.look_ns); /* live_stop does not signal */
@@ -464,7 +464,7 @@ static void rest(live *l) {
 }
 
 /* Another program ended the session: restarts it. The pause before it starts at 0 if the session had run for STEADY_NS,
- * else it grows (see rest). */
+ * else it grows (see live_rest). */
 static void begin_again(live *l) {
     char last_error[sizeof((ea_err){0}).message] = "";
     live_log_line(l, "the session was ended by another program; it is started again");
@@ -476,7 +476,7 @@ static void begin_again(live *l) {
         l->pause_ns = 0;
     live_end(l);
     atomic_store(&l->traced, 0);
-    for (rest(l); !atomic_load(&l->stop); rest(l)) {
+    for (live_rest(l); !atomic_load(&l->stop); live_rest(l)) {
         ea_err err = {0};
         if (!live_begin(l, 0, &err)) {
             live_log_line(l, "the session runs again");

@@ -74,7 +74,7 @@ static void facts_take_pair(int64_t *cycles, int64_t *ticks) {
 static uint64_t frequency;
 static INIT_ONCE measured = INIT_ONCE_STATIC_INIT;
 
-static BOOL CALLBACK measure(INIT_ONCE *once, void *parameter, void **context) {
+static BOOL CALLBACK machine_facts_measure(INIT_ONCE *once, void *parameter, void **context) {
     LARGE_INTEGER per_second;
     int64_t cycles[2] = {0, 0}, ticks[2] = {0, 0};
     (void)once, (void)parameter, (void)context;
@@ -89,6 +89,6 @@ static BOOL CALLBACK measure(INIT_ONCE *once, void *parameter, void **context) {
 
 uint64_t ea_machine_cycle_frequency(void) {
     const uint64_t least = 1000000;
-    InitOnceExecuteOnce(&measured, measure, NULL, NULL);
+    InitOnceExecuteOnce(&measured, machine_facts_measure, NULL, NULL);
     return frequency > least ? frequency : least;
 }

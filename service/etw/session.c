@@ -94,7 +94,7 @@ static int is_there(const ea_session *s) {
     return s->api->ControlTraceW(0, s->name, &p.p, EVENT_TRACE_CONTROL_QUERY) != ERROR_WMI_INSTANCE_NOT_FOUND;
 }
 
-static void ask(const ea_session *s, ea_properties *p) {
+static void session_ask(const ea_session *s, ea_properties *p) {
     const ea_session_config *c = s->c;
     ea_properties_clear(p);
     p->p.Wnode.ClientContext = (ULONG)c->clock + 1;
@@ -126,7 +126,7 @@ static ULONG start_after_stop(ea_session *s) {
     for (int i = 0; i < TRIES && error == ERROR_ALREADY_EXISTS; i++) {
         if (i)
             ea_sleep_ns(step_ns);
-        ask(s, &s->now);
+        session_ask(s, &s->now);
         error = s->api->StartTraceW(&s->handle, s->name, &s->now.p);
     }
     return error;
@@ -183,7 +183,7 @@ static ULONG have_stale(ea_session *s, int *ret_existed) {
                        unread_bytes);
         if (s->counters)
             ea_count(s->counters, EA_COUNT_source_stale_bytes, unread_bytes);
-        ask(s, &s->now);
+        session_ask(s, &s->now);
         keep_old_files(s, s->now.file);
     }
     return start_after_stop(s);
@@ -283,7 +283,7 @@ static int fail_start(ea_err *err, ULONG error, const ea_session *s) {
 }
 
 int ea_session_start(ea_session *s, ea_err *err) {
-    ask(s, &s->now);
+    session_ask(s, &s->now);
     s->handle = 0;
     s->had_events = s->had_log_buffers = s->had_realtime_buffers = s->had_written = 0;
     const EVENT_TRACE_PROPERTIES asked = s->now.p;

@@ -112,7 +112,8 @@ void ea_session_capture(const ea_session *s, int64_t now_ns, int64_t *last_ns);
 void ea_session_system_flags(const ea_session *s, uint32_t *masks);
 void ea_session_system_providers(const ea_session *s);
 
-/* providers.c: the GUID of a provider by name or GUID; *Name is hashed, others are asked of Windows. EA_ENOTFOUND. */
+/* provider_lookup.c: the GUID of a provider by name or GUID; *Name is hashed, others are asked of Windows.
+ * EA_ENOTFOUND. */
 EA_MUST_CHECK int ea_provider_find(const ea_etw_api *api, const char *name, ea_guid *ret, ea_err *err);
 /* The mask of keywords joined by +, names as the provider's manifest has them. */
 EA_MUST_CHECK int ea_provider_keywords(const ea_etw_api *api, const ea_guid *provider, const char *text, uint64_t *ret,

@@ -1,5 +1,5 @@
-/* What a source of the event log asks of the operating system. Windows' answers are in wevt.c; tests have their own.
- * Called by: channel_source.c. Thread: the source's. */
+/* What a source of the event log asks of the operating system. Windows' answers are in channel_api.c; tests have their
+ * own. Called by: channel_source.c. Thread: the source's. */
 #ifndef EA_EVENTLOG_CHANNEL_API_H
 #define EA_EVENTLOG_CHANNEL_API_H
 

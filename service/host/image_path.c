@@ -9,7 +9,7 @@
 static const char VOLUME[] = "\\Device\\HarddiskVolume", ROOT[] = "\\SystemRoot\\", DOS[] = "\\??\\";
 
 /* 1 when path begins so, in any case of ASCII letters. */
-static int begins(const char *path, const char *with) {
+static int image_path_begins(const char *path, const char *with) {
     for (; *with; path++, with++)
         if (tolower((unsigned char)*path) != tolower((unsigned char)*with))
             return 0;
@@ -32,7 +32,8 @@ static int is_plain(const char *rest) {
     return 1;
 }
 
-static int put(char *out, const char *prefix, size_t prefix_bytes, const char *rest, const char *path, ea_err *err) {
+static int image_path_put(char *out, const char *prefix, size_t prefix_bytes, const char *rest, const char *path,
+                          ea_err *err) {
     int n = is_plain(rest) ? snprintf(out, EA_IMAGE_PATH_BYTES, "\\\\?\\%.*s%s", (int)prefix_bytes, prefix, rest) : -1;
     return n < 0 || n >= EA_IMAGE_PATH_BYTES ? ea_fail(err, EA_EREFUSED, "%.256s: no path of an image", path) : 0;
 }
@@ -42,7 +43,7 @@ static int on_drive(const ea_image_volumes *volumes, const char *drive, const ch
     for (size_t i = 0; i < volumes->count; i++)
         if (volumes->items[i].is_local &&
             toupper((unsigned char)volumes->items[i].letter) == toupper((unsigned char)drive[0]))
-            return put(out, drive, 2, drive + 2, path, err);
+            return image_path_put(out, drive, 2, drive + 2, path, err);
     return ea_fail(err, EA_EREFUSED, "%.256s is on no disk of this machine's", path);
 }
 
@@ -56,20 +57,21 @@ static int on_volume(const ea_image_volumes *volumes, const char *path, char *ou
         return ea_fail(err, EA_EREFUSED, "%.256s is on no disk of this machine's", path);
     for (size_t i = 0; i < volumes->count; i++) {
         const char *device = volumes->items[i].device;
-        if (strlen(device) == n && begins(path, device))
-            return put(out, (const char[]){volumes->items[i].letter, ':', 0}, 2, path + n, path, err);
+        if (strlen(device) == n && image_path_begins(path, device))
+            return image_path_put(out, (const char[]){volumes->items[i].letter, ':', 0}, 2, path + n, path, err);
     }
     char place[sizeof GLOBAL + sizeof volumes->items->device];
     snprintf(place, sizeof place, "%s%.*s", GLOBAL, (int)n, path);
-    return put(out, place, strlen(place), path + n, path, err);
+    return image_path_put(out, place, strlen(place), path + n, path, err);
 }
 
 int ea_image_path(const ea_image_volumes *volumes, const char *path, char out[EA_IMAGE_PATH_BYTES], ea_err *err) {
-    if (begins(path, VOLUME))
+    if (image_path_begins(path, VOLUME))
         return on_volume(volumes, path, out, err);
-    if (begins(path, ROOT))
-        return put(out, volumes->system_root, strlen(volumes->system_root), path + sizeof ROOT - 2, path, err);
-    if (begins(path, DOS))
+    if (image_path_begins(path, ROOT))
+        return image_path_put(out, volumes->system_root, strlen(volumes->system_root), path + sizeof ROOT - 2, path,
+                              err);
+    if (image_path_begins(path, DOS))
         path += sizeof DOS - 1;
     if (isalpha((unsigned char)path[0]) && path[1] == ':')
         return on_drive(volumes, path, path, out, err);

@@ -33,7 +33,7 @@ typedef struct image_source {
 } image_source;
 
 /* Splits a record's payload: 1; 0: nothing is known of its class. */
-static int split(image_source *s, const ea_record *r) {
+static int image_source_split(image_source *s, const ea_record *r) {
     size_t used;
     s->now.c = ea_registry_find(s->registry, r);
     s->now.plan = s->now.c ? ea_plans_get(&s->plans, s->now.c) : NULL;
@@ -45,7 +45,7 @@ static int split(image_source *s, const ea_record *r) {
 
 /* Of a process that began, or was there at the start: its account. */
 static void look_at_process(image_source *s, const ea_record *r) {
-    if ((r->opcode != OP_START && r->opcode != OP_DC_START) || !split(s, r))
+    if ((r->opcode != OP_START && r->opcode != OP_DC_START) || !image_source_split(s, r))
         return;
     ea_fields_text(&s->now, ROLE_SID, &s->path);
     if (s->path.len_bytes && !s->path.failed)
@@ -55,7 +55,7 @@ static void look_at_process(image_source *s, const ea_record *r) {
 /* Of an image that was loaded, or was there at the start. */
 static void look_at_image(image_source *s, const ea_record *r) {
     uint64_t base, pid = r->pid;
-    if ((r->opcode != OP_LOAD && r->opcode != OP_DC_START) || !split(s, r))
+    if ((r->opcode != OP_LOAD && r->opcode != OP_DC_START) || !image_source_split(s, r))
         return;
     if (!ea_fields_u64(&s->now, ROLE_BASE, &base) ||
         (s->now.plan->slice[ROLE_PID] >= 0 && !ea_fields_u64(&s->now, ROLE_PID, &pid)) || pid >= UINT32_MAX)

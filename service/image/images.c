@@ -92,7 +92,7 @@ struct ea_images {
 
 /* ---- lists; the lock is held ---- */
 
-static void count(ea_images *im, enum ea_counter which) {
+static void images_count(ea_images *im, enum ea_counter which) {
     ea_count(im->o.counters, which, 1);
 }
 
@@ -149,7 +149,7 @@ static void unref_known(known *k) {
 
 /* A row for a new path: an unused one, or that of the least recently used file. NONE: all rows have modules that wait.
  */
-static uint32_t place(ea_images *im) {
+static uint32_t images_place(ea_images *im) {
     if (im->row_count < im->o.limit_files)
         return (uint32_t)im->row_count++;
     for (uint32_t r = im->idle.first; r != NONE; r = im->rows[r].next) {
@@ -161,18 +161,18 @@ static uint32_t place(ea_images *im) {
         unref_known(at->now);
         free(at->path);
         *at = (row){0};
-        count(im, EA_COUNT_images_forgotten);
+        images_count(im, EA_COUNT_images_forgotten);
         return r;
     }
     return NONE;
 }
 
-static uint32_t find(ea_images *im, const char *path) {
+static uint32_t images_find(ea_images *im, const char *path) {
     size_t n = strlen(path);
     uint64_t key = ea_hash64(path, n, im->seed), *have = ea_u64_map_get(&im->by_path, key);
     if (have)
         return strcmp(im->rows[*have].path, path) == 0 ? (uint32_t)*have : NONE;
-    uint32_t r = place(im);
+    uint32_t r = images_place(im);
     if (r == NONE)
         return NONE;
     row *at = &im->rows[r];
@@ -185,9 +185,9 @@ static uint32_t find(ea_images *im, const char *path) {
     return at->key ? r : NONE;
 }
 
-static int ask(ea_images *im, uint32_t pid, uint64_t base, uint32_t timestamp, const char *path) {
+static int images_ask(ea_images *im, uint32_t pid, uint64_t base, uint32_t timestamp, const char *path) {
     uint32_t m = im->free_module, r;
-    if ((m == NONE && im->module_count == im->o.limit_modules) || (r = find(im, path)) == NONE)
+    if ((m == NONE && im->module_count == im->o.limit_modules) || (r = images_find(im, path)) == NONE)
         return 0;
     if (m == NONE)
         m = (uint32_t)im->module_count++;
@@ -207,11 +207,11 @@ static int ask(ea_images *im, uint32_t pid, uint64_t base, uint32_t timestamp, c
 
 void ea_images_ask(ea_images *im, uint32_t pid, uint64_t base, uint32_t timestamp, const char *path) {
     ea_mutex_lock(im->lock);
-    count(im, EA_COUNT_images_asked);
+    images_count(im, EA_COUNT_images_asked);
     if (im->closing)
-        count(im, EA_COUNT_images_left_end);
-    else if (!ask(im, pid, base, timestamp, path))
-        count(im, EA_COUNT_images_left_full);
+        images_count(im, EA_COUNT_images_left_end);
+    else if (!images_ask(im, pid, base, timestamp, path))
+        images_count(im, EA_COUNT_images_left_full);
     ea_mutex_unlock(im->lock);
 }
 
@@ -219,9 +219,9 @@ void ea_images_ask_account(ea_images *im, const char *sid) {
     ea_mutex_lock(im->lock);
     int rc = im->closing ? EA_ECANCELED : ea_account_queue_ask(&im->accounts, sid, ea_monotonic_ns());
     if (rc)
-        count(im, EA_COUNT_accounts_asked);
+        images_count(im, EA_COUNT_accounts_asked);
     if (rc < 0)
-        count(im, EA_COUNT_accounts_left);
+        images_count(im, EA_COUNT_accounts_left);
     if (rc > 0)
         ea_cond_signal(im->changed);
     ea_mutex_unlock(im->lock);
@@ -236,7 +236,7 @@ static int take_account(ea_images *im, ea_text *payload) {
     free(p.sid);
     free(p.name);
     atomic_fetch_sub(&im->found_count, 1);
-    count(im, payload->failed ? EA_COUNT_accounts_left : EA_COUNT_accounts_named);
+    images_count(im, payload->failed ? EA_COUNT_accounts_left : EA_COUNT_accounts_named);
     return 1;
 }
 
@@ -254,7 +254,7 @@ int ea_images_take(ea_images *im, ea_text *payload) {
         im->rows[at->row].undelivered--;
         free_module(im, m);
         atomic_fetch_sub(&im->found_count, 1);
-        count(im, payload->failed ? EA_COUNT_images_left_full : EA_COUNT_images_told);
+        images_count(im, payload->failed ? EA_COUNT_images_left_full : EA_COUNT_images_told);
     }
     ea_mutex_unlock(im->lock);
     return payload->failed ? 0 : opcode;
@@ -267,20 +267,20 @@ void ea_images_calm(ea_images *im) {
 /* ---- looking: the worker, without the lock ---- */
 
 /* The source's thread may want the lock: the worker holds it with everybody's priority. */
-static void lock(ea_images *im) EA_ACQUIRE(im->lock) {
+static void images_lock(ea_images *im) EA_ACQUIRE(im->lock) {
     ea_thread_background(0);
     ea_mutex_lock(im->lock);
 }
 
-static void unlock(ea_images *im) EA_RELEASE(im->lock) {
+static void images_unlock(ea_images *im) EA_RELEASE(im->lock) {
     ea_mutex_unlock(im->lock);
     ea_thread_background(1);
 }
 
 /* Waits until the rate and the source allow to read so much. EA_ECANCELED: it is to end. */
-static int pay(ea_images *im, size_t bytes) {
+static int images_pay(ea_images *im, size_t bytes) {
     int64_t now_ns = ea_monotonic_ns(), wait_ns;
-    lock(im);
+    images_lock(im);
     if (im->paid_until_ns < now_ns)
         im->paid_until_ns = now_ns;
     int64_t begin_ns = im->paid_until_ns;
@@ -295,7 +295,7 @@ static int pay(ea_images *im, size_t bytes) {
         ea_cond_wait_for(im->changed, im->lock, wait_ns < STEP_NS ? wait_ns : STEP_NS);
     }
     int closing = im->closing;
-    unlock(im);
+    images_unlock(im);
     return closing ? EA_ECANCELED : 0;
 }
 
@@ -307,7 +307,7 @@ typedef struct reader {
 
 static int read_paid(void *arg, uint64_t offset, void *out, size_t len_bytes, size_t *ret_read, ea_err *err) {
     reader *r = arg;
-    int rc = r->failed ? r->failed : pay(r->images, len_bytes);
+    int rc = r->failed ? r->failed : images_pay(r->images, len_bytes);
     if (!rc)
         rc = ea_image_file_read(r->file, offset, out, len_bytes, ret_read, err);
     r->failed = rc;
@@ -352,7 +352,7 @@ static int hash(reader *r, uint64_t size_bytes, digest_text out[DIGESTS]) {
     return rc;
 }
 
-static known *keep(const ea_image_identity *identity, const ea_pe_facts *pe) {
+static known *images_keep(const ea_image_identity *identity, const ea_pe_facts *pe) {
     char version[EA_PE_VERSION_TEXT_MAX];
     ea_pe_version_text(pe, version);
     const char *const TEXTS[] = {version,         pe->company, pe->product, pe->original_name,
@@ -394,7 +394,7 @@ static known *keep(const ea_image_identity *identity, const ea_pe_facts *pe) {
     return k;
 }
 
-static int same(const ea_image_identity *a, const ea_image_identity *b) {
+static int images_same(const ea_image_identity *a, const ea_image_identity *b) {
     return a->volume == b->volume && a->number == b->number && a->size_bytes == b->size_bytes &&
            a->changed == b->changed;
 }
@@ -406,43 +406,43 @@ static int read_file(ea_images *im, reader *r, const char *path, const ea_image_
     int is_damaged = ea_pe_read(read_paid, r, path, &pe, NULL) != 0;
     if (r->failed)
         return r->failed;
-    known *k = keep(identity, &pe);
+    known *k = images_keep(identity, &pe);
     if (!k)
         return EA_ENOMEM;
     int is_large = identity->size_bytes > im->o.hash_bytes;
     int rc = is_large ? 0 : hash(r, identity->size_bytes, k->hashes);
     if (!rc)
         rc = ea_image_file_identify(r->file, &after, NULL);
-    if (!rc && !same(identity, &after))
+    if (!rc && !images_same(identity, &after))
         rc = EA_ETRUNCATED;
     if (rc) {
         free(k);
         return rc;
     }
-    lock(im);
+    images_lock(im);
     if (!im->closing) { /* else the counters may be gone */
-        count(im, EA_COUNT_images_read);
+        images_count(im, EA_COUNT_images_read);
         if (is_damaged)
-            count(im, EA_COUNT_images_damaged);
+            images_count(im, EA_COUNT_images_damaged);
         if (is_large)
-            count(im, EA_COUNT_images_unhashed);
+            images_count(im, EA_COUNT_images_unhashed);
     }
-    unlock(im);
+    images_unlock(im);
     *ret = k;
     return 0;
 }
 
 /* *ret NULL and 0: it is as it was. */
-static int look(ea_images *im, const char *path, const ea_image_identity *before, known **ret) {
+static int images_look(ea_images *im, const char *path, const ea_image_identity *before, known **ret) {
     reader r = {.images = im};
     ea_image_identity identity;
     *ret = NULL;
-    int rc = pay(im, LOOK_BYTES);
+    int rc = images_pay(im, LOOK_BYTES);
     if (!rc)
         rc = ea_image_file_open(&r.file, path, NULL);
     if (!rc)
         rc = ea_image_file_identify(r.file, &identity, NULL);
-    if (!rc && (!before || !same(before, &identity)))
+    if (!rc && (!before || !images_same(before, &identity)))
         rc = read_file(im, &r, path, &identity, ret);
     ea_image_file_close(r.file);
     return rc;
@@ -465,13 +465,13 @@ static void finish_row(ea_images *im, uint32_t r, int rc, known *fresh) {
         at->now = fresh;
         fresh->users = 1;
     } else if (!rc) {
-        count(im, EA_COUNT_images_cached);
+        images_count(im, EA_COUNT_images_cached);
     }
     for (uint32_t m; (m = take_module(im, &at->waiting)) != NONE;) {
         module *of = &im->modules[m];
         int is_other = !rc && of->timestamp && of->timestamp != at->now->facts.timestamp;
         if (rc || is_other) {
-            count(im, rc ? cause_of(rc) : EA_COUNT_images_other);
+            images_count(im, rc ? cause_of(rc) : EA_COUNT_images_other);
             free_module(im, m);
             continue;
         }
@@ -483,7 +483,7 @@ static void finish_row(ea_images *im, uint32_t r, int rc, known *fresh) {
     }
 }
 
-static void destroy(ea_images *im) {
+static void images_destroy(ea_images *im) {
     ea_account_queue_deinit(&im->accounts);
     for (size_t r = 0; im->rows && r < im->row_count; r++) {
         unref_known(im->rows[r].now);
@@ -506,13 +506,13 @@ static int look_up_account(ea_images *im) EA_REQUIRES(im->lock) {
     sid = ea_account_queue_next(&im->accounts);
     if (!sid)
         return 0;
-    unlock(im);
-    int rc = pay(im, LOOK_BYTES);
+    images_unlock(im);
+    int rc = images_pay(im, LOOK_BYTES);
     int64_t begin_ns = ea_monotonic_ns();
     if (!rc)
         rc = im->o.lookup ? im->o.lookup(sid, name, sizeof name) : ea_account_lookup(sid, name, sizeof name);
     int64_t end_ns = ea_monotonic_ns();
-    lock(im);
+    images_lock(im);
     im->accounts_from_ns = end_ns + FILES_SHARE * (end_ns - begin_ns); /* a domain controller may be away */
     if (im->closing) {                                                 /* it was counted */
         free(sid);
@@ -520,14 +520,14 @@ static int look_up_account(ea_images *im) EA_REQUIRES(im->lock) {
     } else if (ea_account_queue_put(&im->accounts, sid, rc ? NULL : name, end_ns)) {
         atomic_fetch_add_explicit(&im->found_count, 1, memory_order_release);
     } else {
-        count(im, EA_COUNT_accounts_unnamed);
+        images_count(im, EA_COUNT_accounts_unnamed);
     }
     return 1;
 }
 
-static void work(void *arg) {
+static void images_work(void *arg) {
     ea_images *im = arg;
-    lock(im);
+    images_lock(im);
     while (!im->closing) {
         uint32_t r = im->queue.first;
         if (look_up_account(im))
@@ -541,9 +541,9 @@ static void work(void *arg) {
         at->is_queued = 0;
         at->is_at_hand = 1; /* no other thread frees its path or its facts */
         known *fresh, *now = at->now;
-        unlock(im);
-        int rc = look(im, at->path, now ? &now->identity : NULL, &fresh);
-        lock(im);
+        images_unlock(im);
+        int rc = images_look(im, at->path, now ? &now->identity : NULL, &fresh);
+        images_lock(im);
         at->is_at_hand = 0;
         append_row(im, &im->idle, r);
         if (im->closing) /* what waited was counted */
@@ -554,9 +554,9 @@ static void work(void *arg) {
     im->is_over = 1;
     int is_left = im->is_left;
     ea_cond_broadcast(im->changed);
-    unlock(im);
+    images_unlock(im);
     if (is_left)
-        destroy(im);
+        images_destroy(im);
 }
 
 int ea_images_create(ea_images **ret, const ea_images_options *options, ea_err *err) {
@@ -583,10 +583,10 @@ int ea_images_create(ea_images **ret, const ea_images_options *options, ea_err *
         rc = ea_cond_create(&im->changed, err);
     if (!rc) {
         ea_images_calm(im);
-        rc = ea_thread_start(&im->thread, "images", work, im, err);
+        rc = ea_thread_start(&im->thread, "images", images_work, im, err);
     }
     if (rc) {
-        destroy(im);
+        images_destroy(im);
         return rc;
     }
     *ret = im;
@@ -598,10 +598,10 @@ void ea_images_stop(ea_images *im) {
     if (!im->closing) {
         for (size_t r = 0; r < im->row_count; r++)
             while (take_module(im, &im->rows[r].waiting) != NONE)
-                count(im, EA_COUNT_images_left_end);
+                images_count(im, EA_COUNT_images_left_end);
         for (uint32_t m; (m = take_module(im, &im->found)) != NONE;) {
             unref_known(im->modules[m].found);
-            count(im, EA_COUNT_images_left_end);
+            images_count(im, EA_COUNT_images_left_end);
         }
         size_t accounts = ea_account_queue_clear(&im->accounts) + (size_t)im->accounts.is_at_hand;
         ea_count(im->o.counters, EA_COUNT_accounts_left, accounts);
@@ -626,7 +626,7 @@ void ea_images_destroy(ea_images *im) {
     ea_mutex_unlock(im->lock);
     if (is_over) {
         ea_thread_join(thread);
-        destroy(im);
+        images_destroy(im);
     } else {
         ea_thread_leave(thread); /* it frees the rest when it comes back */
     }

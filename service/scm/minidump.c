@@ -49,7 +49,7 @@ static HANDLE bind_fates(void) {
     return NULL;
 }
 
-static void release(HANDLE job) {
+static void minidump_release(HANDLE job) {
     JOBOBJECT_EXTENDED_LIMIT_INFORMATION none = {.BasicLimitInformation = {.LimitFlags = 0}};
     if (!job)
         return;
@@ -96,7 +96,7 @@ int ea_minidump_write(uint32_t pid, uint32_t thread, uint64_t address, const cha
         else {
             HANDLE job = bind_fates();
             rc = write_to(file, write, pid, thread, address, err);
-            release(job);
+            minidump_release(job);
         }
     }
     if (file != INVALID_HANDLE_VALUE)

@@ -23,7 +23,7 @@ struct ea_pipe {
 };
 
 /* The result of an operation that may be under way: 1, or 0 when it failed, took too long or the server ends. */
-static int finish(ea_pipe *p, OVERLAPPED *o, BOOL started, DWORD wait_ms, DWORD *ret_bytes) {
+static int pipe_finish(ea_pipe *p, OVERLAPPED *o, BOOL started, DWORD wait_ms, DWORD *ret_bytes) {
     HANDLE either[] = {o->hEvent, p->stop};
     if (!started) {
         DWORD os = GetLastError();
@@ -51,7 +51,7 @@ static void serve_one(ea_pipe *p, HANDLE event) {
         DWORD part = t.len_bytes - done < BUFFER_BYTES ? (DWORD)(t.len_bytes - done) : BUFFER_BYTES;
         o = (OVERLAPPED){.hEvent = event};
         ResetEvent(event);
-        if (!finish(p, &o, WriteFile(p->pipe, t.data + done, part, NULL, &o), WRITE_WAIT_MS, &n) || !n)
+        if (!pipe_finish(p, &o, WriteFile(p->pipe, t.data + done, part, NULL, &o), WRITE_WAIT_MS, &n) || !n)
             break;
         done += n;
     }
@@ -60,18 +60,18 @@ static void serve_one(ea_pipe *p, HANDLE event) {
     char byte;
     o = (OVERLAPPED){.hEvent = event};
     ResetEvent(event);
-    finish(p, &o, ReadFile(p->pipe, &byte, 1, NULL, &o), WRITE_WAIT_MS, &n);
+    pipe_finish(p, &o, ReadFile(p->pipe, &byte, 1, NULL, &o), WRITE_WAIT_MS, &n);
     DisconnectNamedPipe(p->pipe);
 }
 
-static void serve(void *arg) {
+static void pipe_serve(void *arg) {
     ea_pipe *p = arg;
     HANDLE event = CreateEventW(NULL, TRUE, FALSE, NULL);
     while (event && WaitForSingleObject(p->stop, 0) == WAIT_TIMEOUT) {
         OVERLAPPED o = {.hEvent = event};
         DWORD n = 0;
         ResetEvent(event);
-        if (finish(p, &o, ConnectNamedPipe(p->pipe, &o), INFINITE, &n))
+        if (pipe_finish(p, &o, ConnectNamedPipe(p->pipe, &o), INFINITE, &n))
             serve_one(p, event);
         else
             DisconnectNamedPipe(p->pipe);
@@ -100,7 +100,7 @@ int ea_pipe_serve(ea_pipe **ret, const char *name, ea_pipe_answer *answer, void 
             rc = ea_fail_os(err, os == ERROR_ACCESS_DENIED || os == ERROR_PIPE_BUSY ? EA_EEXIST : EA_EIO, (int)os,
                             "serve %s", name);
         else
-            rc = ea_thread_start(&p->thread, "pipe", serve, p, err);
+            rc = ea_thread_start(&p->thread, "pipe", pipe_serve, p, err);
     }
     if (sa.lpSecurityDescriptor)
         LocalFree(sa.lpSecurityDescriptor);

@@ -192,7 +192,7 @@ static void scm_refused(const ea_service_report *report, const char *what, DWORD
         report->on_note(report->arg, line);
 }
 
-static void configure(SC_HANDLE s, DWORD level, void *info, const char *what, const ea_service_report *report) {
+static void scm_configure(SC_HANDLE s, DWORD level, void *info, const char *what, const ea_service_report *report) {
     if (!ChangeServiceConfig2W(s, level, info))
         scm_refused(report, what, GetLastError());
 }
@@ -204,25 +204,25 @@ static void harden(SC_HANDLE s, const ea_service_report *report) {
     for (size_t i = 0; i < sizeof actions / sizeof *actions; i++)
         actions[i] = (SC_ACTION){.Type = SC_ACTION_RESTART, .Delay = RESTART_AFTER_MS[i]};
     memcpy(privileges, PRIVILEGES, sizeof privileges);
-    configure(s, SERVICE_CONFIG_DESCRIPTION, &(SERVICE_DESCRIPTIONW){.lpDescription = description}, "description",
-              report);
-    configure(s, SERVICE_CONFIG_FAILURE_ACTIONS,
-              &(SERVICE_FAILURE_ACTIONSW){.dwResetPeriod = RESTART_FORGET_S,
-                                          .cActions = sizeof actions / sizeof *actions,
-                                          .lpsaActions = actions},
-              "restart after a crash", report);
-    configure(s, SERVICE_CONFIG_FAILURE_ACTIONS_FLAG,
-              &(SERVICE_FAILURE_ACTIONS_FLAG){.fFailureActionsOnNonCrashFailures = TRUE},
-              "restart after an end with an error", report);
-    configure(s, SERVICE_CONFIG_DELAYED_AUTO_START_INFO, &(SERVICE_DELAYED_AUTO_START_INFO){.fDelayedAutostart = TRUE},
-              "delayed start", report);
-    configure(s, SERVICE_CONFIG_SERVICE_SID_INFO,
-              &(SERVICE_SID_INFO){.dwServiceSidType = SERVICE_SID_TYPE_UNRESTRICTED}, "service SID", report);
-    configure(s, SERVICE_CONFIG_REQUIRED_PRIVILEGES_INFO,
-              &(SERVICE_REQUIRED_PRIVILEGES_INFOW){.pmszRequiredPrivileges = privileges}, "required privileges",
-              report);
-    configure(s, SERVICE_CONFIG_PRESHUTDOWN_INFO, &(SERVICE_PRESHUTDOWN_INFO){.dwPreshutdownTimeout = PRESHUTDOWN_MS},
-              "time before shutdown", report);
+    scm_configure(s, SERVICE_CONFIG_DESCRIPTION, &(SERVICE_DESCRIPTIONW){.lpDescription = description}, "description",
+                  report);
+    scm_configure(s, SERVICE_CONFIG_FAILURE_ACTIONS,
+                  &(SERVICE_FAILURE_ACTIONSW){.dwResetPeriod = RESTART_FORGET_S,
+                                              .cActions = sizeof actions / sizeof *actions,
+                                              .lpsaActions = actions},
+                  "restart after a crash", report);
+    scm_configure(s, SERVICE_CONFIG_FAILURE_ACTIONS_FLAG,
+                  &(SERVICE_FAILURE_ACTIONS_FLAG){.fFailureActionsOnNonCrashFailures = TRUE},
+                  "restart after an end with an error", report);
+    scm_configure(s, SERVICE_CONFIG_DELAYED_AUTO_START_INFO,
+                  &(SERVICE_DELAYED_AUTO_START_INFO){.fDelayedAutostart = TRUE}, "delayed start", report);
+    scm_configure(s, SERVICE_CONFIG_SERVICE_SID_INFO,
+                  &(SERVICE_SID_INFO){.dwServiceSidType = SERVICE_SID_TYPE_UNRESTRICTED}, "service SID", report);
+    scm_configure(s, SERVICE_CONFIG_REQUIRED_PRIVILEGES_INFO,
+                  &(SERVICE_REQUIRED_PRIVILEGES_INFOW){.pmszRequiredPrivileges = privileges}, "required privileges",
+                  report);
+    scm_configure(s, SERVICE_CONFIG_PRESHUTDOWN_INFO,
+                  &(SERVICE_PRESHUTDOWN_INFO){.dwPreshutdownTimeout = PRESHUTDOWN_MS}, "time before shutdown", report);
 }
 
 /* "PROGRAM" service --config "CONFIG": quoted, since a space in an unquoted path lets others put their program before

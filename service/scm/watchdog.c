@@ -92,7 +92,7 @@ static void watchdog_on_abort(int number) {
     RaiseException(FATAL_APP_EXIT, EXCEPTION_NONCONTINUABLE, 0, NULL);
 }
 
-int ea_guard_crashes(const char *folder, ea_err *err) {
+int ea_watchdog_crashes(const char *folder, ea_err *err) {
     int rc = ea_path_make_dirs(folder, err);
     size_t n = strlen(folder) + 32;
     char *path = rc ? NULL : malloc(n);
@@ -140,7 +140,7 @@ static void watchdog_refused(const char *what, void (*on_note)(void *arg, const 
     on_note(arg, line);
 }
 
-void ea_guard_limit(const ea_guard_limits *limits, void (*on_note)(void *arg, const char *line), void *arg) {
+void ea_watchdog_limit(const ea_watchdog_limits *limits, void (*on_note)(void *arg, const char *line), void *arg) {
     static const DWORD CLASSES[] = {NORMAL_PRIORITY_CLASS, BELOW_NORMAL_PRIORITY_CLASS, IDLE_PRIORITY_CLASS};
     static HANDLE job;
     if (!SetPriorityClass(GetCurrentProcess(), CLASSES[limits->priority]))
@@ -184,7 +184,7 @@ struct ea_watchdog {
     int stop;
 };
 
-static void watch(void *arg) {
+static void watchdog_thread(void *arg) {
     ea_watchdog *w = arg;
     unsigned last = atomic_load(w->beats);
     int64_t since = ea_monotonic_ns(), looked = since;
@@ -218,7 +218,7 @@ int ea_watchdog_start(ea_watchdog **ret, const atomic_uint *beats, ea_err *err) 
     if (!rc)
         rc = ea_cond_create(&w->wake, err);
     if (!rc)
-        rc = ea_thread_start(&w->thread, "watchdog", watch, w, err);
+        rc = ea_thread_start(&w->thread, "watchdog", watchdog_thread, w, err);
     if (rc) {
         ea_cond_destroy(w->wake);
         ea_mutex_destroy(w->lock);

@@ -10,17 +10,17 @@
 
 /* From now on a crash ends the process, after a second process has written folder\crash-N.dmp (three of them, the
  * oldest goes), or EA_DUMP_MS (minidump.h) have passed. folder is copied. */
-EA_MUST_CHECK int ea_guard_crashes(const char *folder, ea_err *err);
+EA_MUST_CHECK int ea_watchdog_crashes(const char *folder, ea_err *err);
 
 /* priority: index into normal, below-normal, idle. Zeros are no limit; a limit that was set can be changed, but not
  * removed before the process ends. Each part that Windows refuses is reported to on_note, and skipped. */
-typedef struct ea_guard_limits {
+typedef struct ea_watchdog_limits {
     uint64_t memory_bytes;
     unsigned cpu_percent;
     int priority;
-} ea_guard_limits;
+} ea_watchdog_limits;
 
-void ea_guard_limit(const ea_guard_limits *limits, void (*on_note)(void *arg, const char *line), void *arg);
+void ea_watchdog_limit(const ea_watchdog_limits *limits, void (*on_note)(void *arg, const char *line), void *arg);
 
 /* Ends the process, with a minidump, when *beats has not changed for limit_ns. The limit may be changed; 0: never. */
 typedef struct ea_watchdog ea_watchdog;

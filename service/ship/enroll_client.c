@@ -105,7 +105,7 @@ static int seconds_of(const ASN1_TIME *t, int64_t *ret) {
     return 1;
 }
 
-static int describe(const X509 *cert, ea_certificate *ret, const char *whose, ea_err *err) {
+static int enroll_client_describe(const X509 *cert, ea_certificate *ret, const char *whose, ea_err *err) {
     ea_certificate c = {.name = ""};
     const X509_NAME *subject = X509_get_subject_name(cert);
     int at = X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
@@ -125,7 +125,7 @@ int ea_certificate_read(const char *path, ea_certificate *ret, ea_err *err) {
     X509 *cert = NULL;
     int rc = read_certificate(path, &cert, err);
     if (!rc)
-        rc = describe(cert, ret, path, err);
+        rc = enroll_client_describe(cert, ret, path, err);
     X509_free(cert);
     return rc;
 }
@@ -133,8 +133,8 @@ int ea_certificate_read(const char *path, ea_certificate *ret, ea_err *err) {
 int ea_certificate_of_der(const uint8_t *der, size_t len_bytes, ea_certificate *ret, ea_err *err) {
     const unsigned char *at = der;
     X509 *cert = len_bytes <= FILE_MAX ? d2i_X509(NULL, &at, (long)len_bytes) : NULL;
-    int rc =
-        cert ? describe(cert, ret, "the store", err) : ea_fail(err, EA_EFORMAT, "the store: expected a certificate");
+    int rc = cert ? enroll_client_describe(cert, ret, "the store", err)
+                  : ea_fail(err, EA_EFORMAT, "the store: expected a certificate");
     X509_free(cert);
     ERR_clear_error();
     return rc;

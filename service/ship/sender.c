@@ -94,7 +94,7 @@ static void pause_for(ea_sender *s, int64_t ns, int may_end) {
 }
 
 /* A pause that a collector asked for: it is made, and whole seconds of it are counted. */
-static void hold(ea_sender *s, int64_t ns) {
+static void sender_hold(ea_sender *s, int64_t ns) {
     int64_t began_ns = ea_monotonic_ns();
     pause_for(s, ns < WAIT_MAX_NS ? ns : WAIT_MAX_NS, 0);
     s->held_ns += ea_monotonic_ns() - began_ns;
@@ -113,7 +113,7 @@ static int64_t next_pause(ea_sender *s) {
 
 /* ---- reports, once for each change ---- */
 
-static void report(ea_sender *s, const ea_err *err) {
+static void sender_report(ea_sender *s, const ea_err *err) {
     if (s->error.code == err->code && (err->code == 0 || strcmp(s->error.message, err->message) == 0))
         return;
     s->error = *err;
@@ -122,7 +122,7 @@ static void report(ea_sender *s, const ea_err *err) {
 }
 
 /* The request failed; err says how. retry_after_ns: when the collector said it, else 0. Non-zero ends the sender. */
-static int failed(ea_sender *s, int64_t retry_after_ns, int mends, const ea_err *err) {
+static int sender_failed(ea_sender *s, int64_t retry_after_ns, int mends, const ea_err *err) {
     atomic_fetch_add(&s->failures, 1);
     int64_t now = ea_monotonic_ns();
     if (!s->failing_since_ns)
@@ -140,10 +140,10 @@ static int failed(ea_sender *s, int64_t retry_after_ns, int mends, const ea_err 
     }
     if (s->o.give_up_ns && now - s->failing_since_ns >= s->o.give_up_ns)
         return err->code;
-    report(s, err);
+    sender_report(s, err);
     int64_t wait = next_pause(s);
     if (retry_after_ns) /* not before it, and not all at the same moment */
-        hold(s, retry_after_ns + (int64_t)(next_random(s) % (uint64_t)(retry_after_ns / 4 + 1)));
+        sender_hold(s, retry_after_ns + (int64_t)(next_random(s) % (uint64_t)(retry_after_ns / 4 + 1)));
     else
         pause_for(s, wait < WAIT_MAX_NS ? wait : WAIT_MAX_NS, 1);
     return 0;
@@ -154,7 +154,7 @@ static void worked(ea_sender *s) {
     s->pause_ns = 0;
     s->failing_since_ns = 0;
     s->failures_in_a_row = 0;
-    report(s, &fine);
+    sender_report(s, &fine);
 }
 
 /* ---- one request ---- */
@@ -190,7 +190,7 @@ static int build_body(ea_sender *s, ea_err *err) {
         if (rc) {
             s->outcomes[i] = EA_SPOOL_DAMAGED;
             s->body.len_bytes = start;
-            report(s, err);
+            sender_report(s, err);
             continue;
         }
         /* the first batch brings along the definitions that the collector asked for */
@@ -280,7 +280,7 @@ static void choose_proxy(ea_sender *s) {
     s->proxy_waited = 1;
     curl_easy_setopt(s->curl, CURLOPT_PROXY, proxy);
     if (error.code && error.code != s->proxy_code)
-        report(s, &error);
+        sender_report(s, &error);
     s->proxy_code = error.code;
 }
 
@@ -556,13 +556,13 @@ static int send_items(ea_sender *s, ea_err *err) {
         return 0;
     }
     if (rc)
-        return failed(s, retry_after_ns, mends, err);
+        return sender_failed(s, retry_after_ns, mends, err);
     if (answered) {
         worked(s);
         s->credit_bytes = ack.credit_bytes;
         s->limit_bytes = s->limit_bytes < s->cap_bytes / 2 ? s->limit_bytes * 2 : s->cap_bytes;
         if (ack.retry_after_ms)
-            hold(s, ack.retry_after_ms * (int64_t)1000000);
+            sender_hold(s, ack.retry_after_ms * (int64_t)1000000);
     }
     return 0;
 }
@@ -663,7 +663,7 @@ static int keep_pace(ea_sender *s, size_t *limit) {
     return 1;
 }
 
-static int run(ea_sender *s, ea_err *err) {
+static int sender_run(ea_sender *s, ea_err *err) {
     int rc = setup(s, err);
     while (!rc) {
         if (atomic_load(&s->stop))
@@ -699,7 +699,7 @@ static void sender_thread_main(void *arg) {
     ea_sender *s = arg;
     ea_err err = {0};
     ea_thread_is_bulk();
-    err.code = run(s, &err);
+    err.code = sender_run(s, &err);
     ea_mutex_lock(s->lock);
     s->result = err;
     s->ended = 1;

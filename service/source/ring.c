@@ -85,7 +85,7 @@ static int same_kind(const ea_record *a, const ea_record *b) {
            a->version == b->version && a->flags == b->flags && a->pointer_size == b->pointer_size;
 }
 
-static int drop(ea_ring *r, const ea_record *record, int is_oversize) {
+static int ring_drop(ea_ring *r, const ea_record *record, int is_oversize) {
     uint64_t first;
     memcpy(&first, &record->provider, sizeof first);
     size_t at = (size_t)((first ^ ((uint64_t)record->id << 8 | record->opcode)) * 0x9E3779B97F4A7C15u >> 32);
@@ -145,15 +145,15 @@ void ea_ring_commit(ea_ring *r) {
 int ea_ring_put(ea_ring *r, const ea_record *record) {
     uint64_t number = r->number++;
     if (record->ext_count > EA_EXT_MAX) /* before its items are read: the caller may have no more */
-        return drop(r, record, 1);
+        return ring_drop(r, record, 1);
     size_t need = sizeof(entry) + record->ext_count * sizeof(ea_ext) + up8(record->payload_bytes);
     for (size_t i = 0; i < record->ext_count; i++)
         need += up8(record->ext[i].size_bytes);
     if (need > r->bytes / 4)
-        return drop(r, record, 1);
+        return ring_drop(r, record, 1);
     entry *e = ring_reserve(r, need);
     if (!e)
-        return drop(r, record, 0);
+        return ring_drop(r, record, 0);
     e->record = *record;
     e->record.position = number;
     uint8_t *p = (uint8_t *)(e + 1);

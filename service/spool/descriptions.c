@@ -77,7 +77,8 @@ static int open_stored(const ea_descriptions *d, uint32_t word, const uint8_t *d
     return 0;
 }
 
-static int remember(ea_descriptions *d, const ea_class_hash *hash, uint32_t word, uint64_t offset, ea_err *err) {
+static int descriptions_remember(ea_descriptions *d, const ea_class_hash *hash, uint32_t word, uint64_t offset,
+                                 ea_err *err) {
     place *p = malloc(sizeof *p);
     if (!p)
         return ea_fail(err, EA_ENOMEM, "keep a definition");
@@ -90,7 +91,7 @@ static int remember(ea_descriptions *d, const ea_class_hash *hash, uint32_t word
     return 0;
 }
 
-static int load(ea_descriptions *d, const char *path, ea_err *err) {
+static int descriptions_load(ea_descriptions *d, const char *path, ea_err *err) {
     char *data = NULL;
     size_t len_bytes = 0, at = 0;
     int rc = ea_path_read_all(path, EA_DESCRIPTIONS_MAX_BYTES, &data, &len_bytes, err);
@@ -108,7 +109,7 @@ static int load(ea_descriptions *d, const char *path, ea_err *err) {
         } else if (!rc) {
             rc = ea_definition_hash(plain, plain_bytes, hash.bytes, err);
             if (!rc && !ea_bytes_map_get(&d->by_hash, hash.bytes, sizeof hash.bytes))
-                rc = remember(d, &hash, word, at + HEAD_BYTES, err);
+                rc = descriptions_remember(d, &hash, word, at + HEAD_BYTES, err);
             free(plain);
         }
         at += HEAD_BYTES + (size_t)n;
@@ -128,7 +129,7 @@ int ea_descriptions_open(ea_descriptions **ret, const char *path, int empty, con
     if (!rc)
         rc = ea_file_open(&d->file, path, empty ? EA_OPEN_CREATE : EA_OPEN_APPEND, err);
     if (!rc && !empty)
-        rc = load(d, path, err);
+        rc = descriptions_load(d, path, err);
     if (!rc)
         rc = ea_file_truncate(d->file, d->end, err);
     if (rc) {
@@ -207,7 +208,7 @@ static int add_one(enum ea_definition_kind kind, const uint8_t *data, size_t len
     if (!rc)
         rc = ea_file_write_at(d->file, d->end + HEAD_BYTES, data, n, a->err);
     if (!rc)
-        rc = remember(d, &hash, word, d->end + HEAD_BYTES, a->err);
+        rc = descriptions_remember(d, &hash, word, d->end + HEAD_BYTES, a->err);
     if (!rc) {
         d->end += HEAD_BYTES + n;
         d->unsynced = 1;

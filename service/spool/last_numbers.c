@@ -76,7 +76,7 @@ int ea_last_numbers_take_batch(ea_last_numbers *n, const uint8_t *batch, size_t 
 
 /* values: one a counter. *kept becomes what is of these events at the most, in that place: the spool or a recorder.
  * Returns how many are lost then. */
-static uint64_t settle(uint64_t *values, enum ea_counter place, uint64_t *kept) {
+static uint64_t last_numbers_settle(uint64_t *values, enum ea_counter place, uint64_t *kept) {
     static const enum ea_counter PLACES[] = {EA_COUNT_events_dropped_full, EA_COUNT_events_dropped_oversize,
                                              EA_COUNT_events_filtered,     EA_COUNT_events_sampled_out,
                                              EA_COUNT_events_limited,      EA_COUNT_events_repeated,
@@ -106,7 +106,7 @@ static uint64_t settle(uint64_t *values, enum ea_counter place, uint64_t *kept) 
 }
 
 int ea_last_numbers_settle(ea_last_numbers *n, enum ea_counter place, uint64_t kept) {
-    uint64_t values[EA_COUNTER_COUNT], lost = settle(n->values, place, &kept);
+    uint64_t values[EA_COUNTER_COUNT], lost = last_numbers_settle(n->values, place, &kept);
     if ((lost && kept) || place != EA_COUNT_events_spooled)
         return 0;
     for (size_t f = 0; f < EA_LEDGER_FAMILIES; f++) {
@@ -114,7 +114,7 @@ int ea_last_numbers_settle(ea_last_numbers *n, enum ea_counter place, uint64_t k
         memset(values, 0, sizeof values);
         for (size_t k = 0; k < EA_LEDGER_FAMILY_COUNTERS; k++)
             values[ea_ledger_family_counter(k)] = n->families.values[f][k];
-        (void)settle(values, place, &all);
+        (void)last_numbers_settle(values, place, &all);
         for (size_t k = 0; k < EA_LEDGER_FAMILY_COUNTERS; k++)
             n->families.values[f][k] = values[ea_ledger_family_counter(k)];
     }

@@ -81,7 +81,7 @@ void ea_ledger_snapshot(ea_ledger *l, ea_counters *ret, ea_ledger_families *ret_
     ea_mutex_unlock(l->lock);
 }
 
-static uint64_t sum(const ea_counters *c, const enum ea_counter *which, size_t count) {
+static uint64_t ledger_sum(const ea_counters *c, const enum ea_counter *which, size_t count) {
     uint64_t total = 0;
     for (size_t i = 0; i < count; i++)
         total += ea_counter_get(c, which[i]);
@@ -89,9 +89,10 @@ static uint64_t sum(const ea_counters *c, const enum ea_counter *which, size_t c
 }
 
 #define SUM(c, ...)                                                                                                    \
-    sum(c, (const enum ea_counter[]){__VA_ARGS__}, sizeof((enum ea_counter[]){__VA_ARGS__}) / sizeof(enum ea_counter))
+    ledger_sum(c, (const enum ea_counter[]){__VA_ARGS__},                                                              \
+               sizeof((enum ea_counter[]){__VA_ARGS__}) / sizeof(enum ea_counter))
 
-static int check(const ea_counters *c, const char *whose, ea_err *err) {
+static int ledger_check(const ea_counters *c, const char *whose, ea_err *err) {
     uint64_t delivered = ea_counter_get(c, EA_COUNT_events_delivered);
     uint64_t placed = SUM(c, EA_COUNT_events_batched, EA_COUNT_events_dropped_full, EA_COUNT_events_dropped_oversize,
                           EA_COUNT_events_filtered, EA_COUNT_events_sampled_out, EA_COUNT_events_limited,
@@ -113,14 +114,14 @@ static int check(const ea_counters *c, const char *whose, ea_err *err) {
 }
 
 int ea_ledger_check(const ea_counters *snapshot, const ea_ledger_families *families, ea_err *err) {
-    int rc = check(snapshot, "", err);
+    int rc = ledger_check(snapshot, "", err);
     for (int f = 0; !rc && families && f < EA_LEDGER_FAMILIES; f++) {
         ea_counters c = {0};
         char whose[32];
         for (int k = 0; k < EA_LEDGER_FAMILY_COUNTERS; k++)
             ea_count(&c, COLUMNS[k], families->values[f][k]);
         snprintf(whose, sizeof whose, " of family %d", f);
-        rc = check(&c, whose, err);
+        rc = ledger_check(&c, whose, err);
     }
     return rc;
 }

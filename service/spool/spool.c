@@ -92,7 +92,8 @@ static int make_moved(ea_spool_stream_state *fresh, const stream *k, entry *cons
 }
 
 /* The caller holds `lock`. All steps that may fail come first. */
-static int renew(ea_spool *s, const uint8_t *id, const uint8_t *fresh_id, uint64_t *ret_count) EA_REQUIRES(s->lock) {
+static int spool_renew(ea_spool *s, const uint8_t *id, const uint8_t *fresh_id, uint64_t *ret_count)
+    EA_REQUIRES(s->lock) {
     ea_spool_assert_held(s, s->lock);
     stream *k = ea_spool_find_stream(s, id), *fresh = NULL;
     size_t count = 0, cursor = 0;
@@ -172,7 +173,7 @@ static int renew(ea_spool *s, const uint8_t *id, const uint8_t *fresh_id, uint64
 int ea_spool_renew(ea_spool *s, const uint8_t *id, const uint8_t *fresh, uint64_t *ret_count, ea_err *err) {
     ea_mutex_lock(s->write_lock);
     ea_mutex_lock(s->lock);
-    int rc = renew(s, id, fresh, ret_count), owes = s->deferring_streams != 0;
+    int rc = spool_renew(s, id, fresh, ret_count), owes = s->deferring_streams != 0;
     ea_mutex_unlock(s->lock);
     ea_mutex_unlock(s->write_lock);
     rc = rc ? ea_fail(err, rc, "give a stream in the spool %s a new name", s->dir) : ea_spool_reap(s, 1, err);
@@ -557,7 +558,7 @@ static pending_tombstone pending_of(ea_spool *s, const ea_spool_item *item, enum
 
 /* Writes the tombstones of one ea_spool_settle. The caller has incremented `live` of their streams; this function
  * decrements it. */
-static int mark(ea_spool *s, const pending_tombstone *pending, size_t count, ea_err *err) {
+static int spool_mark(ea_spool *s, const pending_tombstone *pending, size_t count, ea_err *err) {
     int rc = 0;
     ea_mutex_lock(s->write_lock);
     for (size_t i = 0; i < count && !rc; i++)
@@ -615,7 +616,7 @@ int ea_spool_settle(ea_spool *s, const ea_spool_item *items, const uint8_t *outc
     }
     ea_cond_broadcast(s->room);
     ea_mutex_unlock(s->lock);
-    int marked = pending_count ? mark(s, pending, pending_count, rc ? NULL : err) : 0;
+    int marked = pending_count ? spool_mark(s, pending, pending_count, rc ? NULL : err) : 0;
     free(pending);
     rc = rc ? rc : marked;
     int reaped = ea_spool_reap(s, 0, rc ? NULL : err);
@@ -626,7 +627,7 @@ int ea_spool_settle(ea_spool *s, const ea_spool_item *items, const uint8_t *outc
 
 enum { LOOK_AT_AGES_NS = 1000000000 };
 
-static int keep(ea_spool *s, int64_t *aged_ns, ea_err *err) {
+static int spool_keep(ea_spool *s, int64_t *aged_ns, ea_err *err) {
     int rc = 0;
     if (s->o.sync == EA_SPOOL_SYNC_INTERVAL)
         rc = ea_spool_sync(s, err);
@@ -662,7 +663,7 @@ static void maintenance_main(void *arg) {
             break;
         ea_mutex_unlock(s->lock);
         ea_err err;
-        int rc = keep(s, &aged_ns, &err);
+        int rc = spool_keep(s, &aged_ns, &err);
         ea_mutex_lock(s->lock);
         if (rc && !s->error.code)
             s->error = err;

@@ -3,11 +3,12 @@
  *
  * Until then a file named "owed" keeps them, so that a kill loses no counts. The file gets its full size while there is
  * room and is only overwritten after that, which needs no space on a full disk. (A file system that allocates each
- * overwritten block anew may refuse the write; then the tombstones are in memory only.) Two slots of OWED_SLOT_BYTES
- * are written in turn, so that a torn write leaves the previous slot intact. Integers are little-endian:
+ * overwritten block anew may refuse the write; then the tombstones are in memory only.) Two slots of
+ * DEFERRED_SLOT_BYTES are written in turn, so that a torn write leaves the previous slot intact. Integers are
+ * little-endian:
  *      0  "EAOWED" and the version of the format, '1', NUL
  *      8  u64  turn: the slot with the higher one counts
- *     16  u32  rows, OWED_ALL_MAX at the most
+ *     16  u32  rows, DEFERRED_ALL_MAX at the most
  *     20  u32  0
  *     24  rows of 64 bytes: stream (16), first, last, event count (u64), earliest and latest time (i64, ns since 1970
  *         UTC, 0 unknown), cause (u32), 0 (u32)
@@ -25,32 +26,32 @@
 #include <string.h>
 
 enum {
-    OWED_MAX = 256,     /* limit of each stream */
-    OWED_ALL_MAX = 512, /* limit of all streams together */
-    OWED_HEAD_BYTES = 24,
-    OWED_ROW_BYTES = 64,
-    OWED_SLOT_BYTES = OWED_HEAD_BYTES + OWED_ALL_MAX * OWED_ROW_BYTES + 8,
-    OWED_FILE_BYTES = 2 * OWED_SLOT_BYTES,
+    DEFERRED_MAX = 256,     /* limit of each stream */
+    DEFERRED_ALL_MAX = 512, /* limit of all streams together */
+    DEFERRED_HEAD_BYTES = 24,
+    DEFERRED_ROW_BYTES = 64,
+    DEFERRED_SLOT_BYTES = DEFERRED_HEAD_BYTES + DEFERRED_ALL_MAX * DEFERRED_ROW_BYTES + 8,
+    DEFERRED_FILE_BYTES = 2 * DEFERRED_SLOT_BYTES,
 };
 
-static const char OWED_MAGIC[8] = "EAOWED1";
-static const uint64_t OWED_SEED = 0x6561736f77656431u;
+static const char DEFERRED_MAGIC[8] = "EAOWED1";
+static const uint64_t DEFERRED_SEED = 0x6561736f77656431u;
 
 /* ---- the file ---- */
 
 /* The newer one of the intact slots: its rows and *ret_turn; NULL when no slot is intact. */
 static const uint8_t *newest_slot(const uint8_t *data, size_t len_bytes, uint32_t *ret_count, uint64_t *ret_turn) {
     const uint8_t *best = NULL;
-    for (size_t at = 0; at + OWED_SLOT_BYTES <= len_bytes && at < OWED_FILE_BYTES; at += OWED_SLOT_BYTES) {
+    for (size_t at = 0; at + DEFERRED_SLOT_BYTES <= len_bytes && at < DEFERRED_FILE_BYTES; at += DEFERRED_SLOT_BYTES) {
         const uint8_t *p = data + at;
         uint32_t count = ea_load32(p + 16);
         uint64_t turn = ea_load64(p + 8);
-        if (memcmp(p, OWED_MAGIC, 8) != 0 || count > OWED_ALL_MAX || (best && turn < *ret_turn))
+        if (memcmp(p, DEFERRED_MAGIC, 8) != 0 || count > DEFERRED_ALL_MAX || (best && turn < *ret_turn))
             continue;
-        size_t n = OWED_HEAD_BYTES + (size_t)count * OWED_ROW_BYTES;
-        if (ea_load64(p + n) != ea_hash64(p, n, OWED_SEED))
+        size_t n = DEFERRED_HEAD_BYTES + (size_t)count * DEFERRED_ROW_BYTES;
+        if (ea_load64(p + n) != ea_hash64(p, n, DEFERRED_SEED))
             continue;
-        best = p + OWED_HEAD_BYTES;
+        best = p + DEFERRED_HEAD_BYTES;
         *ret_count = count;
         *ret_turn = turn;
     }
@@ -61,9 +62,9 @@ static const uint8_t *newest_slot(const uint8_t *data, size_t len_bytes, uint32_
 static size_t put_slot(const ea_spool *s, uint64_t turn, uint8_t *out) EA_REQUIRES(s->lock) {
     ea_spool_assert_held(s, s->lock);
     uint32_t count = 0;
-    uint8_t *p = out + OWED_HEAD_BYTES;
+    uint8_t *p = out + DEFERRED_HEAD_BYTES;
     for (const stream *k = s->streams; k; k = k->next)
-        for (size_t i = 0; i < k->deferred_count; i++, count++, p += OWED_ROW_BYTES) {
+        for (size_t i = 0; i < k->deferred_count; i++, count++, p += DEFERRED_ROW_BYTES) {
             const ea_tombstone *t = &k->deferred[i];
             memcpy(p, k->state.stream, EA_STREAM_ID_BYTES);
             ea_store64(p + 16, t->first);
@@ -74,29 +75,29 @@ static size_t put_slot(const ea_spool *s, uint64_t turn, uint8_t *out) EA_REQUIR
             ea_store32(p + 56, t->cause);
             ea_store32(p + 60, 0);
         }
-    memcpy(out, OWED_MAGIC, 8);
+    memcpy(out, DEFERRED_MAGIC, 8);
     ea_store64(out + 8, turn);
     ea_store32(out + 16, count);
     ea_store32(out + 20, 0);
     size_t n = (size_t)(p - out);
-    ea_store64(p, ea_hash64(out, n, OWED_SEED));
+    ea_store64(p, ea_hash64(out, n, DEFERRED_SEED));
     return n + 8;
 }
 
 /* Creates the file with its full size. Without room, the next deferred tombstone tries again. */
-static int reserve(ea_spool *s) EA_REQUIRES(s->write_lock) {
+static int spool_deferred_reserve(ea_spool *s) EA_REQUIRES(s->write_lock) {
     ea_spool_assert_held(s, s->write_lock);
     if (s->deferred_file)
         return 0;
     ea_err err;
     uint64_t size = 0;
     char *path = ea_spool_join(s->dir, "owed");
-    uint8_t *zeros = calloc(1, OWED_FILE_BYTES);
+    uint8_t *zeros = calloc(1, DEFERRED_FILE_BYTES);
     int rc = path && zeros ? ea_file_open(&s->deferred_file, path, EA_OPEN_APPEND, &err) : EA_ENOMEM;
     if (!rc)
         rc = ea_file_size(s->deferred_file, &size, &err);
-    if (!rc && size < OWED_FILE_BYTES) {
-        rc = ea_file_write_at(s->deferred_file, 0, zeros, OWED_FILE_BYTES, &err);
+    if (!rc && size < DEFERRED_FILE_BYTES) {
+        rc = ea_file_write_at(s->deferred_file, 0, zeros, DEFERRED_FILE_BYTES, &err);
         if (!rc && s->o.sync != EA_SPOOL_SYNC_NEVER)
             rc = ea_file_sync(s->deferred_file, &err);
         if (!rc && s->o.sync != EA_SPOOL_SYNC_NEVER)
@@ -117,20 +118,21 @@ static int reserve(ea_spool *s) EA_REQUIRES(s->write_lock) {
 
 void ea_spool_reserve_deferred(ea_spool *s) {
     ea_mutex_lock(s->write_lock);
-    EA_IGNORE(reserve(s));
+    EA_IGNORE(spool_deferred_reserve(s));
     ea_mutex_unlock(s->write_lock);
 }
 
 void ea_spool_note_deferred(ea_spool *s) {
     ea_spool_assert_held(s, s->write_lock);
     ea_err err;
-    uint8_t *slot = malloc(OWED_SLOT_BYTES);
-    if (slot && reserve(s) == 0) {
+    uint8_t *slot = malloc(DEFERRED_SLOT_BYTES);
+    if (slot && spool_deferred_reserve(s) == 0) {
         ea_mutex_lock(s->lock);
         size_t n = put_slot(s, s->deferred_turn + 1, slot);
         ea_mutex_unlock(s->lock);
         /* a failed write may have torn this slot: the next write uses it again, the other slot stays */
-        if (ea_file_write_at(s->deferred_file, ((s->deferred_turn + 1) & 1) * OWED_SLOT_BYTES, slot, n, &err) == 0) {
+        if (ea_file_write_at(s->deferred_file, ((s->deferred_turn + 1) & 1) * DEFERRED_SLOT_BYTES, slot, n, &err) ==
+            0) {
             s->deferred_turn++;
             s->deferred_unsynced = 1;
         }
@@ -142,8 +144,8 @@ void ea_spool_note_deferred(ea_spool *s) {
 
 /* ---- deferring ---- */
 
-/* The caller holds `lock`. Returns 0 without memory or above OWED_MAX or OWED_ALL_MAX: the next opening then finds a
- * hole of unknown content. */
+/* The caller holds `lock`. Returns 0 without memory or above DEFERRED_MAX or DEFERRED_ALL_MAX: the next opening then
+ * finds a hole of unknown content. */
 static int add_owed(ea_spool *s, stream *k, uint64_t under, const ea_tombstone *t) EA_REQUIRES(s->lock) {
     ea_spool_assert_held(s, s->lock);
     ea_tombstone *last = k->deferred_count ? &k->deferred[k->deferred_count - 1] : NULL;
@@ -159,7 +161,7 @@ static int add_owed(ea_spool *s, stream *k, uint64_t under, const ea_tombstone *
     size_t all = 0;
     for (const stream *other = s->streams; other; other = other->next)
         all += other->deferred_count;
-    if (k->deferred_count == OWED_MAX || all == OWED_ALL_MAX)
+    if (k->deferred_count == DEFERRED_MAX || all == DEFERRED_ALL_MAX)
         return 0;
     ea_tombstone *grown = realloc(k->deferred, (k->deferred_count + 1) * sizeof *grown);
     if (!grown)
@@ -294,11 +296,11 @@ int ea_spool_recover_deferred(ea_spool *s, ea_err *err) EA_SPOOL_ALONE {
     uint32_t count = 0;
     if (!path)
         return ea_fail(err, EA_ENOMEM, "recover the spool %s", s->dir);
-    int rc = ea_path_read_all(path, 2 * OWED_FILE_BYTES, &data, &len_bytes, NULL);
+    int rc = ea_path_read_all(path, 2 * DEFERRED_FILE_BYTES, &data, &len_bytes, NULL);
     free(path);
     const uint8_t *p = rc ? NULL : newest_slot((const uint8_t *)data, len_bytes, &count, &s->deferred_turn);
     rc = rc == EA_ENOMEM ? rc : 0; /* an unreadable file defers nothing */
-    for (uint32_t i = 0; !rc && p && i < count; i++, p += OWED_ROW_BYTES) {
+    for (uint32_t i = 0; !rc && p && i < count; i++, p += DEFERRED_ROW_BYTES) {
         const ea_tombstone row = {.first = ea_load64(p + 16),
                                   .last = ea_load64(p + 24),
                                   .event_count = ea_load64(p + 32),

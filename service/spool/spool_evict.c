@@ -64,7 +64,7 @@ static int by_stream_and_number(const void *a, const void *b) {
 
 /* The caller holds `lock`. Removes the segment's entries from the index. Their streams stay in memory until
  * ea_spool_unref_stream. */
-static int collect(eviction *v, segment *g) EA_REQUIRES(v->s->lock) {
+static int spool_evict_collect(eviction *v, segment *g) EA_REQUIRES(v->s->lock) {
     ea_spool_assert_held(v->s, v->s->lock);
     ea_spool *s = v->s;
     if (s->o.is_recorder) {
@@ -176,7 +176,7 @@ static int read_segment(eviction *v) {
     return rc == EA_ENOMEM ? ea_fail(v->err, rc, "evict from the spool %s", v->s->dir) : 0;
 }
 
-static void widen(ea_tombstone *t, const gone *g) {
+static void spool_evict_widen(ea_tombstone *t, const gone *g) {
     if (!g->utc_min_ns && !g->utc_max_ns)
         return;
     int known = t->utc_min_ns || t->utc_max_ns;
@@ -203,7 +203,7 @@ static int mark_gone(eviction *v, const gone *list, size_t count) EA_REQUIRES(v-
             rows[n++] = (ea_tombstone){.first = g->number, .cause = ea_counter_row(v->cause)->number};
         rows[n - 1].last = g->number;
         rows[n - 1].event_count += g->event_count;
-        widen(&rows[n - 1], g);
+        spool_evict_widen(&rows[n - 1], g);
     }
     for (size_t i = 0; i < v->older_count; i++)
         if (v->older[i].stream == k && v->older[i].under >= list[0].number &&
@@ -247,7 +247,7 @@ int ea_spool_evict(ea_spool *s, uint32_t max_priority, int64_t before_ns, enum e
     ea_mutex_lock(v.s->write_lock);
     ea_mutex_lock(v.s->lock);
     segment *g = pick(v.s, max_priority, before_ns);
-    int rc = g ? collect(&v, g) : 0;
+    int rc = g ? spool_evict_collect(&v, g) : 0;
     if (!g || rc) {
         ea_mutex_unlock(v.s->lock);
         ea_mutex_unlock(v.s->write_lock);

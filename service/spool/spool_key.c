@@ -212,8 +212,8 @@ int ea_sealing_key_derive(ea_sealing_key *ret, const ea_spool_keys *k, const uin
 }
 
 /* EVP's calls have this in common for both directions. */
-static EVP_CIPHER_CTX *begin(const ea_sealing_key *key, uint64_t number, const void *with, size_t with_bytes,
-                             int is_sealing) {
+static EVP_CIPHER_CTX *spool_key_begin(const ea_sealing_key *key, uint64_t number, const void *with, size_t with_bytes,
+                                       int is_sealing) {
     uint8_t nonce[NONCE_BYTES] = {0};
     EVP_CIPHER_CTX *c = EVP_CIPHER_CTX_new();
     int n = 0;
@@ -228,7 +228,8 @@ static EVP_CIPHER_CTX *begin(const ea_sealing_key *key, uint64_t number, const v
 int ea_seal(const ea_sealing_key *key, uint64_t nonce, const void *with, size_t with_bytes, const uint8_t *data,
             size_t len_bytes, uint8_t *out, ea_err *err) {
     int n = 0, rest = 0, good = 0;
-    EVP_CIPHER_CTX *c = len_bytes <= INT_MAX && with_bytes <= INT_MAX ? begin(key, nonce, with, with_bytes, 1) : NULL;
+    EVP_CIPHER_CTX *c =
+        len_bytes <= INT_MAX && with_bytes <= INT_MAX ? spool_key_begin(key, nonce, with, with_bytes, 1) : NULL;
     if (c)
         good = EVP_EncryptUpdate(c, out, &n, data, (int)len_bytes) == 1 && (size_t)n == len_bytes &&
                EVP_EncryptFinal_ex(c, out + n, &rest) == 1 && rest == 0 &&
@@ -245,7 +246,7 @@ int ea_unseal(const ea_sealing_key *key, uint64_t nonce, const void *with, size_
         return ea_fail(err, EA_ECORRUPT, "decrypt a record of the spool: it is too short or too long");
     size_t plain_bytes = len_bytes - sizeof tag;
     memcpy(tag, data + plain_bytes, sizeof tag);
-    EVP_CIPHER_CTX *c = begin(key, nonce, with, with_bytes, 0);
+    EVP_CIPHER_CTX *c = spool_key_begin(key, nonce, with, with_bytes, 0);
     if (!c)
         return ea_fail(err, EA_ECRYPTO, "decrypt a record of the spool");
     good = EVP_DecryptUpdate(c, out, &n, data, (int)plain_bytes) == 1 && (size_t)n == plain_bytes &&

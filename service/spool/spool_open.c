@@ -158,7 +158,7 @@ static int recover_record(const ea_spool_record *record, void *arg) EA_SPOOL_ALO
     return rc ? ea_fail(r->err, rc, "recover the spool %s", r->s->dir) : 0;
 }
 
-static void count(ea_spool *s, enum ea_counter which, uint64_t by) {
+static void spool_open_count(ea_spool *s, enum ea_counter which, uint64_t by) {
     if (s->o.counters && by)
         ea_count(s->o.counters, which, by);
 }
@@ -172,7 +172,7 @@ static int set_aside(ea_spool *s, const char *path, uint64_t len_bytes, const ea
     if (!to)
         return ea_fail(err, EA_ENOMEM, "recover the spool %s", s->dir);
     snprintf(to, n, "%s.bad", path);
-    count(s, EA_COUNT_spool_bad_bytes, len_bytes);
+    spool_open_count(s, EA_COUNT_spool_bad_bytes, len_bytes);
     int rc = ea_path_rename(path, to, err);
     ea_text_init(&text);
     ea_text_printf(&text, "%s; it is set aside as %s", why->message, to);
@@ -201,7 +201,7 @@ static void set_ages(ea_spool *s) {
 }
 
 /* Derives the key of an encrypted segment. Without its key the segment is locked: its records stay on disk. */
-static int unlock(recovery *r, segment *g, const ea_spool_head *head) {
+static int spool_open_unlock(recovery *r, segment *g, const ea_spool_head *head) {
     ea_err why;
     if (!head->is_sealed)
         return 0;
@@ -286,7 +286,7 @@ static int recover_segment(recovery *r, uint64_t sequence) EA_SPOOL_ALONE {
             g->priority = head.priority;
             g->begun_ns = head.created_utc_ns < 0 ? 0 : head.created_utc_ns; /* UTC until set_ages converts it */
             r->segment = g;
-            rc = unlock(r, g, &head);
+            rc = spool_open_unlock(r, g, &head);
             if (!rc)
                 rc = ea_spool_scan((const uint8_t *)data, len_bytes, sequence, recover_record, r, &scanned, err);
             g->size_bytes = scanned.whole_bytes;
@@ -294,8 +294,8 @@ static int recover_segment(recovery *r, uint64_t sequence) EA_SPOOL_ALONE {
     }
     free(data);
     if (!rc) {
-        count(s, EA_COUNT_spool_torn_bytes, scanned.torn_bytes);
-        count(s, EA_COUNT_spool_bad_bytes, scanned.bad_bytes);
+        spool_open_count(s, EA_COUNT_spool_torn_bytes, scanned.torn_bytes);
+        spool_open_count(s, EA_COUNT_spool_bad_bytes, scanned.bad_bytes);
         s->disk_bytes += g->size_bytes;
         ea_file *f;
         if (!g->live) {
@@ -352,7 +352,7 @@ static int read_state(const char *dir, int (*fn)(ea_spool_stream_state *, void *
 static void report_locked(const recovery *r) {
     const ea_spool *s = r->s;
     ea_text text;
-    count(r->s, EA_COUNT_spool_locked_events, r->locked_events);
+    spool_open_count(r->s, EA_COUNT_spool_locked_events, r->locked_events);
     if (!s->o.on_note)
         return;
     ea_text_init(&text);

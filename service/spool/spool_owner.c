@@ -29,7 +29,7 @@ static void put_owner(ea_text *t, const char *name) {
 }
 
 /* The name, when the file is exactly what put_owner makes of it. */
-static int parse(const char *data, size_t len_bytes, const char *path, char *ret, ea_err *err) {
+static int spool_owner_parse(const char *data, size_t len_bytes, const char *path, char *ret, ea_err *err) {
     ea_text t;
     char name[EA_SPOOL_OWNER_BYTES] = "";
     size_t first = sizeof FIRST_LINE - 1, key = sizeof NAME - 1;
@@ -68,7 +68,7 @@ int ea_spool_owner_read(const char *dir, char ret[EA_SPOOL_OWNER_BYTES], ea_err 
     if (rc == EA_ELIMIT && data == NULL)
         return ea_fail(err, EA_ECORRUPT, "read the spool's owner in %s: the file is damaged", path);
     if (!rc)
-        rc = parse(data, len_bytes, path, ret, err);
+        rc = spool_owner_parse(data, len_bytes, path, ret, err);
     free(data);
     return rc;
 }

@@ -1,6 +1,6 @@
-/* The body of an upload, from framing to the store and back in the answer, without sockets: what server.c does with it
- * once it is whole. Each batch is acknowledged or refused; what was acknowledged is so again when the same body comes
- * again; and the store can be opened afterwards. The store is made anew after some inputs. */
+/* The body of an upload, from framing to the store and back in the answer, without sockets: what ingest_server.c does
+ * with it once it is whole. Each batch is acknowledged or refused; what was acknowledged is so again when the same body
+ * comes again; and the store can be opened afterwards. The store is made anew after some inputs. */
 #include "collector/ingest/writer.h"
 #include "proto/base/platform.h"
 #include "proto/wire/ack.h"

@@ -144,7 +144,7 @@ int __wrap_ec_call_ask(ec_call *c, const ec_question *question, const ec_listene
 }
 
 int __wrap_ec_call_wait(ec_call *c, int64_t ns, ea_err *err) {
-    must(c->route->lane == EC_LANE_LISTEN && ns > 0);
+    must(c->route->pool == EC_POOL_LISTEN && ns > 0);
     return ++the_looks > TAIL_LOOKS ? ea_fail(err, EA_ECANCELED, "wait") : 0;
 }
 

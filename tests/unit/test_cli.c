@@ -233,7 +233,7 @@ static void cli_help(void **state) {
     static const struct {
         const char *line, *says;
     } rows[] = {
-        {"prog --help", "sample       A command for the test"},
+        {"prog --help", "sample      A command for the test"},
         {"prog help", "ca init"},
         {"prog --version", "prog 1.2\n"},
         {"prog sample --help", "usage: prog sample [options] [FILE]..."},

@@ -1,7 +1,7 @@
 /* Correlations of matches: counts, values and sequences in a timespan, by group; late matches; each once; bounds. */
 #include "collector/detect/correlations.h"
+#include "collector/sqlite/sqlite.h"
 #include "collector/state/incidents.h"
-#include "collector/store/sqlite.h"
 #include "proto/base/platform.h"
 #include "tests/unit/scratch.h"
 

@@ -1,7 +1,7 @@
 /* Detections: which batches are to be judged, also those that arrive late; an event and a rule are one row; bounds. */
+#include "collector/sqlite/sqlite.h"
 #include "collector/state/detections.h"
 #include "collector/state/incidents.h"
-#include "collector/store/sqlite.h"
 #include "proto/base/platform.h"
 #include "tests/unit/scratch.h"
 

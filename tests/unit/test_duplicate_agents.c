@@ -124,7 +124,7 @@ static void incidents_are_kept_and_bounded(void **state) {
     for (unsigned i = 1; i <= 10100; i++) {
         char text[32];
         snprintf(text, sizeof text, "number %u", i);
-        assert_int_equal(ec_store_add_notice(s, i % 2 ? "odd" : "even", EC_INCIDENT_TWICE, text, &err), 0);
+        assert_int_equal(ec_store_add_notice(s, i % 2 ? "odd" : "even", EC_NOTICE_TWICE, text, &err), 0);
         if (i % 1000 == 0)
             assert_int_equal(ec_store_commit(s, &err), 0);
     }

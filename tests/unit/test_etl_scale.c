@@ -206,7 +206,7 @@ static void patience(void **state) {
     ea_err err;
     ea_etl_writer *w = begin("live.etl", &info);
     const char *path = scratch_path("live.etl");
-    following *f = follow(&path, 1, (ea_etl_options){.patience_ns = 1});
+    following *f = follow(&path, 1, (ea_etl_options){.hold_back_ns = 1});
     for (uint32_t i = 0; i < 10; i++)
         add(w, 0, HEADER_TIME + 100 + i, i, 8);
     look(f);
@@ -276,7 +276,7 @@ static void laid_out_before(void **state) {
     /* the last buffer: its header is there, half of its records are zeros for a moment */
     size_t last = len - 1024;
     store("growing.etl", data, last);
-    f = follow(&path, 1, (ea_etl_options){.patience_ns = 1});
+    f = follow(&path, 1, (ea_etl_options){.hold_back_ns = 1});
     look(f);
     uint8_t torn[1024] = {0};
     memcpy(torn, data + last, 200);

@@ -7,11 +7,11 @@
 #include <stdio.h>
 
 enum {
-    KEPT = 8,         /* security batches that fill the spool */
-    FIRST_OWED = 11,  /* after two tombstones, which may go beyond the bound */
-    LAST = 40,        /* batches that are offered */
-    OWED_ROW_AT = 24, /* of a slot of the file "owed": see spool_deferred.c */
-    OWED_SLOT_BYTES = 24 + 512 * 64 + 8,
+    KEPT = 8,             /* security batches that fill the spool */
+    FIRST_DEFERRED = 11,  /* after two tombstones, which may go beyond the bound */
+    LAST = 40,            /* batches that are offered */
+    DEFERRED_ROW_AT = 24, /* of a slot of the file "owed": see spool_deferred.c */
+    DEFERRED_SLOT_BYTES = 24 + 512 * 64 + 8,
 };
 
 static const ea_spool_options NARROW = {.limit_batches = KEPT, .sync = EA_SPOOL_SYNC_NEVER};
@@ -161,7 +161,7 @@ static void what_was_written_is_not_reported_again(void **state) {
     size_t len_bytes, later_bytes;
     ea_spool *s = fill(LAST);
     read_file(scratch_path("spool/owed"), &owed, &len_bytes);
-    assert_int_equal(len_bytes, 2 * OWED_SLOT_BYTES);
+    assert_int_equal(len_bytes, 2 * DEFERRED_SLOT_BYTES);
     deliver(s, &a, 6);
     must(offer_batch(s, STREAM, LAST + 1, 10, 2, 100, &err), &err); /* which takes the tombstones along */
     copy_files(scratch_path("spool"), scratch_path("killed"));
@@ -191,12 +191,12 @@ static void what_is_here_after_all_is_no_loss(void **state) {
     read_file(scratch_path("killed/owed"), &owed, &len_bytes);
     for (size_t slot = 0; slot < 2;
          slot++) { /* 5 to LAST: four batches of 10 events, which are in the segment, and all */
-        uint8_t *p = (uint8_t *)owed + slot * OWED_SLOT_BYTES;
+        uint8_t *p = (uint8_t *)owed + slot * DEFERRED_SLOT_BYTES;
         assert_int_equal(ea_load32(p + 16), 1);
-        assert_int_equal(ea_load64(p + OWED_ROW_AT + 16), FIRST_OWED);
-        ea_store64(p + OWED_ROW_AT + 16, 5);
-        ea_store64(p + OWED_ROW_AT + 32, ea_load64(p + OWED_ROW_AT + 32) + 40);
-        ea_store64(p + OWED_ROW_AT + 64, ea_hash64(p, OWED_ROW_AT + 64, 0x6561736f77656431u));
+        assert_int_equal(ea_load64(p + DEFERRED_ROW_AT + 16), FIRST_DEFERRED);
+        ea_store64(p + DEFERRED_ROW_AT + 16, 5);
+        ea_store64(p + DEFERRED_ROW_AT + 32, ea_load64(p + DEFERRED_ROW_AT + 32) + 40);
+        ea_store64(p + DEFERRED_ROW_AT + 64, ea_hash64(p, DEFERRED_ROW_AT + 64, 0x6561736f77656431u));
     }
     write_file(scratch_path("killed/owed"), owed, len_bytes);
     free(owed);
@@ -217,7 +217,7 @@ static void a_damaged_file_tells_less(void **state) {
     read_file(scratch_path("left/owed"), &owed, &len_bytes);
     for (size_t way = 0; way < 150; way++) {
         arrived a = {0};
-        size_t at = way % 50 + (way >= 50 && way < 100) * OWED_SLOT_BYTES, n = len_bytes;
+        size_t at = way % 50 + (way >= 50 && way < 100) * DEFERRED_SLOT_BYTES, n = len_bytes;
         char was = owed[at];
         if (way < 100)
             owed[at] = (char)(was ^ 0x11);
@@ -228,7 +228,7 @@ static void a_damaged_file_tells_less(void **state) {
         owed[at] = was;
         take_up(scratch_path("killed"), &a);
         uint64_t last = LAST;
-        while (last >= FIRST_OWED && !a.tombstone[last])
+        while (last >= FIRST_DEFERRED && !a.tombstone[last])
             last--; /* an end that nothing else knows of */
         for (uint64_t number = 1; number <= last; number++)
             assert_int_equal(a.batch[number] + a.tombstone[number], 1);
@@ -248,8 +248,8 @@ static void beyond_the_bound_holes_are_left(void **state) {
 
     ea_err err;
     arrived a = {0};
-    ea_spool *s = fill_and_save(FIRST_OWED - 1);
-    for (uint64_t n = FIRST_OWED; n <= BATCHES; n++) {
+    ea_spool *s = fill_and_save(FIRST_DEFERRED - 1);
+    for (uint64_t n = FIRST_DEFERRED; n <= BATCHES; n++) {
         if (n % 2) /* claimed, and in an encoder when the process is killed */
             must(ea_spool_claim(s, STREAM, n, 0, NULL, 0, &err), &err);
         else
@@ -259,11 +259,11 @@ static void beyond_the_bound_holes_are_left(void **state) {
     close_spool(s);
     take_up(scratch_path("killed"), &a);
     uint64_t last = BATCHES;
-    while (last >= FIRST_OWED && !a.tombstone[last])
+    while (last >= FIRST_DEFERRED && !a.tombstone[last])
         last--;
     assert_true(last >= 2 * 256);
     check_all_once(&a, last);
-    assert_int_equal(a.tombstone_events, 10 * (FIRST_OWED - 1 - KEPT + 256));
+    assert_int_equal(a.tombstone_events, 10 * (FIRST_DEFERRED - 1 - KEPT + 256));
 }
 
 int main(void) {

@@ -117,27 +117,28 @@ static void finds_by_time_in_many_streams(void **state) {
     for (size_t from = 0; from < 2 * SENT; from++) {
         for (int moved = -2; moved <= 2; moved++) {
             int64_t edge = from % 2 ? sent[from / 2].end_utc_ns + 1 : sent[from / 2].begin_utc_ns;
-            ec_find_filter filter = {.from_utc_ns = edge + moved * TICK_NS, .to_utc_ns = sent[SENT / 2].end_utc_ns};
-            ec_find *find = NULL;
-            assert_int_equal(ec_find_open(&find, f->store, &filter, &f->err), 0);
+            ec_index_query_filter filter = {.from_utc_ns = edge + moved * TICK_NS,
+                                            .to_utc_ns = sent[SENT / 2].end_utc_ns};
+            ec_index_query *find = NULL;
+            assert_int_equal(ec_index_query_open(&find, f->store, &filter, &f->err), 0);
             for (size_t i = 0; i < SENT; i++) {
                 ec_stream_row stream;
                 ec_found found;
                 int is_there = sent[i].end_utc_ns >= filter.from_utc_ns - TICK_NS &&
                                sent[i].begin_utc_ns <= filter.to_utc_ns + TICK_NS;
                 assert_int_equal(ec_store_each_stream(f->store, NAMES[i], keep_first, &stream, &f->err), 0);
-                ec_find_stream(find, &(ec_find_row){.stream_id = stream.stream_id,
-                                                    .begin_utc_ns = stream.begin_utc_ns,
-                                                    .end_utc_ns = stream.end_utc_ns});
-                assert_int_equal(ec_find_next(find, &found, &f->err), is_there);
+                ec_index_query_stream(find, &(ec_index_query_row){.stream_id = stream.stream_id,
+                                                                  .begin_utc_ns = stream.begin_utc_ns,
+                                                                  .end_utc_ns = stream.end_utc_ns});
+                assert_int_equal(ec_index_query_next(find, &found, &f->err), is_there);
                 if (!is_there)
                     continue;
                 assert_int_equal(found.row.stream_id, stream.stream_id);
                 assert_int_equal(found.row.number, i + 1);
                 if (i % 2) /* the next stream may begin before this one ended */
-                    assert_int_equal(ec_find_next(find, &found, &f->err), 0);
+                    assert_int_equal(ec_index_query_next(find, &found, &f->err), 0);
             }
-            ec_find_close(find);
+            ec_index_query_close(find);
         }
     }
     free_all(sent, SENT);
@@ -317,7 +318,7 @@ static void one_agents_classes_leave_room_for_others(void **state) {
     ea_registry *registry;
     size_t count = 0;
     assert_int_equal(ea_registry_create(&registry, 0, &f->err), 0);
-    if (ec_find_classes(f->store, registry, count_class, &count, &f->err))
+    if (ec_index_query_classes(f->store, registry, count_class, &count, &f->err))
         fail_msg("%s", f->err.message);
     assert_int_equal(count, CLASSES_MAX - OWN);
     ea_batch_view *v;

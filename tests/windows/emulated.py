@@ -1,7 +1,7 @@
 """The shipped agent under Wine with the emulator of ETW in the place of advapi32.dll and tdh.dll, an emulator of wevtapi.dll, and a native
 collector.
 
-The agent takes their functions by name from DLLs of System32 (service/etw/etw_api.c, service/eventlog/wevt.c). A copy of the .exe in which
+The agent takes their functions by name from DLLs of System32 (service/etw/etw_api.c, service/eventlog/channel_api.c). A copy of the .exe in which
 the DLLs' names are others, of the same length, takes them from the emulator, and nothing else is different.
 """
 import collections

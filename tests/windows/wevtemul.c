@@ -1,8 +1,8 @@
 /* An emulator of wevtapi.dll, whose functions Wine only has as stubs: wevtemu.dll has those that
- * service/eventlog/wevt.c takes by name. A channel is the file C:\wevtemul\NAME.log, with '_' for each '/' of the name,
- * and lines "NUMBER<tab>XML": a test appends records, removes the oldest ones, or clears it. NAME.denied refuses access
- * to it. Calls that Windows would refuse are refused. Each subscription is noted in C:\wevtemul\calls.txt. Called by:
- * test_eventlog.py. Thread: any; a handle is used by one thread at a time. */
+ * service/eventlog/channel_api.c takes by name. A channel is the file C:\wevtemul\NAME.log, with '_' for each '/' of
+ * the name, and lines "NUMBER<tab>XML": a test appends records, removes the oldest ones, or clears it. NAME.denied
+ * refuses access to it. Calls that Windows would refuse are refused. Each subscription is noted in
+ * C:\wevtemul\calls.txt. Called by: test_eventlog.py. Thread: any; a handle is used by one thread at a time. */
 #include <windows.h>
 
 #include <stdio.h>

@@ -158,7 +158,7 @@ int ec_activity_run(ec_activity **ret, ec_archive *archive, enum ec_activity_kin
         rc = ec_archive_streams(archive, &streams, &count, err);
     }
     for (size_t i = 0; !rc && i < count; i++) {
-        const ec_find_row *row_of = &streams[i].row;
+        const ec_index_query_row *row_of = &streams[i].row;
         if ((host && strcmp(host, row_of->host) != 0) || row_of->end_utc_ns < from_utc_ns ||
             row_of->begin_utc_ns >= to_utc_ns)
             continue;

@@ -40,15 +40,15 @@ static int no_memory(ea_err *err) {
 
 /* ---- groups ---- */
 
-static uint64_t mix(uint64_t h, uint64_t v) {
+static uint64_t aggregate_mix(uint64_t h, uint64_t v) {
     h = (h ^ v) * 0x9E3779B97F4A7C15u;
     return h ^ h >> 32;
 }
 
 static uint64_t hash_of(int64_t begin, const ec_key *keys, size_t count) {
-    uint64_t h = mix(0x243F6A8885A308D3u, (uint64_t)begin);
+    uint64_t h = aggregate_mix(0x243F6A8885A308D3u, (uint64_t)begin);
     for (size_t i = 0; i < count; i++)
-        h = mix(h, keys[i].bits + keys[i].type);
+        h = aggregate_mix(h, keys[i].bits + keys[i].type);
     return h;
 }
 

@@ -71,7 +71,7 @@ static int compare_bytes(const ec_value *a, const ec_value *b) {
 }
 
 /* As SQL sorts two values of a column by this key: below 0 when a comes first. */
-static int compare(state *s, const ec_first_key *k, const ec_value *a, const ec_value *b) {
+static int first_events_compare(state *s, const ec_first_key *k, const ec_value *a, const ec_value *b) {
     int x = rank(a), y = rank(b), c;
     if (x == 0 || y == 0) {
         c = x == y ? 0 : x == 0 ? -1 : 1;
@@ -95,7 +95,7 @@ static int compare_turns(const turn *a, const turn *b) {
 
 static int compare_entries(state *s, const entry *a, const entry *b) {
     for (size_t k = 0; k < s->o->key_count; k++) {
-        int c = compare(s, &s->o->keys[k], &a->keys[k].value, &b->keys[k].value);
+        int c = first_events_compare(s, &s->o->keys[k], &a->keys[k].value, &b->keys[k].value);
         if (c)
             return c;
     }
@@ -162,7 +162,7 @@ static int offer(state *s, const ec_block *b, uint32_t row, ea_err *err) {
         int rc = first_value_of(s, k, row, &v, err);
         if (rc)
             return rc;
-        c = compare(s, &s->o->keys[k], &v, &s->heap[0]->keys[k].value);
+        c = first_events_compare(s, &s->o->keys[k], &v, &s->heap[0]->keys[k].value);
     }
     if (is_full && (c > 0 || (c == 0 && compare_turns(&at, &s->heap[0]->turn) > 0)))
         return 0;
@@ -245,7 +245,7 @@ static int mark_texts(state *s, ec_scan *scan, const uint32_t **ret_index, ea_er
         rc = ec_scan_row_value(scan, k->column, &values, i, &v, err);
         if (rc)
             return rc;
-        s->marks[i] = compare(s, k, &v, &s->heap[0]->keys[0].value) <= 0;
+        s->marks[i] = first_events_compare(s, k, &v, &s->heap[0]->keys[0].value) <= 0;
     }
     return 1;
 }
@@ -282,7 +282,8 @@ static int wants(void *arg, const ec_batch_row *batch) {
     return 0;
 }
 
-static int keep(void *arg, ec_scan *scan, const ec_block *b, uint32_t *selected, uint32_t *count, ea_err *err) {
+static int first_events_keep(void *arg, ec_scan *scan, const ec_block *b, uint32_t *selected, uint32_t *count,
+                             ea_err *err) {
     const ec_row_filter *f = ((const state *)arg)->o->filter;
     return f && f->keep ? f->keep(f->arg, scan, b, selected, count, err) : 0;
 }
@@ -293,7 +294,7 @@ static int pass(state *s, ea_err *err) {
     int rc = ec_scan_open(&s->scan, s->archive, s->shape, o->annotator, o->conditions, o->condition_count, err);
     if (rc)
         return rc;
-    ec_scan_set_filter(s->scan, &(ec_row_filter){.wants = wants, .keep = keep, .arg = s});
+    ec_scan_set_filter(s->scan, &(ec_row_filter){.wants = wants, .keep = first_events_keep, .arg = s});
     s->keys.scan = s->scan;
     s->next_batch = 0;
     while ((rc = ec_scan_next(s->scan, &block, err)) == 1 && !(rc = first_add_block(s, block, err)))

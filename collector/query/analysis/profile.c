@@ -217,7 +217,7 @@ static int profile_side(run *r, int number, ea_err *err) {
     int rc = ec_archive_streams(r->archive, &streams, &count, err), has_labels = !side->label_count;
     r->side = number;
     for (size_t i = 0; !rc && i < count; i++) {
-        const ec_find_row *row = &streams[i].row;
+        const ec_index_query_row *row = &streams[i].row;
         int is_outside = row->end_utc_ns < side->from_utc_ns || row->begin_utc_ns >= side->to_utc_ns;
         r->stream = &streams[i];
         if (is_outside && has_labels)

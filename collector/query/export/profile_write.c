@@ -729,7 +729,7 @@ static int choose_from(chosen *c, size_t count) {
     return c->list && c->place ? 0 : EA_ENOMEM;
 }
 
-static void choose(chosen *c, uint32_t number) {
+static void profile_write_choose(chosen *c, uint32_t number) {
     if (c->place[number])
         return;
     c->list[c->count++] = number;
@@ -774,15 +774,15 @@ static void choose_thread(firefox *f, const axis_thread *thread) {
     for (size_t i = 0; i < thread->count; i++) {
         int64_t at = f->nodes.leaf[f->p->samples[f->x.samples[thread->first + i]].stack];
         for (; at >= 0 && !f->stacks.place[at]; at = f->nodes.nodes[at].parent)
-            choose(&f->stacks, (uint32_t)at);
+            profile_write_choose(&f->stacks, (uint32_t)at);
     }
     qsort(f->stacks.list, f->stacks.count, sizeof *f->stacks.list, by_number);
     for (size_t i = 0; i < f->stacks.count; i++) {
         uint32_t frame = frame_of(f, f->stacks.list[i]);
         f->stacks.place[f->stacks.list[i]] = (uint32_t)i + 1;
-        choose(&f->frames, frame);
+        profile_write_choose(&f->frames, frame);
         if (frame < f->p->frame_count)
-            choose(&f->modules, f->p->frames[frame].module);
+            profile_write_choose(&f->modules, f->p->frames[frame].module);
     }
 }
 

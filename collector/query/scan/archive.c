@@ -62,7 +62,7 @@ typedef struct adding {
     int rc;
 } adding;
 
-static int archive_add_stream(const ec_find_row *row, void *arg) {
+static int archive_add_stream(const ec_index_query_row *row, void *arg) {
     adding *d = arg;
     ec_archive *a = d->a;
     if (a->shown && !ea_name_in(a->shown, row->host))
@@ -228,7 +228,7 @@ int ec_archive_streams(ec_archive *a, const ec_archive_stream **ret, size_t *ret
     if (!a->has_streams) {
         adding d = {.a = a, .err = err};
         a->stream_count = 0;
-        int rc = ec_find_streams(a->store, a->host, archive_add_stream, &d, err);
+        int rc = ec_index_query_streams(a->store, a->host, archive_add_stream, &d, err);
         if (rc || d.rc)
             return rc ? rc : d.rc;
         a->has_streams = 1;
@@ -264,7 +264,7 @@ static int load_classes(ec_archive *a, ea_err *err) {
         return 0;
     int rc = a->shown ? mark_shown(a, err) : 0;
     if (!rc)
-        rc = ec_find_classes(a->store, a->registry, archive_add_class, &d, err);
+        rc = ec_index_query_classes(a->store, a->registry, archive_add_class, &d, err);
     a->has_classes = !rc;
     return rc;
 }

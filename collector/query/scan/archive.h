@@ -9,7 +9,7 @@
 typedef struct ec_archive ec_archive;
 
 typedef struct ec_archive_stream {
-    ec_find_row row;
+    ec_index_query_row row;
     char id[2 * EA_STREAM_ID_BYTES + 1]; /* hex */
 } ec_archive_stream;
 

@@ -29,8 +29,8 @@ struct ec_event_cursor {
     ea_u64_map plans; /* address of a class -> index + 1 in chosen */
     const ec_event_cursor_plan **chosen;
     size_t chosen_count;
-    ec_find_filter filter;
-    ec_find *find;
+    ec_index_query_filter filter;
+    ec_index_query *find;
     ec_found found;
     uint8_t *data;
     size_t data_capacity;
@@ -80,14 +80,14 @@ int ec_event_cursor_open(ec_event_cursor **ret, ec_archive *archive, const ec_ev
         ec_event_cursor_close(t);
         return ea_fail(err, EA_ENOMEM, "read events");
     }
-    t->filter = (ec_find_filter){.from_utc_ns = options->from_utc_ns,
-                                 .to_utc_ns = options->to_utc_ns,
-                                 .classes = t->class_count == all ? NULL : t->classes,
-                                 .class_count = t->class_count};
+    t->filter = (ec_index_query_filter){.from_utc_ns = options->from_utc_ns,
+                                        .to_utc_ns = options->to_utc_ns,
+                                        .classes = t->class_count == all ? NULL : t->classes,
+                                        .class_count = t->class_count};
     if (t->class_count)
-        rc = ec_find_open(&t->find, ec_archive_store(archive), &t->filter, err);
+        rc = ec_index_query_open(&t->find, ec_archive_store(archive), &t->filter, err);
     if (!rc && t->find)
-        ec_find_stream(t->find, &options->stream->row);
+        ec_index_query_stream(t->find, &options->stream->row);
     if (rc) {
         ec_event_cursor_close(t);
         return rc;
@@ -110,7 +110,7 @@ void ec_event_cursor_close(ec_event_cursor *t) {
         return;
     end_batch(t);
     ea_batch_close(t->view);
-    ec_find_close(t->find);
+    ec_index_query_close(t->find);
     ea_u64_map_deinit(&t->plans);
     free(t->classes);
     free(t->chosen);
@@ -184,7 +184,7 @@ static int look_for_gap(ec_event_cursor *t, ea_err *err) {
     if (!t->options.wants_gaps)
         return 0;
     if (t->number && first <= last)
-        rc = ec_find_has_all(t->find, first, last, err);
+        rc = ec_index_query_has_all(t->find, first, last, err);
     t->number = last + 1;
     t->is_after_gap |= rc == 0;
     return rc < 0 ? rc : 0;
@@ -195,7 +195,7 @@ static int cursor_next_batch(ec_event_cursor *t, ea_err *err) {
     for (;;) {
         ea_err damage = {0};
         end_batch(t);
-        int rc = t->find ? ec_find_next(t->find, &t->found, err) : 0;
+        int rc = t->find ? ec_index_query_next(t->find, &t->found, err) : 0;
         if (rc != 1)
             return rc;
         if ((rc = look_for_gap(t, err)))
@@ -260,7 +260,7 @@ const ea_clock *ec_event_cursor_clock(const ec_event_cursor *t) {
 
 uint64_t ec_event_position(const ec_event_cursor *t) {
     EA_ASSERT(t->events && t->at); /* an event is at hand */
-    return ec_place(t->found.row.number, t->at - 1);
+    return ec_event_position_of(t->found.row.number, t->at - 1);
 }
 
 unsigned ec_event_cursor_pointer_size(const ec_event_cursor *t) {

@@ -58,7 +58,7 @@ uint64_t ec_event_position(const ec_event_cursor *t);
 
 enum { EC_POSITION_BITS = 18 }; /* EA_BATCH_MAX_EVENTS */
 
-static inline uint64_t ec_place(uint64_t batch, uint32_t position) {
+static inline uint64_t ec_event_position_of(uint64_t batch, uint32_t position) {
     return batch << EC_POSITION_BITS | position;
 }
 

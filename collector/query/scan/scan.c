@@ -365,12 +365,12 @@ int ec_scan_open(ec_scan **ret, ec_archive *archive, const ec_table_schema *shap
     }
     s->is_of_constants = is_of_constants(s);
     ec_archive_reads(archive)->scans++;
-    s->filter = (ec_find_filter){.from_utc_ns = s->from_utc_ns,
-                                 .to_utc_ns = s->to_utc_ns,
-                                 .classes = s->classes,
-                                 .class_count = s->class_count,
-                                 .pids = s->has_pids ? s->pids : NULL,
-                                 .pid_count = s->pid_count};
+    s->filter = (ec_index_query_filter){.from_utc_ns = s->from_utc_ns,
+                                        .to_utc_ns = s->to_utc_ns,
+                                        .classes = s->classes,
+                                        .class_count = s->class_count,
+                                        .pids = s->has_pids ? s->pids : NULL,
+                                        .pid_count = s->pid_count};
     *ret = s;
     return 0;
 }
@@ -386,7 +386,7 @@ void ec_scan_set_counting(ec_scan *s) {
 void ec_scan_close(ec_scan *s) {
     if (!s)
         return;
-    ec_find_close(s->find);
+    ec_index_query_close(s->find);
     ea_batch_close(s->view);
     ea_batch_close(s->spare);
     for (size_t i = 0; s->conditions && i < s->condition_count; i++) {
@@ -453,7 +453,7 @@ static int find_raw_times(ec_scan *s) {
 }
 
 static int open_find(ec_scan *s, ea_err *err) {
-    return s->find ? 0 : ec_find_open(&s->find, ec_archive_store(s->archive), &s->filter, err);
+    return s->find ? 0 : ec_index_query_open(&s->find, ec_archive_store(s->archive), &s->filter, err);
 }
 
 /* Counts the batches of a stream that is over, or left out: all of it, of which find came across some. */
@@ -465,10 +465,10 @@ static int count_stream(ec_scan *s, int is_other, ea_err *err) {
         return 0;
     int rc = open_find(s, err);
     if (!rc && reads->counts_times)
-        rc = ec_find_batches(s->find, s->stream->row.stream_id, &all, err);
+        rc = ec_index_query_batches(s->find, s->stream->row.stream_id, &all, err);
     if (rc)
         return rc;
-    const ec_find_counts *now = ec_find_counted(s->find);
+    const ec_index_query_counts *now = ec_index_query_counted(s->find);
     reads->other_classes += now->other_classes - s->counts.other_classes;
     reads->other_pids += now->other_pids - s->counts.other_pids;
     seen = now->given - s->counts.given + now->other_classes - s->counts.other_classes + now->other_pids -
@@ -520,10 +520,10 @@ static int scan_next_batch(ec_scan *s, ea_err *err) {
                 return rc;
             if (is_other)
                 continue;
-            ec_find_stream(s->find, &s->stream->row);
+            ec_index_query_stream(s->find, &s->stream->row);
             s->is_in_stream = 1;
         }
-        int rc = ec_find_next(s->find, &s->found, err);
+        int rc = ec_index_query_next(s->find, &s->found, err);
         if (rc < 0)
             return rc;
         if (rc == 0) {

@@ -37,9 +37,9 @@ struct ec_scan {
     int is_of_constants;  /* the conditions are on constants and one range of time */
     uint64_t whole_batch; /* the ordinal of the batch of which is_whole_batch speaks */
     int is_whole_batch;   /* all its groups are wanted */
-    ec_find_filter filter;
-    ec_find *find;
-    ec_find_counts counts; /* find's, when the stream at hand began */
+    ec_index_query_filter filter;
+    ec_index_query *find;
+    ec_index_query_counts counts; /* find's, when the stream at hand began */
     size_t next_stream;
     int is_in_stream; /* find is at a batch of the one before next_stream */
     const ec_archive_stream *stream;

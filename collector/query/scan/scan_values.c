@@ -264,8 +264,8 @@ static int stack_hash(ec_scan *s, uint32_t event, ec_value *ret, ea_err *err) {
     const ec_annotator *a = &s->annotator;
     uint64_t hash = 0;
     *ret = (ec_value){.type = EC_NULL};
-    int rc = a->stack ? a->stack(a->arg, s->stream, s->from_utc_ns, s->to_utc_ns, ec_place(s->block.batch, event),
-                                 &hash, err)
+    int rc = a->stack ? a->stack(a->arg, s->stream, s->from_utc_ns, s->to_utc_ns,
+                                 ec_event_position_of(s->block.batch, event), &hash, err)
                       : 0;
     if (rc == 1)
         *ret = (ec_value){.type = EC_INT, .i = (int64_t)hash};
@@ -290,7 +290,7 @@ static int values_counters(ec_scan *s, uint32_t row, ec_value *ret, ea_err *err)
     size_t n = values.len_bytes / 8;
     const ec_annotator *a = &s->annotator;
     if (a->counters)
-        rc = a->counters(a->arg, s->stream, ec_place(b->batch, b->rows[row]), &config, err);
+        rc = a->counters(a->arg, s->stream, ec_event_position_of(b->batch, b->rows[row]), &config, err);
     if (rc)
         return rc;
     int is_named = n > 0;

@@ -50,7 +50,7 @@ static int select_refuse(parser *p, const char *why) {
     return ec_sql_lexer_refuse(&p->lexer, why);
 }
 
-static void next(parser *p) {
+static void select_next(parser *p) {
     ec_sql_lexer_next(&p->lexer);
 }
 
@@ -65,14 +65,14 @@ static int is_sign(const parser *p, const char *sign) {
 static int accept_keyword(parser *p, const char *word) {
     int found = is_keyword(p, word);
     if (found)
-        next(p);
+        select_next(p);
     return found;
 }
 
 static int accept_sign(parser *p, const char *sign) {
     int found = is_sign(p, sign);
     if (found)
-        next(p);
+        select_next(p);
     return found;
 }
 
@@ -122,7 +122,7 @@ static ec_expr *node(parser *p, enum ec_expr_kind kind, const char *begin) {
 }
 
 /* Ends a node at the end of the token before the one at hand. */
-static ec_expr *finish(parser *p, ec_expr *e) {
+static ec_expr *select_finish(parser *p, ec_expr *e) {
     if (p->lexer.why || !e)
         return NULL;
     e->len_bytes = (size_t)(p->lexer.last_end - e->text);
@@ -156,7 +156,7 @@ static ec_expr *parse_call(parser *p, const char *begin, const char *name) {
     if (!e)
         return NULL;
     e->name = name;
-    next(p); /* ( */
+    select_next(p); /* ( */
     if (accept_sign(p, "*")) {
         e->is_star = 1;
     } else if (!is_sign(p, ")")) {
@@ -167,7 +167,7 @@ static ec_expr *parse_call(parser *p, const char *begin, const char *name) {
     }
     expect_sign(p, ")");
     if (is_keyword(p, "FILTER")) {
-        next(p);
+        select_next(p);
         expect_sign(p, "(");
         if (!accept_keyword(p, "WHERE"))
             select_refuse(p, "something unexpected");
@@ -177,12 +177,12 @@ static ec_expr *parse_call(parser *p, const char *begin, const char *name) {
     }
     if (is_keyword(p, "OVER") || is_keyword(p, "WITHIN"))
         select_refuse(p, "a window function");
-    return finish(p, e);
+    return select_finish(p, e);
 }
 
 static ec_expr *parse_case(parser *p) {
     ec_expr *e = node(p, EC_EXPR_OPERATOR, p->lexer.token.text);
-    next(p);
+    select_next(p);
     if (!e)
         return NULL;
     e->name = is_keyword(p, "WHEN") ? "CASE" : "CASE OF";
@@ -200,12 +200,12 @@ static ec_expr *parse_case(parser *p) {
         add_argument(p, e, parse_expr(p));
     if (!accept_keyword(p, "END"))
         select_refuse(p, "something unexpected");
-    return finish(p, e);
+    return select_finish(p, e);
 }
 
 static ec_expr *parse_cast(parser *p) {
     ec_expr *e = node(p, EC_EXPR_OPERATOR, p->lexer.token.text);
-    next(p);
+    select_next(p);
     if (!e)
         return NULL;
     e->name = "CAST";
@@ -214,22 +214,22 @@ static ec_expr *parse_cast(parser *p) {
     if (!accept_keyword(p, "AS") || !is_name(p))
         select_refuse(p, "something unexpected");
     while (is_name(p))
-        next(p);
+        select_next(p);
     expect_sign(p, ")");
-    return finish(p, e);
+    return select_finish(p, e);
 }
 
 static ec_expr *parse_simple(parser *p, enum ec_expr_kind kind) {
     ec_expr *e = node(p, kind, p->lexer.token.text);
     if (e && kind == EC_EXPR_STRING)
         e->name = value_of(p);
-    next(p);
-    return finish(p, e);
+    select_next(p);
+    return select_finish(p, e);
 }
 
 static ec_expr *parse_name(parser *p) {
     const char *begin = p->lexer.token.text, *name = value_of(p), *table = NULL;
-    next(p);
+    select_next(p);
     if (is_sign(p, "("))
         return parse_call(p, begin, name);
     if (accept_sign(p, ".")) {
@@ -239,7 +239,7 @@ static ec_expr *parse_name(parser *p) {
         }
         table = name;
         name = value_of(p);
-        next(p);
+        select_next(p);
         if (is_sign(p, ".") || is_sign(p, "(")) {
             select_refuse(p, "a qualified name");
             return NULL;
@@ -250,7 +250,7 @@ static ec_expr *parse_name(parser *p) {
         e->name = name;
         e->table = table;
     }
-    return finish(p, e);
+    return select_finish(p, e);
 }
 
 static ec_expr *parse_primary(parser *p) {
@@ -278,12 +278,12 @@ static ec_expr *parse_primary(parser *p) {
     }
     if (is_sign(p, "(")) {
         ec_expr *e = node(p, EC_EXPR_PARENS, p->lexer.token.text);
-        next(p);
+        select_next(p);
         add_argument(p, e, parse_expr(p));
         if (is_sign(p, ","))
             select_refuse(p, "a row value");
         expect_sign(p, ")");
-        return finish(p, e);
+        return select_finish(p, e);
     }
     if (is_name(p))
         return parse_name(p);
@@ -311,7 +311,7 @@ static ec_expr *parse_unary(parser *p) {
     for (size_t i = 0; i < sizeof SIGNS / sizeof *SIGNS; i++)
         if (is_sign(p, SIGNS[i])) {
             ec_expr *e = node(p, EC_EXPR_OPERATOR, p->lexer.token.text);
-            next(p);
+            select_next(p);
             if (++p->depth > EC_SELECT_DEPTH_MAX)
                 select_refuse(p, "a deep expression");
             else
@@ -319,7 +319,7 @@ static ec_expr *parse_unary(parser *p) {
             p->depth--;
             if (e)
                 e->name = SIGNS[i];
-            return finish(p, e);
+            return select_finish(p, e);
         }
     ec_expr *e = parse_primary(p);
     if (is_keyword(p, "COLLATE"))
@@ -345,7 +345,7 @@ static ec_expr *parse_list(parser *p, ec_expr *e) {
         add_argument(p, e, parse_expr(p));
     while (!p->lexer.why && accept_sign(p, ","));
     expect_sign(p, ")");
-    return finish(p, e);
+    return select_finish(p, e);
 }
 
 /* Operators of EQUAL_LEVEL that are words, after their left operand; the same expression when there is none. */
@@ -359,8 +359,8 @@ static ec_expr *parse_word_operator(parser *p, ec_expr *left) {
 
     if (is_keyword(p, "ISNULL") || is_keyword(p, "NOTNULL")) {
         ec_expr *e = with_left(p, left, is_keyword(p, "ISNULL") ? "ISNULL" : "NOTNULL");
-        next(p);
-        return finish(p, e);
+        select_next(p);
+        return select_finish(p, e);
     }
     if (accept_keyword(p, "IS")) {
         int is_not = accept_keyword(p, "NOT");
@@ -371,11 +371,11 @@ static ec_expr *parse_word_operator(parser *p, ec_expr *left) {
         }
         ec_expr *e = with_left(p, left, is_not ? "IS NOT" : "IS");
         add_argument(p, e, parse_level(p, LESS_LEVEL));
-        return finish(p, e);
+        return select_finish(p, e);
     }
     int is_not = accept_keyword(p, "NOT");
     if (is_not && accept_keyword(p, "NULL"))
-        return finish(p, with_left(p, left, "NOTNULL"));
+        return select_finish(p, with_left(p, left, "NOTNULL"));
     if (accept_keyword(p, "IN")) {
         ec_expr *e = with_left(p, left, is_not ? "NOT IN" : "IN");
         if (!is_sign(p, "("))
@@ -388,7 +388,7 @@ static ec_expr *parse_word_operator(parser *p, ec_expr *left) {
         if (!accept_keyword(p, "AND"))
             select_refuse(p, "something unexpected");
         add_argument(p, e, parse_level(p, LESS_LEVEL));
-        return finish(p, e);
+        return select_finish(p, e);
     }
     for (size_t i = 0; i < sizeof MATCHES / sizeof *MATCHES; i++)
         if (accept_keyword(p, MATCHES[i].word)) {
@@ -396,7 +396,7 @@ static ec_expr *parse_word_operator(parser *p, ec_expr *left) {
             add_argument(p, e, parse_level(p, LESS_LEVEL));
             if (accept_keyword(p, "ESCAPE"))
                 add_argument(p, e, parse_level(p, LESS_LEVEL));
-            return finish(p, e);
+            return select_finish(p, e);
         }
     if (is_not)
         select_refuse(p, "something unexpected");
@@ -419,7 +419,7 @@ static ec_expr *parse_not(parser *p) {
     if (!is_keyword(p, "NOT"))
         return parse_level(p, EQUAL_LEVEL);
     ec_expr *e = node(p, EC_EXPR_OPERATOR, p->lexer.token.text);
-    next(p);
+    select_next(p);
     if (is_keyword(p, "EXISTS"))
         select_refuse(p, "a subquery");
     if (++p->depth > EC_SELECT_DEPTH_MAX)
@@ -429,7 +429,7 @@ static ec_expr *parse_not(parser *p) {
     p->depth--;
     if (e)
         e->name = "NOT";
-    return finish(p, e);
+    return select_finish(p, e);
 }
 
 /* Operators of a level and of all tighter ones. */
@@ -443,9 +443,9 @@ static ec_expr *parse_level(parser *p, int level) {
         const char *name = operator_of(p, level);
         if (name) {
             ec_expr *e = with_left(p, left, name);
-            next(p);
+            select_next(p);
             add_argument(p, e, parse_level(p, level + 1));
-            left = finish(p, e);
+            left = select_finish(p, e);
             continue;
         }
         ec_expr *word = level == EQUAL_LEVEL ? parse_word_operator(p, left) : left;
@@ -469,7 +469,7 @@ static ec_expr *parse_expr(parser *p) {
 /* ---- the statement ---- */
 
 /* Makes room for one more element of a list in the arena; the old one, when there is none to be had. */
-static void *grow(parser *p, void *items, size_t count, size_t element_bytes) {
+static void *select_grow(parser *p, void *items, size_t count, size_t element_bytes) {
     if (count == EC_SELECT_ITEMS_MAX)
         select_refuse(p, "a long list");
     if ((count & (count - 1)) != 0 || p->lexer.why)
@@ -493,11 +493,11 @@ static void parse_columns(parser *p, ec_select *s) {
         s->has_star |= is_star;
         if (!is_star && (is_name(p) || (has_as && p->lexer.token.kind == EC_TOKEN_STRING))) {
             c.alias = value_of(p);
-            next(p);
+            select_next(p);
         } else if (has_as) {
             select_refuse(p, "an alias");
         }
-        s->columns = grow(p, s->columns, s->column_count, sizeof *s->columns);
+        s->columns = select_grow(p, s->columns, s->column_count, sizeof *s->columns);
         if (p->lexer.why)
             return;
         s->columns[s->column_count++] = c;
@@ -510,13 +510,13 @@ static void parse_table(parser *p, ec_select *s) {
         return;
     }
     s->table = value_of(p);
-    next(p);
+    select_next(p);
     if (is_sign(p, ".") || is_sign(p, "(") || is_sign(p, ","))
         select_refuse(p, "several tables, or one with arguments");
     int has_as = accept_keyword(p, "AS");
     if (is_name(p)) {
         s->table_alias = value_of(p);
-        next(p);
+        select_next(p);
     } else if (has_as) {
         select_refuse(p, "an alias");
     }
@@ -527,7 +527,7 @@ static void parse_group(parser *p, ec_select *s) {
         select_refuse(p, "something unexpected");
     do {
         const ec_expr *e = parse_expr(p);
-        s->group_by = grow(p, s->group_by, s->group_by_count, sizeof *s->group_by);
+        s->group_by = select_grow(p, s->group_by, s->group_by_count, sizeof *s->group_by);
         if (p->lexer.why)
             return;
         s->group_by[s->group_by_count++] = e;
@@ -546,10 +546,10 @@ static void parse_order(parser *p, ec_select *s) {
         if (accept_keyword(p, "NULLS")) {
             if (!is_keyword(p, "FIRST") && !is_keyword(p, "LAST"))
                 select_refuse(p, "something unexpected");
-            next(p);
+            select_next(p);
             o.rest_bytes = (size_t)(p->lexer.last_end - begin);
         }
-        s->order_by = grow(p, s->order_by, s->order_by_count, sizeof *s->order_by);
+        s->order_by = select_grow(p, s->order_by, s->order_by_count, sizeof *s->order_by);
         if (p->lexer.why)
             return;
         s->order_by[s->order_by_count++] = o;
@@ -561,12 +561,12 @@ static void parse_count(parser *p) {
     accept_sign(p, "-");
     if (p->lexer.token.kind != EC_TOKEN_NUMBER && p->lexer.token.kind != EC_TOKEN_PARAMETER)
         select_refuse(p, "a limit that is computed");
-    next(p);
+    select_next(p);
 }
 
 static void parse_limit(parser *p, ec_select *s) {
     s->limit = p->lexer.token.text;
-    next(p);
+    select_next(p);
     parse_count(p);
     if (accept_keyword(p, "OFFSET") || accept_sign(p, ","))
         parse_count(p);
@@ -610,7 +610,7 @@ static void parse_select(parser *p, ec_select *s) {
 int ec_select_parse(const char *sql, size_t len_bytes, ea_arena *arena, ec_select *ret, const char **ret_why) {
     parser p = {.lexer = {.at = sql, .end = sql + len_bytes}, .arena = arena};
     ec_select s = {0};
-    next(&p);
+    select_next(&p);
     parse_select(&p, &s);
     *ret_why = p.lexer.why;
     if (p.rc)

@@ -106,7 +106,7 @@ static void add_count(analyze_cursor *c, const char *text, uint64_t batches, int
         analyze_add_step(c, sqlite3_mprintf("%s", text), (int64_t)batches, events);
 }
 
-static int run(ec_sql *s, const char *sql, uint64_t *ret_rows, ea_err *err) {
+static int sql_analyze_run(ec_sql *s, const char *sql, uint64_t *ret_rows, ea_err *err) {
     sqlite3_stmt *st = NULL;
     int code = ec_sql_prepare_statement(s, sql, &st, NULL, err);
     while (code == SQLITE_OK && (code = sqlite3_step(st)) == SQLITE_ROW) {
@@ -229,7 +229,7 @@ static int analyze_filter(sqlite3_vtab_cursor *base, int number, const char *pla
     int code = sql ? add_plan(c, s, sql, &err) : SQLITE_NOMEM;
     *reads = (ec_reads){.counts_times = 1};
     if (code == SQLITE_OK)
-        code = run(s, sql, &rows, &err);
+        code = sql_analyze_run(s, sql, &rows, &err);
     reads->counts_times = 0;
     if (code == SQLITE_OK)
         add_reads(c, reads, rows);

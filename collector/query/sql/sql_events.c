@@ -334,7 +334,7 @@ static int use_names(ec_sql *s, const char *sql, ea_err *err) {
 enum { NEAR_MAX = 3, NEAR_BYTES = 64 };
 
 /* Remembers the name when it is nearer to what was asked for than that before. */
-static void consider(const char *asked, const char *name, size_t *distance, const char **nearest) {
+static void sql_events_consider(const char *asked, const char *name, size_t *distance, const char **nearest) {
     size_t d = strlen(asked) < NEAR_BYTES && strlen(name) < NEAR_BYTES ? ea_name_distance(asked, name) : SIZE_MAX;
     if (d <= NEAR_MAX && d < *distance) {
         *distance = d;
@@ -364,14 +364,14 @@ static int fail_missing_table(ec_sql *s, const char *name, ea_err *err) {
     int rc = ec_archive_classes(s->archive, &classes, &count, err);
     for (size_t i = 0; !rc && i < count; i++)
         if (classes[i]->name)
-            consider(name, classes[i]->name, &distance, &nearest);
+            sql_events_consider(name, classes[i]->name, &distance, &nearest);
     for (size_t i = 0; !rc && i < ea_family_count; i++)
         for (size_t k = 0; k < ea_families[i]->row_count; k++) {
             const ea_provider_row *p = ea_families[i]->provider;
             if (strcasecmp(ea_families[i]->rows[k].name, name) == 0 ||
                 ea_event_has_alias(name, strlen(name), &p->guid, p->name, p->classic, ea_families[i]->rows[k].code))
                 return ea_fail(err, EA_ENOTFOUND, "no such table: %.80s: no event of this class is stored", name);
-            consider(name, ea_families[i]->rows[k].name, &distance, &nearest);
+            sql_events_consider(name, ea_families[i]->rows[k].name, &distance, &nearest);
         }
     if (!rc && (rc = is_in_catalogue(name, err)) > 0)
         return ea_fail(err, EA_ENOTFOUND, "no such table: %.80s: no event of this class is stored", name);

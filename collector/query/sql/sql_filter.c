@@ -267,7 +267,7 @@ typedef struct asked {
 } asked;
 
 /* Asks SQLite. */
-static int evaluate(const asked *a, const ec_value *v, uint8_t *ret, ea_err *err) {
+static int sql_filter_evaluate(const asked *a, const ec_value *v, uint8_t *ret, ea_err *err) {
     sqlite3_stmt *st = a->leaf->st;
     a->node->slot->value = v;
     int code = sqlite3_step(st);
@@ -314,7 +314,7 @@ static int ask_number(const asked *a, int64_t v, uint8_t *ret, ea_err *err) {
     size_t at = (size_t)(((uint64_t)v * UINT64_C(0x9E3779B97F4A7C15)) >> (64 - MEMO_BITS));
     if (a->leaf->memo[at] == NOT_ASKED || a->leaf->memo_of[at] != v) {
         uint8_t truth;
-        int rc = evaluate(a, &(ec_value){.type = EC_INT, .i = v}, &truth, err);
+        int rc = sql_filter_evaluate(a, &(ec_value){.type = EC_INT, .i = v}, &truth, err);
         if (rc)
             return rc;
         a->leaf->memo_of[at] = v;
@@ -331,7 +331,7 @@ static int ask_value(const asked *a, const ec_value *v, uint8_t *ret, ea_err *er
         *ret = IS_UNKNOWN;
         return 0;
     }
-    return evaluate(a, v, ret, err);
+    return sql_filter_evaluate(a, v, ret, err);
 }
 
 /* One value for the whole block. */

@@ -85,7 +85,7 @@ static int ordered_by(const ec_push *p, const ec_expr *e, size_t *ret) {
     return ec_push_column(p, e, ret);
 }
 
-static int holds(const ec_select_order *o, const char *word) {
+static int sql_push_rows_holds(const ec_select_order *o, const char *word) {
     size_t n = strlen(word);
     for (size_t i = 0; i + n <= o->rest_bytes; i++)
         if (sqlite3_strnicmp(o->rest + i, word, (int)n) == 0)
@@ -105,10 +105,10 @@ static void rows_put_order(ec_push *p) {
             ec_push_refuse(p, "an order of something that is no column");
             return;
         }
-        int is_descending = holds(o, "DESC");
+        int is_descending = sql_push_rows_holds(o, "DESC");
         g->keys[i] = (ec_grouping_key){.column = column, .is_descending = is_descending};
         g->key_count++;
-        if (holds(o, "NULLS") ? holds(o, "LAST") : is_descending)
+        if (sql_push_rows_holds(o, "NULLS") ? sql_push_rows_holds(o, "LAST") : is_descending)
             g->nulls_last |= 1u << i;
         ea_text_str(&p->order, i ? "," : " ORDER BY ");
         ea_text_add(&p->order, o->value->text, o->value->len_bytes);

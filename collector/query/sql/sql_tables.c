@@ -2,10 +2,10 @@
  * columns and those conditions handed down that a database can use. What they mean is in collector/state/SCHEMA.md.
  * Called by: sql.c. Calls: collector/state's and collector/store's tables. Thread: the connection's. */
 #include "collector/query/sql/sql_parts.h"
+#include "collector/sqlite/sqlite.h"
 #include "collector/state/gaps.h"
 #include "collector/state/incidents.h"
 #include "collector/state/ledger_report.h"
-#include "collector/store/sqlite.h"
 #include "proto/base/map.h"
 #include "proto/base/pattern.h"
 

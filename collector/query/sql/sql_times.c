@@ -148,7 +148,7 @@ static int written(const program *p, const char *opcode, const int *operands, co
 }
 
 /* The bits of a register; NULL: there is no memory, or the program has too many. */
-static uint8_t *at(program *p, int which) {
+static uint8_t *sql_times_at(program *p, int which) {
     size_t had = p->register_capacity;
     if (which < 0 || which >= REGISTERS_MAX ||
         EA_GROW(p->registers, p->register_capacity, (size_t)which + 1, REGISTERS_MAX))
@@ -159,11 +159,11 @@ static uint8_t *at(program *p, int which) {
 }
 
 /* Takes note of what an instruction leaves in its register. 0, or EA_ENOMEM. */
-static int note(program *p, int address, const char *opcode, const int *operands, const char *text) {
+static int sql_times_note(program *p, int address, const char *opcode, const int *operands, const char *text) {
     uint8_t *to, *from, value;
     int which = written(p, opcode, operands, text, &value);
     if (which >= 0) {
-        if (!(to = at(p, which)))
+        if (!(to = sql_times_at(p, which)))
             return EA_ENOMEM;
         *to = (uint8_t)((address < p->branches_end ? *to : *to & ~VALUES) | value);
     } else if ((strcmp(opcode, "Goto") == 0 || strcmp(opcode, "NotNull") == 0) && operands[1] > p->branches_end &&
@@ -171,16 +171,16 @@ static int note(program *p, int address, const char *opcode, const int *operands
         p->branches_end = operands[1];
     }
     if (strcmp(opcode, "VColumn") == 0 || strcmp(opcode, "Column") == 0) {
-        if (!(to = at(p, operands[2])))
+        if (!(to = sql_times_at(p, operands[2])))
             return EA_ENOMEM;
         *to |= REGISTER_COLUMN;
     } else if (strstr(opcode, "Function") || strcmp(opcode, "PureFunc") == 0) {
-        if (!(to = at(p, operands[2])))
+        if (!(to = sql_times_at(p, operands[2])))
             return EA_ENOMEM;
         *to &= (uint8_t)~REGISTER_COLUMN;
     } else if (strncmp(opcode, "AggStep", 7) == 0 && text &&
                (strncmp(text, "min(", 4) == 0 || strncmp(text, "max(", 4) == 0)) {
-        if (!at(p, operands[1]) || !(to = at(p, operands[2]))) /* the first may move the array */
+        if (!sql_times_at(p, operands[1]) || !(to = sql_times_at(p, operands[2]))) /* the first may move the array */
             return EA_ENOMEM;
         from = &p->registers[operands[1]];
         *to |= *from & REGISTER_COLUMN ? REGISTER_EXTREME : 0;
@@ -195,7 +195,7 @@ static int is_wrong(program *p, int constant, int any) {
         const comparison *c = &p->compared[i];
         if (c->left != constant && c->right != constant)
             continue;
-        const uint8_t *other = at(p, c->left == constant ? c->right : c->left);
+        const uint8_t *other = sql_times_at(p, c->left == constant ? c->right : c->left);
         if (c->is_number || (any && (c->is_numeric || (other && *other & REGISTER_EXTREME))))
             return 1;
     }
@@ -272,7 +272,7 @@ static int check_program(sqlite3_stmt *st, ea_err *err) {
             if (strcmp(opcode, "String8") == 0 && text)
                 rc = times_check_text(&p, operands[1], text, address >= p.constants, err);
             if (!rc)
-                rc = note(&p, address, opcode, operands, text);
+                rc = sql_times_note(&p, address, opcode, operands, text);
         }
     }
     free(p.compared);

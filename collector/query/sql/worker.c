@@ -7,7 +7,7 @@
 #include "collector/query/sql/temp_files.h"
 #include "collector/query/sql/value_message.h"
 #include "collector/sandbox/child.h"
-#include "collector/store/sqlite.h"
+#include "collector/sqlite/sqlite.h"
 #include "collector/symbols/symbol_worker.h"
 #include "proto/base/platform.h"
 
@@ -306,8 +306,8 @@ static uint64_t sort_bytes(uint64_t limit_bytes) {
     return bytes < least ? least : bytes < most ? bytes : most;
 }
 
-static int resolve(void *source, const ec_symbol_module *module, const uint32_t *rvas, size_t count, ec_symbol_fn fn,
-                   void *arg, ea_err *err) {
+static int worker_resolve(void *source, const ec_symbol_module *module, const uint32_t *rvas, size_t count,
+                          ec_symbol_fn fn, void *arg, ea_err *err) {
     return ec_symbol_worker_resolve(source, module, rvas, count, fn, arg, err);
 }
 
@@ -316,7 +316,7 @@ static int worker_open_names(worker *w, ea_err *err) {
     int rc = w->has_names
                  ? ec_symbol_worker_open(&w->symbols, EC_CHILD_EXTRA_OUT, EC_CHILD_EXTRA_IN, w->deadline_ns, err)
                  : 0;
-    w->names = (ec_profile_names){.resolve = resolve, .source = w->symbols};
+    w->names = (ec_profile_names){.resolve = worker_resolve, .source = w->symbols};
     w->namer = (ec_profile_namer){.name = ec_profile_name_places, .arg = &w->names};
     return rc;
 }

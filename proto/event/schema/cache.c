@@ -16,7 +16,7 @@ typedef struct reader {
     int wrong;
 } reader;
 
-static const uint8_t *take(reader *r, size_t bytes) {
+static const uint8_t *cache_take(reader *r, size_t bytes) {
     if (bytes > (size_t)(r->end - r->at)) {
         r->wrong = 1;
         return NULL;
@@ -27,13 +27,13 @@ static const uint8_t *take(reader *r, size_t bytes) {
 }
 
 static uint32_t take32(reader *r) {
-    const uint8_t *p = take(r, 4);
+    const uint8_t *p = cache_take(r, 4);
     return p ? ea_load32(p) : 0;
 }
 
 static const char *take_text(reader *r) {
     uint32_t n = take32(r);
-    const uint8_t *p = n < UINT32_MAX ? take(r, (size_t)n + 1) : NULL;
+    const uint8_t *p = n < UINT32_MAX ? cache_take(r, (size_t)n + 1) : NULL;
     if (!p || p[n] || memchr(p, 0, n)) {
         r->wrong = 1;
         return "";
@@ -48,7 +48,7 @@ static size_t take_entries(reader *r, ea_map_entry entries[ENTRIES_MAX]) {
         return 0;
     }
     for (uint32_t i = 0; i < n && !r->wrong; i++) {
-        const uint8_t *p = take(r, 8);
+        const uint8_t *p = cache_take(r, 8);
         entries[i] = (ea_map_entry){p ? ea_load64(p) : 0, take_text(r)};
     }
     return r->wrong ? 0 : n;
@@ -57,7 +57,7 @@ static size_t take_entries(reader *r, ea_map_entry entries[ENTRIES_MAX]) {
 static int cache_read_provider(reader *r, ea_schemas *into, enum ea_schema_layer layer, ea_err *err) {
     ea_map_entry keywords[ENTRIES_MAX], levels[ENTRIES_MAX];
     ea_schema_provider p = {.keywords = keywords, .levels = levels, .layer = (uint8_t)layer};
-    const uint8_t *guid = take(r, sizeof p.guid);
+    const uint8_t *guid = cache_take(r, sizeof p.guid);
     if (guid)
         memcpy(&p.guid, guid, sizeof p.guid);
     p.name = take_text(r);
@@ -80,7 +80,7 @@ static int read_body(reader *r, ea_schemas *into, uint32_t provider_count, uint3
         rc = cache_read_provider(r, into, layer, err);
     for (uint32_t i = 0; i < schema_count && !rc; i++) {
         uint32_t n = take32(r);
-        const uint8_t *description = take(r, n);
+        const uint8_t *description = cache_take(r, n);
         rc = description ? ea_schemas_add(into, layer, description, n, NULL, err)
                          : ea_fail(err, EA_ECORRUPT, "it ends inside schema %u of %u", i + 1, schema_count);
     }

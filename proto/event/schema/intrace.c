@@ -304,7 +304,7 @@ static int keep_map(ea_trace_schemas *t, const map_key *k, const uint8_t *data, 
 
 /* What waited for this map is read again. Each map of each is looked for once, so that hostile input costs at most
  * MISSING_MAX readings an event's information. */
-static int complete(ea_trace_schemas *t, const map_key *k) {
+static int intrace_complete(ea_trace_schemas *t, const map_key *k) {
     uint64_t hash = ea_hash64(k, sizeof *k, 0);
     int any = 0;
     for (size_t i = 0; i < WAITING_MAX; i++) {
@@ -345,7 +345,7 @@ static int feed_map(ea_trace_schemas *t, const ea_record *r) {
         t->counts.unreadable++;
         return 0;
     }
-    return keep_map(t, &k, data, len_bytes) && complete(t, &k);
+    return keep_map(t, &k, data, len_bytes) && intrace_complete(t, &k);
 }
 
 int ea_trace_schemas_feed(ea_trace_schemas *t, const ea_record *r) {

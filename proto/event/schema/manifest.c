@@ -82,8 +82,8 @@ static int manifest_number_of(const char *s, uint64_t max, uint64_t *ret) {
 }
 
 /* An attribute's number; fallback when there is none. 1, or 0 when it is wrong; the mistake is reported. */
-static int number(manifest *m, const ea_xml_node *node, const char *name, uint64_t max, uint64_t fallback,
-                  uint64_t *ret) {
+static int manifest_number(manifest *m, const ea_xml_node *node, const char *name, uint64_t max, uint64_t fallback,
+                           uint64_t *ret) {
     const char *s = ea_xml_attribute(node, name);
     *ret = fallback;
     if (!s || manifest_number_of(s, max, ret))
@@ -241,7 +241,7 @@ static void read_opcodes(manifest *m, const ea_xml_node *parent, const char *sco
     uint64_t value;
     for (const ea_xml_node *o = list ? ea_xml_child(list, "opcode") : NULL; o; o = ea_xml_next(o, "opcode")) {
         const char *name = required(m, o, "name");
-        if (name && number(m, o, "value", 255, 0, &value))
+        if (name && manifest_number(m, o, "value", 255, 0, &value))
             add_symbol(m, OPCODE, scope, name, value, manifest_shown(m, o, name), o);
     }
 }
@@ -253,7 +253,7 @@ static void read_simple(manifest *m, const ea_xml_node *provider, const char *li
     uint64_t value;
     for (const ea_xml_node *n = list ? ea_xml_child(list, element) : NULL; n; n = ea_xml_next(n, element)) {
         const char *name = required(m, n, "name");
-        if (!name || !required(m, n, value_name) || !number(m, n, value_name, max, 0, &value))
+        if (!name || !required(m, n, value_name) || !manifest_number(m, n, value_name, max, 0, &value))
             continue;
         add_symbol(m, kind, "", name, value, manifest_shown(m, n, name), n);
         if (kind == TASK)
@@ -272,7 +272,7 @@ static void read_channels(manifest *m, const ea_xml_node *provider) {
             continue;
         const char *name = required(m, n, "name"), *chid = ea_xml_attribute(n, "chid");
         symbol *global = name && imported ? manifest_find(m, CHANNEL, "", name) : NULL;
-        if (!name || !number(m, n, "value", 255, global ? global->value : next, &value))
+        if (!name || !manifest_number(m, n, "value", 255, global ? global->value : next, &value))
             continue;
         if (!global && value >= next)
             next = value + 1;
@@ -301,7 +301,7 @@ static void read_maps(manifest *m, const ea_xml_node *provider) {
             continue;
         for (const ea_xml_node *e = ea_xml_child(n, "map"); e; e = ea_xml_next(e, "map")) {
             const char *message = ea_xml_attribute(e, "message"), *symbol_name = ea_xml_attribute(e, "symbol");
-            if (!required(m, e, "value") || !number(m, e, "value", UINT32_MAX, 0, &entries[used].value))
+            if (!required(m, e, "value") || !manifest_number(m, e, "value", UINT32_MAX, 0, &entries[used].value))
                 continue;
             entries[used].name = text_of(m, e, message);
             if (!*entries[used].name)
@@ -580,8 +580,8 @@ static void read_event(manifest *m, const ea_xml_node *provider, const ea_guid *
     event e = {.node = node};
     int ok = 1;
     char key[16];
-    if (!required(m, node, "value") || !number(m, node, "value", UINT16_MAX, 0, &e.value) ||
-        !number(m, node, "version", UINT8_MAX, 0, &e.version))
+    if (!required(m, node, "value") || !manifest_number(m, node, "value", UINT16_MAX, 0, &e.value) ||
+        !manifest_number(m, node, "version", UINT8_MAX, 0, &e.version))
         return;
     e.task = refer(m, &e, "task", TASK, "", &ok);
     e.opcode = refer(m, &e, "opcode", OPCODE, e.task ? e.task->name : "", &ok);

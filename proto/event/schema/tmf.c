@@ -102,7 +102,7 @@ typedef struct reader {
     ea_err *err;
 } reader;
 
-static void problem(reader *r, const char *what) {
+static void tmf_problem(reader *r, const char *what) {
     if (!r->result->problems++) {
         r->result->first_line = r->line;
         snprintf(r->result->first_problem, sizeof r->result->first_problem, "%s", what);
@@ -129,7 +129,7 @@ static int next_line(reader *r, span *ret) {
     return 1;
 }
 
-static int begins(span s, const char *with) {
+static int tmf_begins(span s, const char *with) {
     size_t n = strlen(with);
     return s.len >= n && memcmp(s.at, with, n) == 0;
 }
@@ -399,7 +399,7 @@ static void add_message(reader *r, const char *name, unsigned number, span text,
     if (rc == EA_ENOMEM || rc == EA_ELIMIT)
         r->rc = ea_fail(r->err, rc, "keep the messages of %s", r->file);
     else if (rc)
-        problem(r, "the message cannot be described");
+        tmf_problem(r, "the message cannot be described");
     else
         r->result->messages++;
 }
@@ -416,7 +416,7 @@ static int split_text(span line, span *ret_text, span *ret_comment) {
         else if (*p == '"') {
             close = p;
             span rest = trimmed((span){p + 1, (size_t)(line.at + line.len - p) - 1});
-            if (!rest.len || begins(rest, "//"))
+            if (!rest.len || tmf_begins(rest, "//"))
                 break;
         }
     }
@@ -436,10 +436,10 @@ static void read_message(reader *r, span line) {
     (void)tmf_word(&args); /* #typev */
     span name = tmf_word(&args), id = tmf_word(&args);
     if (!tmf_number_of(id, UINT16_MAX, &number) || !name.len || !split_text(args, &text, &comment)) {
-        problem(r, "#typev is not followed by a name, a number up to 65535 and a text in quotes");
+        tmf_problem(r, "#typev is not followed by a name, a number up to 65535 and a text in quotes");
         good = 0;
     } else if (!r->has_guid) {
-        problem(r, "#typev is before any message GUID");
+        tmf_problem(r, "#typev is before any message GUID");
         good = 0;
     }
     const char *at = r->at;
@@ -448,15 +448,15 @@ static void read_message(reader *r, span line) {
     int open = 0;
     while (next_line(r, &next) && !next.len)
         continue;
-    if (r->at != at && begins(next, "{")) {
+    if (r->at != at && tmf_begins(next, "{")) {
         open = 1;
-        while (next_line(r, &next) && !begins(next, "}")) {
-            if (!next.len || begins(next, "//"))
+        while (next_line(r, &next) && !tmf_begins(next, "}")) {
+            if (!next.len || tmf_begins(next, "//"))
                 continue;
             if (count == ARGUMENTS_MAX || !read_argument(next, &arguments[count])) {
                 if (good)
-                    problem(r, count == ARGUMENTS_MAX ? "a message has more than 64 arguments"
-                                                      : "an argument is not \"expression, ItemKind -- number\"");
+                    tmf_problem(r, count == ARGUMENTS_MAX ? "a message has more than 64 arguments"
+                                                          : "an argument is not \"expression, ItemKind -- number\"");
                 good = 0;
                 continue;
             }
@@ -467,7 +467,7 @@ static void read_message(reader *r, span line) {
         r->at = at;
         r->line = line_number;
     }
-    if (begins(text, "%0"))
+    if (tmf_begins(text, "%0"))
         text = (span){text.at + 2, text.len - 2}; /* where the prefix goes */
     ea_arena_reset(&r->scratch);
     char *own = good ? copied(r, name) : NULL;
@@ -490,7 +490,7 @@ static int read_guid(reader *r, span line) {
     r->guid = guid;
     r->has_guid = 1;
     span name = tmf_word(&rest);
-    tmf_keep(r->component, sizeof r->component, begins(name, "//") ? (span){name.at, 0} : name);
+    tmf_keep(r->component, sizeof r->component, tmf_begins(name, "//") ? (span){name.at, 0} : name);
     tmf_keep(r->source, sizeof r->source, said(line, "SRC="));
     ea_schema_provider p = {
         .guid = guid, .name = r->component, .origin = r->file, .message = r->source, .layer = EA_SCHEMA_GIVEN};
@@ -515,9 +515,9 @@ int ea_tmf_read(ea_schemas *into, const char *file, const void *data, size_t len
     ea_text_init(&r.name);
     span line;
     while (!r.rc && next_line(&r, &line)) {
-        if (begins(line, "#typev"))
+        if (tmf_begins(line, "#typev"))
             read_message(&r, line);
-        else if (line.len && !begins(line, "//"))
+        else if (line.len && !tmf_begins(line, "//"))
             (void)read_guid(&r, line);
     }
     ea_arena_deinit(&r.scratch);

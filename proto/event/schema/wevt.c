@@ -79,7 +79,7 @@ EA_PRINTF(3, 4) static void problem(wevt *w, size_t at, const char *format, ...)
 }
 
 /* 1 when [at, at + bytes) lies inside the resource. */
-static int inside(const wevt *w, size_t at, size_t bytes) {
+static int wevt_inside(const wevt *w, size_t at, size_t bytes) {
     return at <= w->len_bytes && bytes <= w->len_bytes - at;
 }
 
@@ -105,8 +105,8 @@ static const char *wevt_keep(wevt *w, ea_arena *arena) {
 static const char *name_at(wevt *w, size_t at, ea_arena *arena) {
     if (!at)
         return "";
-    size_t bytes = inside(w, at, 4) ? ea_load32(w->data + at) : 0, n = 4;
-    if (bytes < 4 || bytes > 2 * EA_NAME_MAX_BYTES + 8 || !inside(w, at, bytes)) {
+    size_t bytes = wevt_inside(w, at, 4) ? ea_load32(w->data + at) : 0, n = 4;
+    if (bytes < 4 || bytes > 2 * EA_NAME_MAX_BYTES + 8 || !wevt_inside(w, at, bytes)) {
         problem(w, at, "a name is outside of the resource");
         return "";
     }
@@ -136,10 +136,10 @@ static const char *wevt_shown(wevt *w, const shape *s, size_t at, const char *na
 /* ---- tables ---- */
 
 static void find_table(wevt *w, size_t at, const shape *s, table *ret) {
-    if (!inside(w, at, 12))
+    if (!wevt_inside(w, at, 12))
         return;
     uint32_t count = ea_load32(w->data + at + 8);
-    if (!inside(w, at + 12, 0) || count > (w->len_bytes - at - 12) / s->bytes) {
+    if (!wevt_inside(w, at + 12, 0) || count > (w->len_bytes - at - 12) / s->bytes) {
         problem(w, at, "%s: %u entries, of which not all lie in the resource", s->signature, count);
         return;
     }
@@ -163,7 +163,7 @@ static size_t find_value(wevt *w, const shape *s, const table *t, uint32_t value
 static size_t definition(wevt *w, const shape *s, const table *t, uint32_t offset, uint32_t value, uint32_t other) {
     if (!offset)
         return value ? find_value(w, s, t, value, other) : 0;
-    if (inside(w, offset, s->bytes))
+    if (wevt_inside(w, offset, s->bytes))
         return offset;
     problem(w, offset, "%s: an event's definition is outside of the resource", s->signature);
     return 0;
@@ -175,9 +175,9 @@ static const ea_enum *read_map(wevt *w, size_t at) {
     const uint64_t *known = ea_u64_map_get(&w->maps, at);
     if (known)
         return (const ea_enum *)(uintptr_t)*known;
-    int is_flags = inside(w, at, 20) && memcmp(w->data + at, "BMAP", 4) == 0;
-    uint32_t count = inside(w, at, 20) ? ea_load32(w->data + at + 16) : 0;
-    if (!inside(w, at, 20) || (!is_flags && memcmp(w->data + at, "VMAP", 4) != 0) ||
+    int is_flags = wevt_inside(w, at, 20) && memcmp(w->data + at, "BMAP", 4) == 0;
+    uint32_t count = wevt_inside(w, at, 20) ? ea_load32(w->data + at + 16) : 0;
+    if (!wevt_inside(w, at, 20) || (!is_flags && memcmp(w->data + at, "VMAP", 4) != 0) ||
         count > (w->len_bytes - at - 20) / MAP_ENTRY_BYTES) {
         problem(w, at, "expected a map (VMAP or BMAP) that lies in the resource");
         return NULL;
@@ -230,13 +230,13 @@ static void read_item(wevt *w, size_t at, ea_property *ret) {
 }
 
 static void fill_template(wevt *w, size_t at, template *t) {
-    uint32_t top = inside(w, at, 40) ? ea_load32(w->data + at + 8) : 0,
-             count = inside(w, at, 40) ? ea_load32(w->data + at + 12) : 0,
-             items = inside(w, at, 40) ? ea_load32(w->data + at + 16) : 0;
+    uint32_t top = wevt_inside(w, at, 40) ? ea_load32(w->data + at + 8) : 0,
+             count = wevt_inside(w, at, 40) ? ea_load32(w->data + at + 12) : 0,
+             items = wevt_inside(w, at, 40) ? ea_load32(w->data + at + 16) : 0;
     const char *wrong;
     size_t which;
-    if (!inside(w, at, 40) || memcmp(w->data + at, "TEMP", 4) != 0 || count < top || count > EA_FIELDS_MAX ||
-        (count && !inside(w, items, (size_t)count * ITEM_BYTES))) {
+    if (!wevt_inside(w, at, 40) || memcmp(w->data + at, "TEMP", 4) != 0 || count < top || count > EA_FIELDS_MAX ||
+        (count && !wevt_inside(w, items, (size_t)count * ITEM_BYTES))) {
         problem(w, at, "expected a template (TEMP) of at most %d items that lies in the resource", EA_FIELDS_MAX);
         return;
     }
@@ -389,16 +389,16 @@ static void read_events(wevt *w) {
 
 /* The provider's name, which newer message compilers write ("PRVA"); else its text, else "". */
 static const char *wevt_provider_name(wevt *w, size_t private_at, uint32_t message_number) {
-    size_t at = private_at && inside(w, private_at, 20) && ea_load32(w->data + private_at + 8)
+    size_t at = private_at && wevt_inside(w, private_at, 20) && ea_load32(w->data + private_at + 8)
                     ? ea_load32(w->data + private_at + 16)
                     : 0,
            n = 0;
     if (!at)
         return message(w, message_number, &w->arena);
-    while (n < 2 * EA_NAME_MAX_BYTES && inside(w, at + n, 2) && ea_load16(w->data + at + n))
+    while (n < 2 * EA_NAME_MAX_BYTES && wevt_inside(w, at + n, 2) && ea_load16(w->data + at + n))
         n += 2;
     ea_text_clear(&w->text);
-    if (inside(w, at, n))
+    if (wevt_inside(w, at, n))
         ea_text_utf16(&w->text, w->data + at, n);
     return wevt_keep(w, &w->arena);
 }
@@ -429,7 +429,7 @@ static void wevt_add_provider(wevt *w, uint32_t message_number) {
 }
 
 static void read_events_table(wevt *w, size_t at) {
-    if (!inside(w, at, 16))
+    if (!wevt_inside(w, at, 16))
         return;
     uint32_t count = ea_load32(w->data + at + 8);
     if (count > (w->len_bytes - at - 16) / EVENT_BYTES)
@@ -448,8 +448,8 @@ static void wevt_read_provider(wevt *w, size_t at) {
                   {&KEYWORD, offsetof(wevt, keywords)},
                   {&CHANNEL, offsetof(wevt, channels)}};
 
-    uint32_t count = inside(w, at, 20) ? ea_load32(w->data + at + 12) : 0;
-    if (!inside(w, at, 20) || memcmp(w->data + at, "WEVT", 4) != 0 || count > (w->len_bytes - at - 16) / 8) {
+    uint32_t count = wevt_inside(w, at, 20) ? ea_load32(w->data + at + 12) : 0;
+    if (!wevt_inside(w, at, 20) || memcmp(w->data + at, "WEVT", 4) != 0 || count > (w->len_bytes - at - 16) / 8) {
         problem(w, at, "expected a provider (WEVT) that lies in the resource");
         return;
     }
@@ -457,7 +457,7 @@ static void wevt_read_provider(wevt *w, size_t at) {
     size_t private_at = 0;
     for (uint32_t i = 0; i < count; i++) {
         size_t element = ea_load32(w->data + at + 20 + (size_t)i * 8);
-        if (!inside(w, element, 12)) {
+        if (!wevt_inside(w, element, 12)) {
             problem(w, element, "a table of the provider is outside of the resource");
             continue;
         }
@@ -479,8 +479,8 @@ static void wevt_read_provider(wevt *w, size_t at) {
 static void read_resource(wevt *w, const ea_pe_resource *r) {
     w->data = r->data;
     w->len_bytes = r->len_bytes;
-    uint32_t count = inside(w, 0, 16) ? ea_load32(w->data + 12) : 0;
-    if (!inside(w, 0, 16) || memcmp(w->data, "CRIM", 4) != 0 || count > (w->len_bytes - 16) / 20 ||
+    uint32_t count = wevt_inside(w, 0, 16) ? ea_load32(w->data + 12) : 0;
+    if (!wevt_inside(w, 0, 16) || memcmp(w->data, "CRIM", 4) != 0 || count > (w->len_bytes - 16) / 20 ||
         count > PROVIDERS_MAX) {
         problem(w, 0, "expected CRIM and at most %d providers", PROVIDERS_MAX);
         return;

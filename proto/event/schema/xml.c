@@ -16,7 +16,7 @@ typedef struct reader {
     int code;
 } reader;
 
-static void stop(reader *r, int code, const char *wrong) {
+static void xml_stop(reader *r, int code, const char *wrong) {
     if (!r->code) {
         r->code = code;
         r->wrong = wrong;
@@ -49,13 +49,13 @@ static void XMLCALL on_start(void *arg, const char *full_name, const char **attr
         return;
     }
     if (r->depth == DEPTH_MAX) {
-        stop(r, EA_EFORMAT, "elements are nested more than 64 deep");
+        xml_stop(r, EA_EFORMAT, "elements are nested more than 64 deep");
         return;
     }
     while (attributes[n])
         n += 2;
     if (n > (size_t)2 * ATTRIBUTES_MAX) {
-        stop(r, EA_EFORMAT, "an element has more than 64 attributes");
+        xml_stop(r, EA_EFORMAT, "an element has more than 64 attributes");
         return;
     }
     ea_xml_node *node = ea_arena_zalloc(r->arena, 1, sizeof *node);
@@ -67,7 +67,7 @@ static void XMLCALL on_start(void *arg, const char *full_name, const char **attr
             own_copy = NULL;
     }
     if (!own_copy) {
-        stop(r, EA_ELIMIT, "the document takes more memory than is allowed");
+        xml_stop(r, EA_ELIMIT, "the document takes more memory than is allowed");
         return;
     }
     node->name = own_copy;
@@ -101,7 +101,7 @@ static void XMLCALL on_doctype(void *arg, const char *name, const char *system, 
     (void)system;
     (void)public;
     (void)internal;
-    stop(arg, EA_EFORMAT, "a manifest has no document type declaration");
+    xml_stop(arg, EA_EFORMAT, "a manifest has no document type declaration");
 }
 
 int ea_xml_parse(ea_arena *arena, const char *file, const void *data, size_t len_bytes, const ea_xml_node **ret,

@@ -28,7 +28,7 @@ struct ea_identity {
     free_object free_object;
 };
 
-static int find(const WCHAR *dll, const char *name, void *target, ea_err *err) {
+static int certstore_find(const WCHAR *dll, const char *name, void *target, ea_err *err) {
     HMODULE module = LoadLibraryExW(dll, NULL, LOAD_LIBRARY_SEARCH_SYSTEM32); /* loaded once; never unloaded */
     FARPROC found = module ? GetProcAddress(module, name) : NULL;
     if (!found)
@@ -140,11 +140,11 @@ int ea_identity_open(ea_identity **ret, const ea_store_place *place, ea_err *err
         return ea_fail(err, EA_ENOMEM, "open a certificate store");
     int rc = find_certificate(&id->leaf, place, err);
     if (!rc)
-        rc = find(CRYPT, "CryptAcquireCertificatePrivateKey", &acquire, err);
+        rc = certstore_find(CRYPT, "CryptAcquireCertificatePrivateKey", &acquire, err);
     if (!rc)
-        rc = find(CNG, "NCryptSignHash", &id->sign, err);
+        rc = certstore_find(CNG, "NCryptSignHash", &id->sign, err);
     if (!rc)
-        rc = find(CNG, "NCryptFreeObject", &id->free_object, err);
+        rc = certstore_find(CNG, "NCryptFreeObject", &id->free_object, err);
     if (!rc && !acquire(id->leaf, CRYPT_ACQUIRE_ONLY_NCRYPT_KEY_FLAG | CRYPT_ACQUIRE_SILENT_FLAG, NULL, &id->key, &spec,
                         &mine)) {
         DWORD os = GetLastError();

@@ -20,7 +20,7 @@ typedef struct winhttp {
     BOOL(WINAPI *for_url)(HINTERNET, LPCWSTR, WINHTTP_AUTOPROXY_OPTIONS *, WINHTTP_PROXY_INFO *);
 } winhttp;
 
-static int load(winhttp *w, ea_err *err) {
+static int winhttp_load(winhttp *w, ea_err *err) {
     HMODULE dll = LoadLibraryExW(L"winhttp.dll", NULL, LOAD_LIBRARY_SEARCH_SYSTEM32); /* loaded once; never unloaded */
 
     const struct {
@@ -42,14 +42,14 @@ static int load(winhttp *w, ea_err *err) {
     return 0;
 }
 
-static void drop(LPWSTR text) {
+static void winhttp_drop(LPWSTR text) {
     if (text)
         GlobalFree(text);
 }
 
 /* A proxy with the hosts that are reached without it. 1: *out is the answer. */
-static int take(const WCHAR *proxy, const WCHAR *bypass, const char *url, char out[EA_PROXY_BYTES], int *rc,
-                ea_err *err) {
+static int winhttp_take(const WCHAR *proxy, const WCHAR *bypass, const char *url, char out[EA_PROXY_BYTES], int *rc,
+                        ea_err *err) {
     char text[TEXT_BYTES], host[HOST_BYTES];
     if (!proxy || !*proxy)
         return 0;
@@ -85,9 +85,9 @@ static int ask_script(const winhttp *w, HINTERNET session, const char *url, LPWS
     if (!good)
         return ea_fail_os(err, EA_EIO, (int)os, "run the script that says which proxy leads to %s", url);
     if (info.dwAccessType == WINHTTP_ACCESS_TYPE_NAMED_PROXY)
-        (void)take(info.lpszProxy, info.lpszProxyBypass, url, out, &rc, err);
-    drop(info.lpszProxy);
-    drop(info.lpszProxyBypass);
+        (void)winhttp_take(info.lpszProxy, info.lpszProxyBypass, url, out, &rc, err);
+    winhttp_drop(info.lpszProxy);
+    winhttp_drop(info.lpszProxyBypass);
     return rc;
 }
 
@@ -106,10 +106,10 @@ static int ask_user(const winhttp *w, HINTERNET session, const char *url, char o
         done = 1;
     }
     if (!done)
-        done = take(user.lpszProxy, user.lpszProxyBypass, url, out, rc, err);
-    drop(user.lpszAutoConfigUrl);
-    drop(user.lpszProxy);
-    drop(user.lpszProxyBypass);
+        done = winhttp_take(user.lpszProxy, user.lpszProxyBypass, url, out, rc, err);
+    winhttp_drop(user.lpszAutoConfigUrl);
+    winhttp_drop(user.lpszProxy);
+    winhttp_drop(user.lpszProxyBypass);
     return done;
 }
 
@@ -117,7 +117,7 @@ int ea_host_proxy(const char *url, char out[EA_PROXY_BYTES], ea_err *err) {
     winhttp w;
     WINHTTP_PROXY_INFO machine = {0};
     *out = 0;
-    int rc = load(&w, err);
+    int rc = winhttp_load(&w, err);
     if (rc)
         return rc;
     HINTERNET session = w.open(L"etwagent", WINHTTP_ACCESS_TYPE_NO_PROXY, NULL, NULL, 0);
@@ -126,9 +126,9 @@ int ea_host_proxy(const char *url, char out[EA_PROXY_BYTES], ea_err *err) {
     w.set_timeouts(session, STEP_MS, STEP_MS, STEP_MS, STEP_MS);
     if (!ask_user(&w, session, url, out, &rc, err) && w.of_machine(&machine)) {
         if (machine.dwAccessType == WINHTTP_ACCESS_TYPE_NAMED_PROXY)
-            (void)take(machine.lpszProxy, machine.lpszProxyBypass, url, out, &rc, err);
-        drop(machine.lpszProxy);
-        drop(machine.lpszProxyBypass);
+            (void)winhttp_take(machine.lpszProxy, machine.lpszProxyBypass, url, out, &rc, err);
+        winhttp_drop(machine.lpszProxy);
+        winhttp_drop(machine.lpszProxyBypass);
     }
     w.close(session);
     return rc;

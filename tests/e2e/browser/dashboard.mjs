@@ -53,7 +53,7 @@ async function byMouse() {
   await page.getByRole('link', { name: world.machine, exact: true }).waitFor();
   await settled(page);
   check((await rows(page, 'Machines').count()) === 3, 'Fleet shows three machines');
-  check(/\d alerts?, 2 batches missing/.test(await page.locator('main').innerText()), 'Fleet tells of alerts and gaps');
+  check(/\d alerts?, 2 batches missing/.test(await page.locator('main').innerText()), 'Fleet shows alerts and gaps');
   const health = rows(page, 'Machines').filter({ hasText: world.machine }).locator('.health');
   check(/\bended$/.test(await health.innerText()), 'Fleet says that a replay ended: ' + (await health.innerText()));
   check(!(await page.locator('.tiles li.bad', { hasText: 'silent' }).count()), 'no machine is silent');
@@ -61,7 +61,7 @@ async function byMouse() {
   await accessible(page, 'Fleet');
   await page.getByRole('button', { name: 'Events', exact: true }).click();
   await settled(page);
-  check(/sort=events/.test(page.url()), 'a sorted column stands in the link');
+  check(/sort=events/.test(page.url()), 'the link has a sorted column');
   await page.getByLabel('Group by').selectOption('health');
   await rows(page, 'Groups').first().waitFor();
   check((await rows(page, 'Groups').count()) >= 2, 'groups of machines by health');
@@ -112,7 +112,7 @@ async function byMouse() {
   const after = await page.locator('[aria-label="Process tree"]').innerText();
   check(after !== before, `the tree at another time has ${world.process.name}`);
   await page.waitForFunction(() => /at=/.test(location.search));
-  check(true, 'the cursor stands in the link');
+  check(true, 'the link has the cursor');
   await picture(page, 'host');
   await accessible(page, 'Host');
   const address = page.url();
@@ -129,14 +129,14 @@ async function byMouse() {
   check((await rows(page, 'Modules').count()) > 3, 'modules of a process');
   check((await rows(page, 'Threads').count()) > 0, 'threads of a process');
   check((await rows(page, 'Files').count()) > 0, 'files of a process');
-  check((await page.getByRole('heading', { level: 2 }).allInnerTexts()).map((t) => t.split(' ')[0]).join() === 'Children,Connections,Modules,Threads,Files,Registry', 'what the page of a process tells');
+  check((await page.getByRole('heading', { level: 2 }).allInnerTexts()).map((t) => t.split(' ')[0]).join() === 'Children,Connections,Modules,Threads,Files,Registry', 'what the page of a process has');
   check((await page.locator('dl.facts a').count()) === 2, 'its machine and its parent');
   await picture(page, 'process');
   await accessible(page, 'Process');
 
   await page.goto(link({ page: 'security', tab: 'autostart', host: world.machine, from: '2001-01-01T00:00:00Z', to: '2001-01-02T00:00:00Z' }));
   await page.locator('main p.notice').filter({ hasText: 'nothing' }).first().waitFor();
-  check(await has(page, 'the flag REGISTRY'), 'an empty tab says what is not recorded');
+  check(await has(page, 'the flag REGISTRY'), 'an empty tab names what the session does not record');
   await page.goto(link({ page: 'security', tab: 'connections', host: world.machine }));
   await rows(page, 'Connections').first().waitFor();
   await page.getByRole('link', { name: world.remote }).first().click();
@@ -180,7 +180,7 @@ async function byMouse() {
   check(csv.includes('where=dport%3D443') && csv.includes('format=csv'), 'the export is of what is shown');
   await page.getByLabel('Columns').fill('time,daddr');
   await page.waitForFunction(() => [...document.querySelectorAll('[aria-label="Events"] thead th')].map((t) => t.innerText).join() === 'time,daddr');
-  check(/columns=time%2Cdaddr/.test(page.url()), 'columns that somebody chose');
+  check(/columns=time%2Cdaddr/.test(page.url()), 'chosen columns');
   await page.getByLabel('Columns').fill('');
   await page.waitForFunction(() => document.querySelectorAll('[aria-label="Events"] thead th').length > 5);
   await page.getByLabel('Save this search as').fill('web');
@@ -614,7 +614,7 @@ async function byKeys() {
   await page.keyboard.type('explorer.exe');
   await press('Enter');
   await page.waitForFunction(() => /q=explorer/.test(location.search));
-  await page.waitForFunction(() => { // what was there before stays until the answer comes
+  await page.waitForFunction(() => { // the earlier rows stay until the answer comes
     const found = [...document.querySelectorAll('[aria-label="Events"] tbody tr')];
     return found.length && found.every((r) => r.innerText.includes('explorer.exe'));
   });

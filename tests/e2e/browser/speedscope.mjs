@@ -1,6 +1,6 @@
 // Speedscope in a real browser, with a file that `etwcollector profile` wrote. Prints a line "ok WHAT" or "FAILED WHAT" a check.
 // usage: node speedscope.mjs WORLD.json    (in a folder whose node_modules has what package-lock.json names)
-// WORLD: {url: of speedscope's page, with the profile's behind #, name: of the profile, frames: [names], chromium}
+// WORLD: {url: of speedscope's page, with the profile's after #, name: of the profile, frames: [names], chromium}
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';

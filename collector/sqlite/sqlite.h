@@ -1,8 +1,9 @@
 /* What every user of an SQLite database does: statements that are prepared once and used again, and errors that say
- * what was being done. Used by: collector/store's index, collector/state's tables, questions to both. Thread: the
+ * what was being done. Used by: collector/store's index, collector/state's tables,
+ * questions to both, kept results of symbols. Thread: the
  * connection's. */
-#ifndef EC_STORE_SQLITE_H
-#define EC_STORE_SQLITE_H
+#ifndef EC_SQLITE_SQLITE_H
+#define EC_SQLITE_SQLITE_H
 
 #include "proto/base/err.h"
 

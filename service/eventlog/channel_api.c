@@ -1,9 +1,9 @@
 /* Windows' event log: wevtapi.dll of System32, its functions taken by name. See channel_api.h.
  * Source: learn.microsoft.com, "Subscribing to Events", EvtSubscribe, EvtNext, EvtRender, EvtCreateBookmark (pull
  * model); the form of a bookmark's XML is what EvtRender (EvtRenderBookmark) makes. */
+#include "service/eventlog/channel_api.h"
 #include "proto/base/text.h"
 #include "proto/evtx/evtx.h"
-#include "service/eventlog/channel_api.h"
 #include "service/eventlog/positions.h"
 #include "service/host/win/wide.h"
 

@@ -1,14 +1,14 @@
 /* An .etl file being written: one open buffer a CPU, the trace header event, what is completed at the end. Input:
- * encode.c. Output: a file. Thread: its owner's. Source: as layout.h says; the values that real files have in fields
- * which no documentation explains were read off traces of Windows 7 to 11:
+ * etl_encode.c. Output: a file. Thread: its owner's. Source: as layout.h says; the values that real files have in
+ * fields which no documentation explains were read off traces of Windows 7 to 11:
  * - State is 3 in every buffer, type 4 in the first one; the first and the last buffer have flag 1. The first buffer of
  *   a merged file has the compression as its state.
  * - CurrentOffset runs on: by the record that did not fit, or by a buffer's size when it was flushed.
  * - The header buffer of a session repeats its valid length in SavedOffset and CurrentOffset; Windows 7 leaves the
  *   former 0. In merged files SavedOffset is where the header event ends, and CurrentOffset is 0.
  * - Merged files have the time of a flush as FILETIME. */
-#include "proto/base/text.h"
 #include "proto/etl/etl_writer.h"
+#include "proto/base/text.h"
 #include "proto/etl/layout.h"
 
 #include <stdlib.h>
@@ -70,7 +70,7 @@ struct ea_etl_writer {
 
 /* ---- buffers ---- */
 
-static int append(ea_etl_writer *w, const uint8_t *data, uint32_t len_bytes, ea_err *err) {
+static int etl_writer_append(ea_etl_writer *w, const uint8_t *data, uint32_t len_bytes, ea_err *err) {
     int rc = ea_file_write_at(w->file, w->file_bytes, data, len_bytes, err);
     if (rc)
         return rc;
@@ -85,7 +85,7 @@ static int write_held_buffer(ea_etl_writer *w, ea_err *err) {
     w->random ^= w->random >> 7;
     w->random ^= w->random << 17;
     held_buffer *h = &w->held[w->random % w->held_count];
-    int rc = append(w, h->data, h->len_bytes, err);
+    int rc = etl_writer_append(w, h->data, h->len_bytes, err);
     free(h->data);
     *h = w->held[--w->held_count];
     return rc;
@@ -96,7 +96,7 @@ static int put_buffer(ea_etl_writer *w, const uint8_t *data, uint32_t len_bytes,
     int rc = 0;
     w->buffer_count++;
     if (!w->held_max)
-        return append(w, data, len_bytes, err);
+        return etl_writer_append(w, data, len_bytes, err);
     if (w->held_count == w->held_max && (rc = write_held_buffer(w, err)))
         return rc;
     uint8_t *copy = malloc(len_bytes);
@@ -300,7 +300,7 @@ static int write_header_buffer(ea_etl_writer *w, const ea_etl_writer_options *o,
     ea_etl_put_buffer_header(p, &h);
     if (!rc) {
         w->buffer_count++;
-        rc = append(w, p, h.size_bytes, err);
+        rc = etl_writer_append(w, p, h.size_bytes, err);
     }
     free(p);
     return rc;
@@ -312,7 +312,7 @@ static char *copy_name(const char *name) {
     return copy ? memcpy(copy, name ? name : "", n) : NULL;
 }
 
-static int check(const char *path, const ea_etl_writer_options *o, ea_err *err) {
+static int etl_writer_check(const char *path, const ea_etl_writer_options *o, ea_err *err) {
     const ea_etl_info *info = o->info;
     if (info->buffer_size_bytes && (info->buffer_size_bytes < SMALLEST_BUFFER_BYTES ||
                                     info->buffer_size_bytes > EA_ETL_MAX_BUFFER_BYTES || info->buffer_size_bytes % 512))
@@ -342,7 +342,7 @@ int ea_etl_writer_create(ea_etl_writer **ret, const char *path, const ea_etl_wri
                         [EA_ETL_XPRESS] = {ea_xpress_compress, ea_xpress_bound},
                         [EA_ETL_XPRESS_HUFF] = {ea_xpress_huff_compress, ea_xpress_huff_bound}};
 
-    int rc = check(path, o, err);
+    int rc = etl_writer_check(path, o, err);
     if (rc)
         return rc;
     ea_etl_writer *w = calloc(1, sizeof *w);

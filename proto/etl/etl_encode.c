@@ -1,5 +1,5 @@
-/* Record headers, written: the inverse of record.c. Input: records of a model or of another trace. Used by: writer.c.
- * Thread: any (pure functions). Source: as record.c says. */
+/* Record headers, written: the inverse of etl_record.c. Input: records of a model or of another trace. Used by:
+ * etl_writer.c. Thread: any (pure functions). Source: as etl_record.c says. */
 #include "proto/etl/etl_writer.h"
 #include "proto/etl/layout.h"
 
@@ -29,39 +29,39 @@ typedef struct sink {
     size_t room, used;
 } sink;
 
-static void put(sink *s, const void *data, size_t len_bytes) {
+static void etl_encode_put(sink *s, const void *data, size_t len_bytes) {
     if (len_bytes && s->used <= s->room && len_bytes <= s->room - s->used)
         memcpy(s->out + s->used, data, len_bytes);
     s->used += len_bytes;
 }
 
 static void put8(sink *s, uint8_t v) {
-    put(s, &v, 1);
+    etl_encode_put(s, &v, 1);
 }
 
-static void put16(sink *s, uint16_t v) {
-    put(s, &v, 2);
+static void etl_encode_put16(sink *s, uint16_t v) {
+    etl_encode_put(s, &v, 2);
 }
 
-static void put32(sink *s, uint32_t v) {
-    put(s, &v, 4);
+static void etl_encode_put32(sink *s, uint32_t v) {
+    etl_encode_put(s, &v, 4);
 }
 
 static void put64(sink *s, uint64_t v) {
-    put(s, &v, 8);
+    etl_encode_put(s, &v, 8);
 }
 
 static void put_guid(sink *s, const ea_guid *g) {
-    put(s, g->bytes, sizeof g->bytes);
+    etl_encode_put(s, g->bytes, sizeof g->bytes);
 }
 
 /* A kernel header's first 8 bytes; the size comes at the end. */
 static void put_kernel_marker(sink *s, const ea_record *r) {
-    put16(s, r->header_word);
+    etl_encode_put16(s, r->header_word);
     put8(s, r->header_type);
     put8(s, MARKER_EVENT);
-    put16(s, 0);
-    put16(s, r->hook_id);
+    etl_encode_put16(s, 0);
+    etl_encode_put16(s, r->hook_id);
 }
 
 static int no_items(const ea_record *r, ea_err *err) {
@@ -79,23 +79,23 @@ static int put_perfinfo(sink *s, const ea_record *r, ea_err *err) {
     unsigned pmc = r->header_word >> PERFINFO_PMC_SHIFT & PERFINFO_PMC_MAX, item = 0;
     unsigned promised = 8 * pmc + (r->header_word & PERFINFO_PEBS ? 8 : 0);
     if (r->ext_count == 0 && promised > r->payload_bytes) { /* a damaged record, kept as it was found */
-        put(s, r->payload, r->payload_bytes);
+        etl_encode_put(s, r->payload, r->payload_bytes);
         return 0;
     }
     if (r->header_word & PERFINFO_PEBS) {
         if (item == r->ext_count || r->ext[item].type != EA_EXT_PEBS_INDEX || r->ext[item].size_bytes != 8)
             return ea_fail(err, EA_EINVAL, "write a record: the version word promises a PEBS index of 8 bytes");
-        put(s, r->ext[item++].data, 8);
+        etl_encode_put(s, r->ext[item++].data, 8);
     }
     if (pmc) {
         if (item == r->ext_count || r->ext[item].type != EA_EXT_PMC_COUNTERS || r->ext[item].size_bytes != 8 * pmc)
             return ea_fail(err, EA_EINVAL, "write a record: the version word promises %u performance counters", pmc);
-        put(s, r->ext[item++].data, (size_t)8 * pmc);
+        etl_encode_put(s, r->ext[item++].data, (size_t)8 * pmc);
     }
     if (item != r->ext_count)
         return ea_fail(err, EA_EINVAL, "write a record: %u extended items, the version word promises %u", r->ext_count,
                        item);
-    put(s, r->payload, r->payload_bytes);
+    etl_encode_put(s, r->payload, r->payload_bytes);
     return 0;
 }
 
@@ -107,21 +107,21 @@ static int put_full(sink *s, const ea_record *r, uint8_t type, ea_err *err) {
                        INSTANCE_ITEM_BYTES);
     if (!instance && no_items(r, err))
         return EA_EINVAL;
-    put16(s, 0);
+    etl_encode_put16(s, 0);
     put8(s, type);
     put8(s, MARKER_EVENT);
     put8(s, r->opcode);
     put8(s, r->level);
-    put16(s, r->header_type == EA_HEADER_NONE ? r->version : r->header_word);
-    put32(s, r->tid);
-    put32(s, r->pid);
+    etl_encode_put16(s, r->header_type == EA_HEADER_NONE ? r->version : r->header_word);
+    etl_encode_put32(s, r->tid);
+    etl_encode_put32(s, r->pid);
     put64(s, (uint64_t)r->time_raw);
     put_guid(s, &r->provider);
-    put32(s, r->kernel_time);
-    put32(s, r->user_time);
+    etl_encode_put32(s, r->kernel_time);
+    etl_encode_put32(s, r->user_time);
     if (instance)
-        put(s, parent->data, INSTANCE_ITEM_BYTES);
-    put(s, r->payload, r->payload_bytes);
+        etl_encode_put(s, parent->data, INSTANCE_ITEM_BYTES);
+    etl_encode_put(s, r->payload, r->payload_bytes);
     return 0;
 }
 
@@ -129,24 +129,24 @@ static int put_event(sink *s, const ea_record *r, uint8_t type, ea_err *err) {
     if (r->ext_count && !(r->flags & EA_FLAG_EXTENDED_INFO))
         return ea_fail(err, EA_EINVAL, "write a record: %u extended items, and the flags say that there are none",
                        r->ext_count);
-    put16(s, 0);
+    etl_encode_put16(s, 0);
     put8(s, type);
     put8(s, MARKER_EVENT);
-    put16(s, r->flags);
-    put16(s, r->property);
-    put32(s, r->tid);
-    put32(s, r->pid);
+    etl_encode_put16(s, r->flags);
+    etl_encode_put16(s, r->property);
+    etl_encode_put32(s, r->tid);
+    etl_encode_put32(s, r->pid);
     put64(s, (uint64_t)r->time_raw);
     put_guid(s, &r->provider);
-    put16(s, r->id);
+    etl_encode_put16(s, r->id);
     put8(s, r->version);
     put8(s, r->channel);
     put8(s, r->level);
     put8(s, r->opcode);
-    put16(s, r->task);
+    etl_encode_put16(s, r->task);
     put64(s, r->keyword);
-    put32(s, r->kernel_time);
-    put32(s, r->user_time);
+    etl_encode_put32(s, r->kernel_time);
+    etl_encode_put32(s, r->user_time);
     put_guid(s, &r->activity_id);
     for (unsigned i = 0; i < r->ext_count; i++) {
         static const uint8_t zero[8];
@@ -154,14 +154,14 @@ static int put_event(sink *s, const ea_record *r, uint8_t type, ea_err *err) {
         if (x->size_bytes > EA_ETL_RECORD_MAX_BYTES)
             return ea_fail(err, EA_ELIMIT, "write a record: an extended item of %u bytes", x->size_bytes);
         uint32_t padding = (0 - x->size_bytes) & 7;
-        put16(s, (uint16_t)(ITEM_HEADER_BYTES + x->size_bytes + padding));
-        put16(s, x->type);
-        put16(s, x->linkage);
-        put16(s, (uint16_t)x->size_bytes);
-        put(s, x->data, x->size_bytes);
-        put(s, zero, padding);
+        etl_encode_put16(s, (uint16_t)(ITEM_HEADER_BYTES + x->size_bytes + padding));
+        etl_encode_put16(s, x->type);
+        etl_encode_put16(s, x->linkage);
+        etl_encode_put16(s, (uint16_t)x->size_bytes);
+        etl_encode_put(s, x->data, x->size_bytes);
+        etl_encode_put(s, zero, padding);
     }
-    put(s, r->payload, r->payload_bytes);
+    etl_encode_put(s, r->payload, r->payload_bytes);
     return 0;
 }
 
@@ -170,7 +170,7 @@ static int put_message_item(sink *s, const ea_record *r, unsigned *item, uint16_
                             ea_err *err) {
     if (*item >= r->ext_count || r->ext[*item].type != type || r->ext[*item].size_bytes != size_bytes)
         return ea_fail(err, EA_EINVAL, "write a message: its options promise an item of type 0x%x", type);
-    put(s, r->ext[(*item)++].data, size_bytes);
+    etl_encode_put(s, r->ext[(*item)++].data, size_bytes);
     return 0;
 }
 
@@ -179,11 +179,11 @@ static int put_message(sink *s, const ea_record *r, ea_err *err) {
     uint8_t type = EA_HEADER_MESSAGE;
     if (count && r->ext[count - 1].type == EA_EXT_WPP_RESERVED && r->ext[count - 1].size_bytes == 1)
         type = r->ext[--count].data[0];
-    put16(s, 0);
+    etl_encode_put16(s, 0);
     put8(s, type);
     put8(s, MARKER_MESSAGE);
-    put16(s, r->id);
-    put16(s, r->header_word);
+    etl_encode_put16(s, r->id);
+    etl_encode_put16(s, r->header_word);
     if ((options & MESSAGE_SEQUENCE) && put_message_item(s, r, &item, EA_EXT_WPP_SEQUENCE, 4, err))
         return EA_EINVAL;
     if (options & MESSAGE_GUID)
@@ -193,12 +193,12 @@ static int put_message(sink *s, const ea_record *r, ea_err *err) {
     if (options & MESSAGE_TIME)
         put64(s, (uint64_t)r->time_raw);
     if (options & MESSAGE_SYSTEM_INFO) {
-        put32(s, r->tid);
-        put32(s, r->pid);
+        etl_encode_put32(s, r->tid);
+        etl_encode_put32(s, r->pid);
     }
     if (item != count)
         return ea_fail(err, EA_EINVAL, "write a message: %u items, its options promise %u", count, item);
-    put(s, r->payload, r->payload_bytes);
+    etl_encode_put(s, r->payload, r->payload_bytes);
     return 0;
 }
 
@@ -213,14 +213,14 @@ int ea_etl_encode_record(const ea_record *r, uint8_t *out, size_t out_bytes, siz
     case EA_HEADER_COMPACT64:
         rc = no_items(r, err);
         put_kernel_marker(&s, r);
-        put32(&s, r->tid);
-        put32(&s, r->pid);
+        etl_encode_put32(&s, r->tid);
+        etl_encode_put32(&s, r->pid);
         put64(&s, (uint64_t)r->time_raw);
         if (r->header_type == EA_HEADER_SYSTEM32 || r->header_type == EA_HEADER_SYSTEM64) {
-            put32(&s, r->kernel_time);
-            put32(&s, r->user_time);
+            etl_encode_put32(&s, r->kernel_time);
+            etl_encode_put32(&s, r->user_time);
         }
-        put(&s, r->payload, r->payload_bytes);
+        etl_encode_put(&s, r->payload, r->payload_bytes);
         size_at = 4;
         break;
     case EA_HEADER_PERFINFO32:

@@ -145,7 +145,7 @@ EA_APART static uint32_t swallowed(const uint8_t *data, uint32_t at, uint32_t si
     return 0;
 }
 
-static const char *describe(const uint8_t *p, uint32_t available) {
+static const char *etl_record_describe(const uint8_t *p, uint32_t available) {
     if (available < 8)
         return "expected a record, found fewer than 8 bytes";
     unsigned marker = p[3], type = p[2];
@@ -211,7 +211,7 @@ int ea_etl_walk_buffer(ea_etl_walk *walk, const uint8_t *data, uint32_t from, ui
         if (at >= to || to - at < 8) /* less than a header: padding, and no record was lost */
             break;
         uint32_t gap_at = at;
-        const char *reason = describe(data + at, to - at);
+        const char *reason = etl_record_describe(data + at, to - at);
         int64_t believed = walk->count && previous != INT64_MIN ? previous : options->near_raw;
         uint32_t resume = walk->count ? last + 8 : at + 8;
         while (resume < to && !plausible(data, resume, to, believed, options->window_raw) &&

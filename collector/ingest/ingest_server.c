@@ -176,7 +176,7 @@ static base *base_of(const conn *c) {
 }
 
 /* Counts what an agent's uploads take, against the bound for all and against the agent's own. */
-static void hold(base *b, const agent *a, int64_t bytes) {
+static void ingest_server_hold(base *b, const agent *a, int64_t bytes) {
     atomic_fetch_add_explicit(&b->in->held_bytes, (uint64_t)bytes, memory_order_relaxed);
     ec_quota_hold(b->in->options.quota, EC_QUOTA_uploads, a->name, bytes, ea_monotonic_ns());
 }
@@ -218,7 +218,7 @@ static void dismiss(conn *c) {
     stop_going(c);
     if (!c->is_admitted)
         return;
-    hold(base_of(c), c->agent, -(int64_t)c->buffered_bytes);
+    ingest_server_hold(base_of(c), c->agent, -(int64_t)c->buffered_bytes);
     c->is_admitted = 0;
     c->agent->admitted--;
 }
@@ -237,13 +237,13 @@ static void unpause(conn *c) {
 static void let_in(conn *c) {
     if (c->is_admitted)
         return;
-    hold(base_of(c), c->agent, (int64_t)c->buffered_bytes);
+    ingest_server_hold(base_of(c), c->agent, (int64_t)c->buffered_bytes);
     c->is_admitted = 1;
     c->agent->admitted++;
 }
 
 /* Lets paused connections go on while there is room, the longest waiting first. */
-static void admit(base *b) {
+static void ingest_server_admit(base *b) {
     for (conn *c = b->paused, *next; c; c = next) {
         next = c->wait_next;
         if (!may_grow(b, c))
@@ -327,7 +327,7 @@ static void on_input(ec_guest *guest, size_t added, size_t deleted) {
     c->buffered_bytes += added;
     c->buffered_bytes -= deleted;
     if (c->is_admitted)
-        hold(b, c->agent, (int64_t)added - (int64_t)deleted);
+        ingest_server_hold(b, c->agent, (int64_t)added - (int64_t)deleted);
     if (added && c->agent)
         server_charge(b, c->agent, added > READ_BYTES ? added : READ_BYTES, 0);
     if (added && guest->refused_ns && !guest->is_doomed && has_sent_too_much(b, c->agent, 1))
@@ -360,7 +360,7 @@ static void on_input(ec_guest *guest, size_t added, size_t deleted) {
 }
 
 static void on_second(void *arg) {
-    admit(arg);
+    ingest_server_admit(arg);
 }
 
 /* ---- requests ---- */
@@ -386,8 +386,8 @@ static const char *reason(int status) {
     }
 }
 
-static void reply(base *b, conn *c, struct evhttp_request *http, int status, unsigned retry_after_s, const char *type,
-                  const void *data, size_t len_bytes) {
+static void ingest_server_reply(base *b, conn *c, struct evhttp_request *http, int status, unsigned retry_after_s,
+                                const char *type, const void *data, size_t len_bytes) {
     struct evkeyvalq *headers = evhttp_request_get_output_headers(http);
     struct evbuffer *body = evbuffer_new();
     if (status != 200)
@@ -415,15 +415,15 @@ static void reply_text(base *b, conn *c, struct evhttp_request *http, int status
                        const char *text) {
     char line[600];
     int n = snprintf(line, sizeof line, "%s\n", text);
-    reply(b, c, http, status, retry_after_s, "text/plain", line,
-          n < 0                     ? 0
-          : (size_t)n < sizeof line ? (size_t)n
-                                    : sizeof line - 1);
+    ingest_server_reply(b, c, http, status, retry_after_s, "text/plain", line,
+                        n < 0                     ? 0
+                        : (size_t)n < sizeof line ? (size_t)n
+                                                  : sizeof line - 1);
 }
 
 static void request_free(request *r) {
     base *b = r->base;
-    hold(b, r->agent, -(int64_t)r->upload.len_bytes);
+    ingest_server_hold(b, r->agent, -(int64_t)r->upload.len_bytes);
     ec_quota_hold(b->in->options.quota, EC_QUOTA_uploads, r->agent->name, -(int64_t)r->upload.held_bytes,
                   ea_monotonic_ns());
     if (r->conn)
@@ -491,13 +491,13 @@ static void on_wake(void *arg) {
         if (http) {
             c->request = NULL;
             r->conn = NULL;
-            reply(b, c, http, r->upload.status, r->upload.retry_after_s,
-                  r->upload.status == 200 ? "application/x-protobuf" : "text/plain", r->upload.answer.data,
-                  r->upload.answer.len_bytes);
+            ingest_server_reply(b, c, http, r->upload.status, r->upload.retry_after_s,
+                                r->upload.status == 200 ? "application/x-protobuf" : "text/plain",
+                                r->upload.answer.data, r->upload.answer.len_bytes);
         }
         request_free(r);
     }
-    admit(b);
+    ingest_server_admit(b);
     if (quit) {
         struct timeval flush = {.tv_usec = FLUSH_MS * 1000};
         event_base_loopexit(b->events, &flush);
@@ -555,7 +555,7 @@ static void take_upload(base *b, conn *c, struct evhttp_request *http) {
     r->http = http;
     r->agent->requests++;
     c->request = r;
-    hold(b, c->agent, (int64_t)len_bytes);
+    ingest_server_hold(b, c->agent, (int64_t)len_bytes);
     r->upload.len_bytes = len_bytes;
     ea_text_init(&r->upload.answer);
     snprintf(r->upload.agent, sizeof r->upload.agent, "%s", c->agent->name);
@@ -588,7 +588,7 @@ static void take_upload(base *b, conn *c, struct evhttp_request *http) {
 }
 
 /* A request of an agent that may be served. */
-static void serve(base *b, conn *c, struct evhttp_request *http) {
+static void ingest_server_serve(base *b, conn *c, struct evhttp_request *http) {
     const char *path = evhttp_uri_get_path(evhttp_request_get_evhttp_uri(http));
     enum evhttp_cmd_type method = evhttp_request_get_command(http);
     unsigned disk_pause_s;
@@ -645,7 +645,7 @@ static void on_request(struct evhttp_request *http, void *arg) {
                             : "the agent sends more than its quota of received bytes (--quota-received)");
         return;
     }
-    serve(b, c, http);
+    ingest_server_serve(b, c, http);
 }
 
 /* ---- bases ---- */

@@ -1,5 +1,5 @@
 /* See sqlite.h. */
-#include "collector/store/sqlite.h"
+#include "collector/sqlite/sqlite.h"
 
 #include <errno.h>
 
