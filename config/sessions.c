@@ -112,6 +112,9 @@ static int are_flags(const ea_strings *names, ea_err *err) {
 
 static int check_name(const char *name, ea_err *err) {
     size_t n = strlen(name);
+    if (!n || name[n - 1] == '.') /* on Windows a folder has no such name */
+        return ea_fail(err, EA_EINVAL, "'%.64s': a session's name has at least one character, and ends with no '.'",
+                       name);
     if (n > EA_SESSION_NAME_MAX)
         return ea_fail(err, EA_EINVAL, "%zu characters: a session's name has at most %d", n, EA_SESSION_NAME_MAX);
     for (size_t i = 0; i < n; i++)

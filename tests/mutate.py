@@ -51,11 +51,11 @@ OF_FILE = {
     "collector/query/analysis/address_space.c": PROFILE, "collector/query/analysis/stackwalk_reader.c": PROFILE, "collector/query/analysis/profile.c": PROFILE, "collector/query/analysis/stack_query.c": PROFILE,
     "collector/query/analysis/aggregate.c": QUERY, "collector/query/analysis/instances.c": ["test_report"], "collector/query/scan/scan.c": QUERY, "collector/query/scan/scan_values.c": QUERY,
     "collector/query/sql/sql_aggregate.c": QUERY, "collector/query/sql/sql_events.c": QUERY, "collector/query/sql/sql_functions.c": QUERY,
-    "collector/query/sql/sql_tables.c": QUERY, "collector/web/questions.c": ["test_web"],
+    "collector/query/sql/sql_tables.c": QUERY, "collector/web/questions.c": ["test_web", "test_detections", "test_first_hour"],
     "collector/query/sql/select.c": QUERY, "collector/query/sql/sql_push.c": QUERY, "collector/query/sql/sql_groups.c": QUERY, "collector/query/sql/sql_prepare.c": QUERY,
     "collector/query/sql/sql_filter.c": QUERY, "collector/query/sql/sql_push_rows.c": QUERY, "collector/query/sql/sql_rows.c": QUERY, "collector/query/analysis/first_events.c": QUERY,
     "collector/query/sql/sql_times.c": QUERY, "collector/query/sql/sql_vtab.c": QUERY, "collector/query/analysis/group_events.c": QUERY,
-    "collector/query/analysis/block_keys.c": QUERY, "collector/query/analysis/methods.c": ["test_methods"], "collector/query/analysis/dotnet_activity.c": ["test_dotnet"],
+    "collector/query/analysis/block_keys.c": QUERY, "collector/query/analysis/methods.c": ["test_methods", "test_javascript"], "collector/query/analysis/dotnet_activity.c": ["test_dotnet"],
 }
 # Unit tests of the files below a path, quick ones; SLOW ones come after the judges.
 UNITS_OF = {"collector/state": ["ledger", "gaps", "watch"], "collector/app/cmd_ledger.c": [], "collector/query": ["sql", "aggregate", "trackers"],
@@ -84,7 +84,7 @@ MACHINES, MORE = "made-reused", "made-reused,made-ipv6,made-losses,real-clr-32bi
 EQUIVALENT = SOURCE / "tests" / "mutants.tsv"
 
 # Lines that no answer hangs on: errors of memory and files, ceilings (tests of ceilings have them), estimates for SQLite's planner.
-NO_ANSWER = re.compile(r"^\s*#\s*(include|if|endif|ifndef|error)|\brc\b|\bcode\b|ea_fail|ec_fail|\bEA_E[A-Z]+|EA_GROW|alloc\(|\bfree\(|_MAX\b|capacity|assert|snprintf|\berr\b|"
+NO_ANSWER = re.compile(r"^\s*#\s*(include|if|endif|ifndef|error)|\brc\b|\bcode\b|ea_fail|ec_fail|\bEA_E[A-Z]+|EA_GROW|alloc\(|\bfree\(|_MAX\b|capacity|assert|EA_ASSERT|snprintf|\berr\b|"
                        r"sqlite3_(prepare|finalize|reset|close|mprintf)|estimated|EA_PRINTF|return -1;")
 FLIPS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "&&": "||", "||": "&&", "+=": "-=", "-=": "+=", "=": "<>", "<>": "="}
 IN_C = re.compile(r"(?<= )(<=|>=|==|!=|<|>|&&|\|\||\+=|-=)(?=[ \n])|(?<= )([+-])(?= [\w(])")

@@ -4,6 +4,8 @@
 #include "collector/app/collector_commands.h"
 #include "collector/app/confine_run.h"
 #include "collector/app/quota_options.h"
+#include "collector/app/run_calls.h"
+#include "collector/app/run_sinks.h"
 #include "collector/app/symbol_options.h"
 #include "collector/detect/detector.h"
 #include "collector/enroll/enroll_server.h"
@@ -47,12 +49,13 @@ typedef struct options {
     int web_tokens;
     ec_quota_amounts quotas;
     ec_symbol_options symbols;
+    ea_tables sinks;
     int verify; /* index into VERIFY_CHOICES */
 } options;
 
 static const char *const VERIFY_CHOICES[] = {"on", "off", NULL};
 
-enum { AGENT_SHARES = 8 /* of the memory for uploads */ };
+enum { AGENT_SHARES = 8 /* of the memory for uploads */, VARIABLES_MAX = 16 };
 
 static const int64_t LOOK_NS = INT64_C(2000000000), CRL_LOOK_NS = INT64_C(10000000000),
                      RENEWED_TWICE_LASTS_NS = INT64_C(3600000000000);
@@ -77,7 +80,7 @@ static int run_check(const options *o, ea_err *err) {
         return ea_fail(err, EA_EUSAGE, "--web-memory-all: at least --web-memory");
     if (o->max_waiting < o->max_body)
         return ea_fail(err, EA_EUSAGE, "--max-waiting: at least --max-body");
-    return 0;
+    return ec_run_sinks_check(&o->sinks, err);
 }
 
 /* One line for scripts and people that wait for the daemon; the port's file last, once all is ready. */
@@ -90,54 +93,6 @@ static int announce(const options *o, ec_broker *broker, uint16_t port, ea_err *
     char text[8];
     int n = snprintf(text, sizeof text, "%u\n", port);
     return ec_broker_write(broker, text, (size_t)n, err);
-}
-
-static void on_stored(void *history) {
-    ec_state_worker_wake(history);
-}
-
-static void on_space(void *history) {
-    ec_state_worker_retry(history);
-}
-
-static int wants_keyframe(void *history, const char *agent, const uint8_t *stream) {
-    return ec_state_worker_wants_keyframe(history, agent, stream);
-}
-
-typedef struct history_uses {
-    ec_log *log;
-    ec_quota *quota;
-} history_uses;
-
-static void on_store_note(void *log, const char *text) {
-    ec_log_line(log, "%s", text);
-}
-
-static void on_watch_note(void *log, const char *text) {
-    ec_log_about(log, EC_LOG_WATCH, "%s", text);
-}
-
-/* Agents cause these lines, so they take none of the collector's own. */
-static void on_history_note(void *arg, const char *text) {
-    const history_uses *uses = arg;
-    ec_log_about(uses->log, EC_LOG_STATE, "%s", text);
-}
-
-/* Folding an agent's new batches counts as their upload does. */
-static void on_history_used(void *arg, const char *host, int64_t cpu_ns) {
-    const history_uses *uses = arg;
-    ec_quota_charge(uses->quota, EC_QUOTA_processor, host, (uint64_t)cpu_ns, ea_monotonic_ns());
-}
-
-/* So does asking the rules about them. */
-static int has_processor(void *arg, const char *host) {
-    const history_uses *uses = arg;
-    return ec_quota_has_room(uses->quota, EC_QUOTA_processor, host, 0, ea_monotonic_ns());
-}
-
-static void on_rules_note(void *arg, const char *text) {
-    const history_uses *uses = arg;
-    ec_log_line(uses->log, "%s", text);
 }
 
 /* ---- the configuration file, read again ---- */
@@ -407,23 +362,45 @@ static int choose_crl(enroll_parts *e, const options *o, ec_log *log, ea_err *er
     return 0;
 }
 
-/* Starts the broker: it opens files for this process once this process is confined, and starts the signer. */
+/* The variables that the signer and the sinks need, up to a NULL. */
+static void list_variables(const options *o, const char **ret) {
+    const char *const *const lists[] = {o->enroll ? ec_signer_variables : NULL,
+                                        o->sinks.count ? ec_run_sinks_variables : NULL};
+    size_t count = 0;
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        for (const char *const *v = lists[i]; v && *v && count < VARIABLES_MAX; v++)
+            ret[count++] = *v;
+    ret[count] = NULL;
+}
+
+/* Starts the broker: it opens files for this process once this process is confined, and starts the signer and the
+ * sinks. */
 static int start_broker(ec_broker **ret, const enroll_parts *e, const options *o, ea_err *err) {
     const char *const paths[] = {o->config, o->cert, o->key, o->ca, e->crl, o->web_cert, o->web_key};
-    ec_broker_duties d = {.paths = paths, .path_count = sizeof paths / sizeof *paths, .written = o->port_file};
-    ea_text greeting;
+    const char *variables[VARIABLES_MAX + 1];
+    ec_broker_child children[1 + EC_RUN_SINKS_MAX];
+    ec_broker_duties d = {.paths = paths,
+                          .path_count = sizeof paths / sizeof *paths,
+                          .written = o->port_file,
+                          .children = children,
+                          .variables = variables};
+    ea_text greeting, sinks;
     ea_text_init(&greeting);
-    int rc = ec_broker_start(ret, o->enroll ? ec_signer_variables : NULL, err);
+    ea_text_init(&sinks);
+    list_variables(o, variables);
+    int rc = ec_broker_start(ret, variables, err);
     if (!rc && o->enroll) {
         rc = ec_signer_greeting(*ret, o->ca_dir, o->ca, &greeting, err);
-        d.program = EC_SIGNER_NAME;
-        d.variables = ec_signer_variables;
-        d.greeting = greeting.data;
-        d.greeting_bytes = greeting.len_bytes;
+        children[d.child_count++] =
+            (ec_broker_child){.name = EC_SIGNER_NAME, .greeting = greeting.data, .greeting_bytes = greeting.len_bytes};
     }
+    if (!rc)
+        rc = ec_run_sinks_children(&o->sinks, o->store, *ret, &sinks, children + d.child_count, err);
+    d.child_count += o->sinks.count;
     if (!rc)
         rc = ec_broker_settle(*ret, &d, err);
     ea_text_deinit(&greeting);
+    ea_text_deinit(&sinks);
     return rc;
 }
 
@@ -435,7 +412,7 @@ static int run_confine(const options *o, ec_broker *broker, enroll_parts *e, web
     const ec_signer_options so = {.broker = broker, .counters = counters, .log = log};
     int rc = o->enroll ? ec_signer_start(&e->signer, &so, err) : 0;
     if (!rc)
-        rc = ec_store_make_private(o->store, on_store_note, log, err);
+        rc = ec_store_make_private(o->store, ec_run_on_store_note, log, err);
     if (!rc)
         rc = prepare_symbols(w, o, err);
     if (!rc)
@@ -537,18 +514,20 @@ typedef struct serving {
     ec_broker *broker;
     reload reloading;
     ec_store *store;
-    history_uses uses;
+    ec_run_uses uses;
     ec_state_worker_worker *history;
     ec_watch *watch;
     ec_detector *detector; /* NULL: there are no rules */
     web_parts web;
     enroll_parts enroll;
     ec_ingest *ingest;
+    ec_run_sinks *sinks;
     ec_gauges gauges;
     int64_t crl_look_ns;
 } serving;
 
 static void serve_stop(serving *v) {
+    ec_run_sinks_stop(v->sinks);
     ec_ingest_stop(v->ingest);
     stop_enroll(&v->enroll);
     stop_web(&v->web);
@@ -600,7 +579,7 @@ static int serve_recover(serving *v, ea_err *err) {
 
 static int serve_start_history(serving *v, ea_err *err) {
     const options *o = v->o;
-    v->uses = (history_uses){.log = v->log, .quota = v->quota};
+    v->uses = (ec_run_uses){.log = v->log, .quota = v->quota};
     ec_state_worker_options ho = {.live_streams = (uint32_t)o->state_streams,
                                   .limit_state_bytes = (size_t)o->state_bytes,
                                   .limit_names = o->state_names,
@@ -608,8 +587,8 @@ static int serve_start_history(serving *v, ea_err *err) {
                                   .hole_wait_ns = o->hole_wait,
                                   .cpu_percent = o->cpu_percent,
                                   .counters = v->counters,
-                                  .on_note = on_history_note,
-                                  .on_used = on_history_used,
+                                  .on_note = ec_run_on_history_note,
+                                  .on_used = ec_run_on_history_used,
                                   .arg = &v->uses};
     return ec_state_worker_start(&v->history, o->store, &ho, err);
 }
@@ -632,9 +611,9 @@ static int serve_start_ingest(serving *v, ea_err *err) {
                             .counters = v->counters,
                             .quota = v->quota,
                             .log = v->log,
-                            .on_stored = on_stored,
-                            .on_space = on_space,
-                            .wants_keyframe = wants_keyframe,
+                            .on_stored = ec_run_on_stored,
+                            .on_space = ec_run_on_space,
+                            .wants_keyframe = ec_run_wants_keyframe,
                             .on_stored_arg = v->history,
                             .retention = retention_of(o),
                             .retain_every_ns = o->retain_interval,
@@ -645,7 +624,7 @@ static int serve_start_ingest(serving *v, ea_err *err) {
 static int serve_start(serving *v, ea_err *err) {
     const options *o = v->o;
     ec_watch_options alarms = {.silent_ns = o->silent_after,
-                               .on_note = on_watch_note,
+                               .on_note = ec_run_on_watch_note,
                                .arg = v->log,
                                .counters = v->counters,
                                .quota = v->quota};
@@ -657,9 +636,9 @@ static int serve_start(serving *v, ea_err *err) {
                                &(ec_detector_options){.store = o->store,
                                                       .rules = o->rules,
                                                       .counters = v->counters,
-                                                      .on_used = on_history_used,
-                                                      .has_room = has_processor,
-                                                      .on_note = on_rules_note,
+                                                      .on_used = ec_run_on_history_used,
+                                                      .has_room = ec_run_has_processor,
+                                                      .on_note = ec_run_on_rules_note,
                                                       .arg = &v->uses},
                                err);
     if (!rc && o->web)
@@ -670,6 +649,14 @@ static int serve_start(serving *v, ea_err *err) {
             start_enroll(&v->enroll, o, v->web.audit, &v->limits.people, v->counters, v->quota, v->broker, v->log, err);
     if (!rc)
         rc = serve_start_ingest(v, err);
+    if (!rc && o->sinks.count)
+        rc = ec_run_sinks_start(&v->sinks,
+                                &(ec_run_sinks_options){.sinks = &o->sinks,
+                                                        .broker = v->broker,
+                                                        .first_child = o->enroll ? 1 : 0,
+                                                        .counters = v->counters,
+                                                        .log = v->log},
+                                err);
     if (!rc)
         look_at_ends(v->ingest, v->watch, &v->gauges, &v->crl_look_ns);
     return rc ? rc : announce(o, v->broker, ec_ingest_port(v->ingest), err);
@@ -686,6 +673,7 @@ static int serve_until_stopped(serving *v, ea_err *err) {
         if (ec_broker_has_ended(v->broker))
             rc = ea_fail(err, EA_EIO, "the process %s, which opens files for this one, has ended: start it again",
                          EC_BROKER_NAME);
+        ec_run_sinks_look(v->sinks);
         ec_log_renew(v->log);
         if (atomic_exchange(&reload_asked, 0)) {
             reload_now(&v->reloading, v->ingest);
@@ -1155,6 +1143,12 @@ static const ea_option OPTIONS[] = {
      .offset = offsetof(options, agent_definition_bytes),
      .fallback = "128MiB",
      .help = "most bytes of sources, shapes and dictionaries that are kept of one agent; 0: no limit"},
+    {.name = "sinks",
+     .type = EA_OPT_TABLES,
+     .offset = offsetof(options, sinks),
+     .max = EC_RUN_SINKS_MAX,
+     .table = &ec_run_sinks_table,
+     .help = "receivers of stored events, each a mapping with the options of sink run (name, to, kind, ...)"},
     EC_QUOTA_OPTIONS{.name = NULL},
 };
 

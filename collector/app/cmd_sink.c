@@ -4,9 +4,11 @@
 #include "collector/app/question.h"
 #include "collector/query/scan/archive.h"
 #include "collector/sink/sink.h"
+#include "proto/base/array.h"
 #include "proto/base/platform.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct sink_options {
@@ -22,6 +24,7 @@ typedef struct status {
     ec_sinks *sinks;
     ec_sink_row row;
     ea_text out, streams;
+    int is_running;
     uint64_t sink_count, stream_count;
     uint64_t counts[EC_SINK_FATE_COUNT], waiting_batches, waiting_events, waiting_bytes;
     int64_t waiting_since_utc_ns;
@@ -78,6 +81,7 @@ static void status_add_json(status *t) {
     ea_text_json_str(&t->out, r->kind);
     ea_text_str(&t->out, ", \"receiver\": ");
     ea_text_json_str(&t->out, r->receiver);
+    ea_text_str(&t->out, t->is_running ? ", \"running\": true" : ", \"running\": false");
     ea_text_printf(&t->out,
                    ", \"place\": {\"segment\": %" PRIu64 ", \"offset\": %" PRIu64 ", \"position\": %" PRIu64 "}",
                    r->place.segment, r->place.offset, r->place.position);
@@ -104,7 +108,7 @@ static void status_add_text(status *t) {
     const ec_sink_row *r = &t->row;
     ea_text_printf(&t->out, "%s (%s) to ", r->name, r->kind);
     ea_text_safe(&t->out, r->receiver, strlen(r->receiver));
-    ea_text_str(&t->out, "\n ");
+    ea_text_str(&t->out, t->is_running ? ", runs\n " : ", does not run\n ");
     for (int i = 0; i < EC_SINK_FATE_COUNT; i++)
         ea_text_printf(&t->out, "%s %" PRIu64 " %s", i ? "," : "", t->counts[i], ec_sink_fate_name(i));
     ea_text_printf(&t->out, "\n  %" PRIu64 " events in %" PRIu64 " batches wait, %" PRIu64 " bytes", t->waiting_events,
@@ -141,6 +145,7 @@ static int status_on_sink(const ec_sink_row *row, void *arg) {
     memset(t->counts, 0, sizeof t->counts);
     t->waiting_batches = t->waiting_events = t->waiting_bytes = t->stream_count = 0;
     t->waiting_since_utc_ns = INT64_MAX;
+    t->is_running = ec_sinks_is_locked(t->options->store, row->name);
     ea_text_clear(&t->streams);
     int rc = ec_sinks_each_stream(t->sinks, row->name, status_on_stream, t, t->err);
     if (!rc)
@@ -155,6 +160,43 @@ static int status_on_sink(const ec_sink_row *row, void *arg) {
     return 0;
 }
 
+/* The files by whose locks sinks that run are known, which the confined process opens. */
+typedef struct lock_files {
+    const char *store;
+    ec_sandbox_path *items;
+    size_t count, capacity;
+    ea_err *err;
+} lock_files;
+
+static int add_lock_file(const char *name, int is_dir, void *arg) {
+    static const char BEGIN[] = "sink-", END[] = ".lock";
+    lock_files *l = arg;
+    ea_text path;
+    size_t n = strlen(name);
+    if (is_dir || n < sizeof BEGIN + sizeof END - 2 || strncmp(name, BEGIN, sizeof BEGIN - 1) != 0 ||
+        strcmp(name + n - (sizeof END - 1), END) != 0)
+        return 0;
+    ea_text_init(&path);
+    ea_text_printf(&path, "%s/%s", l->store, name);
+    if (path.failed || EA_GROW(l->items, l->capacity, l->count + 1, SIZE_MAX)) {
+        ea_text_deinit(&path);
+        return ea_fail(l->err, EA_ENOMEM, "enter the sandbox");
+    }
+    l->items[l->count++] = (ec_sandbox_path){.path = path.data, .access = EC_SANDBOX_READ};
+    return 0;
+}
+
+static int sink_status_confine(const char *store, ea_err *err) {
+    lock_files l = {.store = store, .err = err};
+    int rc = ea_path_list(store, add_lock_file, &l, err);
+    if (!rc)
+        rc = ec_question_confine_with(store, &(ec_sandbox){.paths = l.items, .path_count = l.count}, err);
+    for (size_t i = 0; i < l.count; i++)
+        free((char *)(uintptr_t)l.items[i].path);
+    free(l.items);
+    return rc;
+}
+
 static int sink_unknown(const char *name, ea_err *err) {
     return ea_fail(err, EA_ENOTFOUND, "there is no sink %.64s: sink run makes one, sink status lists them", name);
 }
@@ -165,7 +207,9 @@ static int sink_status_run(const void *arg, int operand_count, char **operands) 
     (void)operand_count, (void)operands;
     ea_text_init(&t.out);
     ea_text_init(&t.streams);
-    int rc = ec_question_confine(t.options->store, &err);
+    int rc = ec_store_check_readable(t.options->store, &err);
+    if (!rc)
+        rc = sink_status_confine(t.options->store, &err);
     if (!rc)
         rc = ec_outbox_open(&t.outbox, t.options->store, &err);
     if (!rc)
@@ -359,7 +403,8 @@ const ea_command ec_cmd_sink_status = {
         "read), skipped (by sink skip),\nremoved (from the store, before they were sent). With those that wait they "
         "are all events that were stored since the\nsink was made; after sink replay those that are sent again are "
         "counted again.\n"
-        "--json: {\"sinks\": [{name, kind, receiver, place, sent, known, refused, left_out, damaged, skipped, removed, "
+        "--json: {\"sinks\": [{name, kind, receiver, running, place, sent, known, refused, left_out, damaged, skipped, "
+        "removed, "
         "retried,\nrequests, waiting_events, waiting_batches, waiting_bytes, waiting_since, created, last_sent, "
         "last_error_time,\nlast_error, last_refusal, streams: [{host, stream, refused, damaged, skipped, removed}]}]}. "
         "streams has those of which\nsomething did not arrive.\n"

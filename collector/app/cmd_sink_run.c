@@ -1,9 +1,9 @@
-/* etwcollector sink run: stored events to a receiver by HTTP POST, each until it is accepted. Called by: main.c. Calls:
+/* etwcollector sink run: stored events to a receiver, each until it is accepted. Called by: main.c. Calls:
  * collector/sink. Thread: the main one. */
 #include "collector/app/collector_commands.h"
 #include "collector/app/question.h"
+#include "collector/app/sink_options.h"
 #include "collector/sandbox/system_paths.h"
-#include "collector/sink/sink.h"
 #include "proto/base/platform.h"
 #include "proto/base/stop_flag.h"
 
@@ -14,12 +14,9 @@
 enum { HEADERS_MAX_BYTES = 64 << 10, DATABASE_FILES = 3 };
 
 typedef struct sink_run_options {
-    const char *store, *name, *to, *headers, *ca, *index, *where;
-    ea_strings hosts;
-    ea_class_choice choice;
-    uint64_t rows, bytes;
-    int64_t retry_min_ns, retry_max_ns, answer_ns;
-    int kind, once, all, json;
+    const char *store;
+    ec_sink_choice sink;
+    int once, json;
 } sink_run_options;
 
 static void sink_run_note(void *arg, const char *text) {
@@ -30,11 +27,11 @@ static void sink_run_note(void *arg, const char *text) {
     ea_text_deinit(&t);
 }
 
-static int read_headers(const char *path, char **ret, ea_err *err) {
+static int read_lines(const char *path, char **ret, ea_err *err) {
     size_t len = 0;
     int rc = ea_path_read_all(path, HEADERS_MAX_BYTES, ret, &len, err);
     if (!rc && strlen(*ret) != len)
-        rc = ea_fail(err, EA_EUSAGE, "%.300s contains a NUL: expected lines NAME: VALUE", path);
+        rc = ea_fail(err, EA_EUSAGE, "%.300s contains a NUL: expected lines of text", path);
     return rc;
 }
 
@@ -43,7 +40,7 @@ static int sink_run_confine(const sink_run_options *o, ea_err *err) {
     static const char *const ENDINGS[DATABASE_FILES] = {"", "-wal", "-shm"};
     ec_sandbox_path paths[EC_CONNECTION_PATHS + DATABASE_FILES];
     ea_text files[DATABASE_FILES];
-    size_t count = ec_connection_paths(o->ca, paths);
+    size_t count = ec_connection_paths(o->sink.ca, paths);
     int rc = 0;
     for (int i = 0; i < DATABASE_FILES; i++) {
         ea_text_init(&files[i]);
@@ -55,7 +52,10 @@ static int sink_run_confine(const sink_run_options *o, ea_err *err) {
     if (!rc)
         rc = ec_question_confine_with(
             o->store,
-            &(ec_sandbox){.rights = EC_SANDBOX_NETWORK | EC_SANDBOX_LIBRARIES, .paths = paths, .path_count = count},
+            &(ec_sandbox){.rights = EC_SANDBOX_NETWORK | EC_SANDBOX_LIBRARIES |
+                                    (EC_SINK_KINDS[o->sink.kind]->has_threads ? EC_SANDBOX_THREADS : 0),
+                          .paths = paths,
+                          .path_count = count},
             err);
     for (int i = 0; i < DATABASE_FILES; i++)
         ea_text_deinit(&files[i]);
@@ -63,7 +63,7 @@ static int sink_run_confine(const sink_run_options *o, ea_err *err) {
 }
 
 static void print_counts(const sink_run_options *o, const uint64_t *counts) {
-    printf(o->json ? "{\"sink\": \"%s\"" : "sink %s:", o->name);
+    printf(o->json ? "{\"sink\": \"%s\"" : "sink %s:", o->sink.name);
     for (int i = 0; i < EC_SINK_FATE_COUNT; i++)
         if (o->json)
             printf(", \"%s\": %" PRIu64, ec_sink_fate_name(i), counts[i]);
@@ -75,36 +75,36 @@ static void print_counts(const sink_run_options *o, const uint64_t *counts) {
 static int sink_run_run(const void *arg, int operand_count, char **operands) {
     const sink_run_options *o = arg;
     ec_sink *sink = NULL;
-    char *headers = NULL;
+    char *headers = NULL, *properties = NULL;
     ea_err err = {0};
     (void)operand_count, (void)operands;
-    int rc = ec_sinks_check_name(o->name, &err);
-    if (!rc && o->index && strcmp(EC_SINK_KINDS[o->kind]->name, "bulk") != 0)
-        rc = ea_fail(&err, EA_EUSAGE, "--index is for --kind bulk");
-    if (!rc && o->retry_min_ns > o->retry_max_ns)
-        rc = ea_fail(&err, EA_EUSAGE, "--retry-min is above --retry-max");
-    if (!rc && o->headers)
-        rc = read_headers(o->headers, &headers, &err);
+    const ec_sink_choice *c = &o->sink;
+    int rc = ec_sink_choice_check(c, NULL, &err);
+    if (!rc && c->headers)
+        rc = read_lines(c->headers, &headers, &err);
+    if (!rc && c->properties)
+        rc = read_lines(c->properties, &properties, &err);
     const ec_sink_options options = {.store = o->store,
-                                     .name = o->name,
-                                     .to = o->to,
-                                     .kind = EC_SINK_KINDS[o->kind],
+                                     .name = c->name,
+                                     .to = c->to,
+                                     .kind = EC_SINK_KINDS[c->kind],
                                      .headers = headers,
-                                     .ca = o->ca,
-                                     .index = o->index,
-                                     .where = o->where,
-                                     .hosts = &o->hosts,
-                                     .choice = &o->choice,
-                                     .rows_max = o->rows,
-                                     .bytes_max = o->bytes,
-                                     .retry_min_ns = o->retry_min_ns,
-                                     .retry_max_ns = o->retry_max_ns,
-                                     .answer_ns = o->answer_ns,
+                                     .ca = c->ca,
+                                     .index = c->index,
+                                     .properties = properties,
+                                     .where = c->where,
+                                     .hosts = &c->hosts,
+                                     .choice = &c->choice,
+                                     .rows_max = c->rows,
+                                     .bytes_max = c->bytes,
+                                     .retry_min_ns = c->retry_min_ns,
+                                     .retry_max_ns = c->retry_max_ns,
+                                     .answer_ns = c->answer_ns,
                                      .ends = o->once,
-                                     .is_all = o->all,
+                                     .is_all = c->all,
                                      .stop = ea_stop_flag(),
                                      .on_note = sink_run_note,
-                                     .arg = (void *)(uintptr_t)o->name};
+                                     .arg = (void *)(uintptr_t)c->name};
     if (!rc)
         rc = ec_sink_open(&sink, &options, &err);
     if (!rc)
@@ -117,104 +117,17 @@ static int sink_run_run(const void *arg, int operand_count, char **operands) {
         print_counts(o, ec_sink_counts(sink));
     ec_sink_close(sink);
     free(headers);
+    free(properties);
     return ea_exit_code(rc);
 }
 
 static const ea_option SINK_RUN_OPTIONS[] = {
     EC_STORE_OPTION(sink_run_options, store),
-    {.name = "name",
-     .argument = "NAME",
-     .type = EA_OPT_STRING,
-     .offset = offsetof(sink_run_options, name),
-     .required = 1,
-     .help = "the sink: under which name the store keeps how far the receiver has got"},
-    {.name = "to",
-     .argument = "URL",
-     .type = EA_OPT_STRING,
-     .offset = offsetof(sink_run_options, to),
-     .required = 1,
-     .help = "where rows are posted to: https://HOST/..., or http"},
-    {.name = "kind",
-     .argument = "KIND",
-     .type = EA_OPT_CHOICE,
-     .offset = offsetof(sink_run_options, kind),
-     .fallback = "ndjson",
-     .choices = EC_SINK_KIND_NAMES,
-     .help = "ndjson: a row a line; bulk: _bulk of Elasticsearch and OpenSearch"},
-    {.name = "index",
-     .argument = "NAME",
-     .type = EA_OPT_STRING,
-     .offset = offsetof(sink_run_options, index),
-     .help = "with bulk: the index or data stream; default: that of the URL"},
-    {.name = "headers",
-     .argument = "FILE",
-     .type = EA_OPT_STRING,
-     .offset = offsetof(sink_run_options, headers),
-     .help = "lines NAME: VALUE that each request has, such as Authorization: ApiKey TOKEN"},
-    {.name = "ca",
-     .argument = "FILE",
-     .type = EA_OPT_STRING,
-     .offset = offsetof(sink_run_options, ca),
-     .help = "certificates (PEM) that prove the receiver; default: the system's"},
-    {.name = "host",
-     .argument = "HOST",
-     .type = EA_OPT_STRINGS,
-     .offset = offsetof(sink_run_options, hosts),
-     .help = "only events of this agent; * is any text; may be repeated"},
-    EA_CLASS_OPTIONS(sink_run_options, choice),
-    {.name = "where",
-     .argument = "CONDITION",
-     .type = EA_OPT_STRING,
-     .offset = offsetof(sink_run_options, where),
-     .help = "only events for which an expression of the query language holds, of the event's own fields"},
-    {.name = "rows",
-     .argument = "N",
-     .type = EA_OPT_U64,
-     .offset = offsetof(sink_run_options, rows),
-     .fallback = "2000",
-     .min = 1,
-     .max = 100000,
-     .help = "rows of a request at the most"},
-    {.name = "bytes",
-     .argument = "SIZE",
-     .type = EA_OPT_SIZE,
-     .offset = offsetof(sink_run_options, bytes),
-     .fallback = "4MiB",
-     .min = 1024,
-     .max = 64 << 20,
-     .help = "a request has no further row once its rows have so many bytes"},
-    {.name = "retry-min",
-     .argument = "TIME",
-     .type = EA_OPT_DURATION,
-     .offset = offsetof(sink_run_options, retry_min_ns),
-     .fallback = "1s",
-     .min = 1000000,
-     .max = (uint64_t)3600 * 1000000000,
-     .help = "wait after a first failure; it doubles with each further one"},
-    {.name = "retry-max",
-     .argument = "TIME",
-     .type = EA_OPT_DURATION,
-     .offset = offsetof(sink_run_options, retry_max_ns),
-     .fallback = "5m",
-     .min = 1000000,
-     .max = (uint64_t)3600 * 1000000000,
-     .help = "longest wait after a failure; Retry-After can ask for more, up to 1 h"},
-    {.name = "timeout",
-     .argument = "TIME",
-     .type = EA_OPT_DURATION,
-     .offset = offsetof(sink_run_options, answer_ns),
-     .fallback = "30s",
-     .min = 100000000,
-     .max = (uint64_t)3600 * 1000000000,
-     .help = "how long a request may take, with its answer"},
+    EC_SINK_OPTIONS(sink_run_options, sink),
     {.name = "once",
      .type = EA_OPT_FLAG,
      .offset = offsetof(sink_run_options, once),
      .help = "end when all that is stored now is sent; fail after 5 failures in a row"},
-    {.name = "all",
-     .type = EA_OPT_FLAG,
-     .offset = offsetof(sink_run_options, all),
-     .help = "at the first run of a sink, send what is stored already, too"},
     {.name = "json",
      .type = EA_OPT_FLAG,
      .offset = offsetof(sink_run_options, json),
@@ -225,7 +138,7 @@ static const ea_option SINK_RUN_OPTIONS[] = {
 const ea_command ec_cmd_sink_run = {
     .name = "sink run",
     .operands = "",
-    .summary = "Send stored events to a receiver by HTTP POST (NDJSON, Elasticsearch, OpenSearch), each until it is "
+    .summary = "Send stored events to a receiver (NDJSON by HTTP, Elasticsearch, OpenSearch, Kafka), each until it is "
                "accepted",
     .details =
         "Runs beside the collector until it is stopped, by a user who may write to the store's folder. Batches are "
@@ -235,12 +148,15 @@ const ea_command ec_cmd_sink_run = {
         "and what export --no-names\nprints. The store keeps the place of each sink. It moves when the receiver has "
         "settled all rows of a request: a kill\nrepeats them, so that the receiver gets each row at least once; row, "
         "and _id with bulk, says which it has.\n\n"
+        "With kafka a row is a message, whose key is the host; it counts when the brokers have stored it.\n"
         "With bulk each item of the answer counts: 200 and 201 accept, 409 was there already, 400, 413 and 422 refuse, "
         "and all\nelse is sent again. A whole request is halved after 400, 413 and 422, until the row that is refused "
         "is known.\nA row is given up as refused only while the receiver accepts others. Anything else is sent "
         "again, after 1 s, 2 s, ...\n5 min, or as Retry-After asks.\n\n"
         "  etwcollector sink run --store /var/lib/etwcollector --name es --kind bulk --index etw --to "
         "https://es.example:9200/_bulk\n\n"
+        "  etwcollector sink run --store /var/lib/etwcollector --name k --kind kafka --to "
+        "kafka://k1.example:9092/etw\n\n"
         "Exit codes: 0 sent, or stopped; 1 failed; 2 usage.",
     .options = SINK_RUN_OPTIONS,
     .options_size = sizeof(sink_run_options),

@@ -1,6 +1,7 @@
 /* etwcollector: its command table. See collector_commands.h. Called by: the operating system. Calls: one command.
  * Thread: the main one. */
 #include "collector/app/collector_commands.h"
+#include "collector/app/run_sinks.h"
 #include "collector/app/trace_operands.h"
 #include "collector/detect/send_worker.h"
 #include "collector/enroll/signer.h"
@@ -96,6 +97,8 @@ int main(int argc, char **argv) {
         return ec_send_worker_main();
     int code = 0;
     ec_fold_in_worker();
+    if (argc == 2 && strcmp(argv[1], EC_SINK_RUNNER_NAME) == 0)
+        return ec_sink_runner_main(dispatch);
     if (ec_run_with_traces(argc, argv, dispatch, &code))
         return code;
     return dispatch(argc, argv);

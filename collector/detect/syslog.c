@@ -17,7 +17,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { URL_MAX_BYTES = 512, PORT_BYTES = 6, LOOK_MS = 10, HOST_TEXT_MAX = 255 };
+enum {
+    URL_MAX_BYTES = 512,
+    PORT_BYTES = 6,
+    LOOK_MS = 10,
+    HOST_TEXT_MAX = 255,
+    UNASKED_MAX_BYTES = 64 << 10, /* that a receiver has sent since the last look */
+};
 
 enum syslog_way { SYSLOG_TLS, SYSLOG_TCP, SYSLOG_UDP, SYSLOG_WAYS };
 
@@ -166,14 +172,16 @@ static int connect_stream(ec_syslog *s, ea_err *err) {
     return rc;
 }
 
-/* Whether the receiver has closed the connection. What it says otherwise is not looked at. */
-static int is_closed(ec_syslog *s) {
-    char unused[256];
-    size_t n = 0;
+/* Whether the receiver has closed the connection: why, or NULL. What it sends is not looked at; one that goes on
+ * sending would keep the sender here, and cannot be told from one that closes after that. */
+static const char *find_end(ec_syslog *s) {
+    char unused[4096];
+    size_t n = 0, total = 0;
     CURLcode code;
     while ((code = s->lib.easy_recv(s->lib.handle, unused, sizeof unused, &n)) == CURLE_OK && n)
-        ;
-    return code != CURLE_AGAIN;
+        if ((total += n) > UNASKED_MAX_BYTES)
+            return "the receiver sends more than 64 KiB, which is no syslog";
+    return code == CURLE_AGAIN ? NULL : "the receiver closed the connection";
 }
 
 static int write_frame(ec_syslog *s, int64_t deadline_ns, ea_err *err) {
@@ -209,8 +217,9 @@ static int wait_acknowledged(ec_syslog *s, int64_t deadline_ns, ea_err *err) {
 }
 
 static int send_stream(ec_syslog *s, ea_err *err) {
+    const char *end = NULL;
     int rc = 0;
-    if (s->fd >= 0 && is_closed(s))
+    if (s->fd >= 0 && find_end(s))
         syslog_disconnect(s);
     if (s->fd < 0)
         rc = connect_stream(s, err);
@@ -220,8 +229,8 @@ static int send_stream(ec_syslog *s, ea_err *err) {
     rc = write_frame(s, deadline_ns, err);
     if (!rc)
         rc = wait_acknowledged(s, deadline_ns, err);
-    if (!rc && is_closed(s))
-        rc = syslog_failed(s, EA_ENET, "the receiver closed the connection", err);
+    if (!rc && (end = find_end(s)))
+        rc = syslog_failed(s, EA_ENET, end, err);
     if (rc)
         syslog_disconnect(s);
     return rc;

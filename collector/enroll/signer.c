@@ -100,7 +100,7 @@ static void end_child(ec_signer *s) {
         return;
     close(s->in);
     close(s->out);
-    ec_broker_end_child(s->options.broker); /* what it had logged is durable, the rest was not */
+    ec_broker_end_child(s->options.broker, s->options.child); /* what it had logged is durable, the rest was not */
     s->has_child = 0;
 }
 
@@ -171,7 +171,7 @@ int ec_signer_greeting(const ec_broker *broker, const char *ca_dir, const char *
 static int start_child(ec_signer *s, ea_err *err) {
     int is_lost = 1;
     ec_ca_enrolled none = {.pem = NULL};
-    int rc = ec_broker_start_child(s->options.broker, &s->in, &s->out, err);
+    int rc = ec_broker_start_child(s->options.broker, s->options.child, &s->in, &s->out, err);
     if (rc)
         return rc;
     s->has_child = 1;
@@ -206,7 +206,7 @@ void ec_signer_stop(ec_signer *s) {
 void ec_signer_look(ec_signer *s) {
     ea_err err = {0};
     int status;
-    if (s->has_child && ec_broker_child_ended(s->options.broker, &status)) {
+    if (s->has_child && ec_broker_child_ended(s->options.broker, s->options.child, &status)) {
         char why[80];
         close(s->in);
         close(s->out);

@@ -20,6 +20,7 @@ typedef struct ec_signer ec_signer;
 
 typedef struct ec_signer_options {
     ec_broker *broker; /* settled with ec_signer_greeting; borrowed, as are counters and log */
+    size_t child;      /* which of the broker's children it is */
     ea_counters *counters;
     ec_log *log;
 } ec_signer_options;

@@ -16,6 +16,7 @@ typedef struct sink_numbers {
     ec_sink_row row;
     uint64_t counts[EC_SINK_FATE_COUNT];
     double lag_s;
+    int is_running;
 } sink_numbers;
 
 typedef struct sink_list {
@@ -78,6 +79,10 @@ static void write_sinks(const sink_list *l, int open_metrics, ea_text *out) {
     for (size_t i = 0; i < l->count; i++)
         ea_text_printf(out, "etwcollector_sink_lag_seconds{sink=\"%s\"} %.3f\n", l->items[i].row.name,
                        l->items[i].lag_s);
+    ea_exposition_head(out, open_metrics, "etwcollector_sink_running", EA_GAUGE, "1: a process runs the sink now");
+    for (size_t i = 0; i < l->count; i++)
+        ea_text_printf(out, "etwcollector_sink_running{sink=\"%s\"} %d\n", l->items[i].row.name,
+                       l->items[i].is_running);
     ea_exposition_head(out, open_metrics, "etwcollector_sink_last_sent_timestamp_seconds", EA_GAUGE,
                        "when the receiver accepted a row last; 0: never");
     for (size_t i = 0; i < l->count; i++)
@@ -98,6 +103,7 @@ int ec_metrics_sinks(const char *dir, sqlite3 *index, int open_metrics, ea_text 
         rc = ec_sinks_each_stream(sinks, l.items[i].row.name, add_counts, &l.items[i], err);
         if (!rc)
             rc = read_lag(st, &l.items[i], err);
+        l.items[i].is_running = ec_sinks_is_locked(dir, l.items[i].row.name);
     }
     if (!rc && l.count)
         write_sinks(&l, open_metrics, out);

@@ -1,8 +1,8 @@
 /* The broker, seen from both sides. See broker.h.
  *
- * Its setup comes on standard input, once: how many strings, then each as its length (u32) and its bytes: the daemon's
- * process id, what is written, the child, its greeting, then the paths. Requests and replies are packets on one socket,
- * with descriptors beside a reply. */
+ * Its setup comes on standard input, once: strings, each as its length (u32) and its bytes: the daemon's process id,
+ * what is written, the variables, how many children, of each its name and its greeting, then the paths. Requests and
+ * replies are packets on one socket, with descriptors beside a reply. */
 #include "collector/sandbox/broker.h"
 
 #include "collector/sandbox/child.h"
@@ -23,12 +23,19 @@
 
 enum { SETUP_MAX = 1 << 20, VARIABLES_MAX = 16 };
 
-enum { PARENT, WRITTEN, PROGRAM, GREETING, VARIABLES, PATHS, STRINGS_MAX = PATHS + EC_BROKER_PATHS_MAX };
+enum {
+    PARENT,
+    WRITTEN,
+    VARIABLES,
+    CHILDREN,
+    REST,
+    STRINGS_MAX = REST + 2 * EC_BROKER_CHILDREN_MAX + EC_BROKER_PATHS_MAX
+};
 
-enum kind { OPEN, WRITE, START, LOOK, END, LOWER };
+enum kind { OPEN, WRITE, START, LOOK, ASK, END, LOWER };
 
 typedef struct request {
-    uint32_t kind, number; /* number: of a path, of bytes, or a process id */
+    uint32_t kind, number; /* number: of a path, of a child, of bytes, or a process id */
     char data[EC_BROKER_WRITE_MAX];
 } request;
 
@@ -149,10 +156,13 @@ static int write_whole(int fd, const char *data, size_t n) {
 
 int ec_broker_settle(ec_broker *b, const ec_broker_duties *d, ea_err *err) {
     ea_text t, names;
-    char parent[24];
-    int rc = 0;
+    char parent[24], children[24];
+    int rc = d->child_count <= EC_BROKER_CHILDREN_MAX
+                 ? 0
+                 : ea_fail(err, EA_ELIMIT, "start the broker: more than %d children", EC_BROKER_CHILDREN_MAX);
     ea_text_init(&t);
     ea_text_init(&names);
+    snprintf(children, sizeof children, "%zu", d->child_count);
     snprintf(parent, sizeof parent, "%ld", (long)getpid());
     for (const char *const *v = d->variables; v && *v; v++)
         ea_text_printf(&names, "%s\n", *v);
@@ -165,9 +175,12 @@ int ec_broker_settle(ec_broker *b, const ec_broker_duties *d, ea_err *err) {
         }
     put_string(&t, parent, strlen(parent));
     put_string(&t, d->written ? d->written : "", d->written ? strlen(d->written) : 0);
-    put_string(&t, d->program ? d->program : "", d->program ? strlen(d->program) : 0);
-    put_string(&t, d->greeting, d->greeting_bytes);
     put_string(&t, names.data, names.len_bytes);
+    put_string(&t, children, strlen(children));
+    for (size_t i = 0; !rc && i < d->child_count; i++) {
+        put_string(&t, d->children[i].name, strlen(d->children[i].name));
+        put_string(&t, d->children[i].greeting, d->children[i].greeting_bytes);
+    }
     for (size_t i = 0; !rc && i < b->path_count; i++)
         put_string(&t, b->paths[i], strlen(b->paths[i]));
     if (!rc && (t.failed || names.failed))
@@ -271,27 +284,32 @@ int ec_broker_write(ec_broker *b, const void *data, size_t len_bytes, ea_err *er
     return broker_call(b, &q, &answer, NULL) ? ea_fail_os(err, EA_EIO, answer.os_error, "write the port's file") : 0;
 }
 
-int ec_broker_start_child(ec_broker *b, int *ret_in, int *ret_out, ea_err *err) {
+int ec_broker_start_child(ec_broker *b, size_t child, int *ret_in, int *ret_out, ea_err *err) {
     reply answer;
     int fds[2] = {-1, -1};
-    if (broker_call(b, &(request){.kind = START}, &answer, fds))
+    if (broker_call(b, &(request){.kind = START, .number = (uint32_t)child}, &answer, fds))
         return ea_fail_os(err, answer.os_error == EBUSY ? EA_EBUSY : EA_EIO, answer.os_error, "start a process");
     *ret_in = fds[0];
     *ret_out = fds[1];
     return 0;
 }
 
-int ec_broker_child_ended(ec_broker *b, int *ret_status) {
+int ec_broker_child_ended(ec_broker *b, size_t child, int *ret_status) {
     reply answer;
-    if (broker_call(b, &(request){.kind = LOOK}, &answer, NULL) || !answer.value)
+    if (broker_call(b, &(request){.kind = LOOK, .number = (uint32_t)child}, &answer, NULL) || !answer.value)
         return 0;
     *ret_status = answer.status;
     return 1;
 }
 
-void ec_broker_end_child(ec_broker *b) {
+void ec_broker_ask_child(ec_broker *b, size_t child) {
     reply answer;
-    (void)broker_call(b, &(request){.kind = END}, &answer, NULL);
+    (void)broker_call(b, &(request){.kind = ASK, .number = (uint32_t)child}, &answer, NULL);
+}
+
+void ec_broker_end_child(ec_broker *b, size_t child) {
+    reply answer;
+    (void)broker_call(b, &(request){.kind = END, .number = (uint32_t)child}, &answer, NULL);
 }
 
 void ec_broker_lower(ec_broker *b, pid_t child) {
@@ -307,7 +325,9 @@ typedef struct duties {
     char *strings[STRINGS_MAX];
     size_t bytes[STRINGS_MAX], count;
     const char *variables[VARIABLES_MAX + 1];
-    pid_t parent, child; /* 0: none */
+    uint64_t child_count;
+    size_t paths;                                   /* the first one's place in strings */
+    pid_t parent, children[EC_BROKER_CHILDREN_MAX]; /* 0: none */
 } duties;
 
 /* Reads the setup to its end. Each string gets a NUL in place of the next one's length. 1 when it is sound. */
@@ -334,8 +354,11 @@ static int take_setup(duties *d, int from) {
         at += 4 + bytes;
     }
     d->setup[n] = 0;
-    if (d->count < PATHS || ea_u64_parse(d->strings[PARENT], &parent) || parent > INT32_MAX)
+    if (d->count < REST || ea_u64_parse(d->strings[PARENT], &parent) || parent > INT32_MAX ||
+        ea_u64_parse(d->strings[CHILDREN], &d->child_count) || d->child_count > EC_BROKER_CHILDREN_MAX ||
+        d->count - REST < 2 * d->child_count)
         return 0;
+    d->paths = REST + 2 * (size_t)d->child_count;
     for (char *at = d->strings[VARIABLES]; *at && variable_count < VARIABLES_MAX;) {
         char *end = at + strcspn(at, "\n");
         d->variables[variable_count++] = at;
@@ -354,36 +377,43 @@ static int write_file(const duties *d, const request *q) {
     return rc ? (err.os_error ? err.os_error : EIO) : 0;
 }
 
-static int start_child(duties *d, int *ret_fds) {
+static int start_child(duties *d, uint32_t child, int *ret_fds) {
     ea_err err = {0};
-    if (!d->bytes[PROGRAM])
+    if (child >= d->child_count)
         return EPERM;
-    if (d->child)
+    if (d->children[child])
         return EBUSY;
-    if (ec_child_start(&(ec_child_options){.name = d->strings[PROGRAM], .variables = d->variables}, &d->child,
+    size_t name = REST + 2 * (size_t)child, greeting = name + 1;
+    if (ec_child_start(&(ec_child_options){.name = d->strings[name], .variables = d->variables}, &d->children[child],
                        &ret_fds[0], &ret_fds[1], &err)) {
-        d->child = 0;
+        d->children[child] = 0;
         return err.os_error ? err.os_error : EIO;
     }
-    (void)write_whole(ret_fds[0], d->strings[GREETING], d->bytes[GREETING]); /* its end is detected later */
+    (void)write_whole(ret_fds[0], d->strings[greeting], d->bytes[greeting]); /* its end is detected later */
     return 0;
 }
 
-static void look_at_child(duties *d, reply *ret) {
+static void look_at_child(duties *d, uint32_t child, reply *ret) {
     int status = 0;
-    if (d->child && waitpid(d->child, &status, WNOHANG) == d->child) {
-        d->child = 0;
+    if (child < d->child_count && d->children[child] &&
+        waitpid(d->children[child], &status, WNOHANG) == d->children[child]) {
+        d->children[child] = 0;
         *ret = (reply){.value = 1, .status = status};
     }
 }
 
-static void end_child(duties *d) {
+static void ask_child(const duties *d, uint32_t child) {
+    if (child < d->child_count && d->children[child])
+        (void)kill(d->children[child], SIGTERM); /* ours, and not waited for yet */
+}
+
+static void end_child(duties *d, uint32_t child) {
     int status;
-    if (!d->child)
+    if (child >= d->child_count || !d->children[child])
         return;
-    (void)kill(d->child, SIGKILL); /* ours, and not waited for yet */
-    (void)ec_child_wait(d->child, &status);
-    d->child = 0;
+    (void)kill(d->children[child], SIGKILL);
+    (void)ec_child_wait(d->children[child], &status);
+    d->children[child] = 0;
 }
 
 /* Only of a process that the daemon started, and only upward. */
@@ -410,23 +440,27 @@ static void broker_serve(duties *d, int fd) {
         size_t count = 0;
         switch ((enum kind)q.kind) {
         case OPEN:
-            if (q.number < d->count - PATHS && (fds[0] = open(d->strings[PATHS + q.number], O_RDONLY | O_CLOEXEC)) >= 0)
+            if (q.number < d->count - d->paths &&
+                (fds[0] = open(d->strings[d->paths + q.number], O_RDONLY | O_CLOEXEC)) >= 0)
                 count = 1;
             else
-                answer.os_error = q.number < d->count - PATHS ? errno : EPERM;
+                answer.os_error = q.number < d->count - d->paths ? errno : EPERM;
             break;
         case WRITE:
             answer.os_error = write_file(d, &q);
             break;
         case START:
-            answer.os_error = start_child(d, fds);
+            answer.os_error = start_child(d, q.number, fds);
             count = answer.os_error ? 0 : 2;
             break;
         case LOOK:
-            look_at_child(d, &answer);
+            look_at_child(d, q.number, &answer);
+            break;
+        case ASK:
+            ask_child(d, q.number);
             break;
         case END:
-            end_child(d);
+            end_child(d, q.number);
             break;
         case LOWER:
             answer.os_error = lower(d, q.number);
@@ -456,7 +490,8 @@ int ec_broker_main(void) {
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* no ptrace, and no /proc/PID/mem, by other processes of this user */
     close(EC_CHILD_EXTRA_OUT);
     broker_serve(&d, EC_CHILD_EXTRA_IN);
-    end_child(&d);
+    for (uint32_t i = 0; i < d.child_count; i++)
+        end_child(&d, i);
     free(d.setup);
     return 0;
 }

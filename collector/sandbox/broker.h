@@ -1,6 +1,6 @@
 /* A process outside of the daemon's sandbox. The daemon, which parses what agents and readers send, gives up the right
  * to open the files of its configuration and the CA's folder (sandbox.h); the broker, which it starts before, opens a
- * fixed list of files for it, starts one program for it, and reads nothing that came over the network. It is this
+ * fixed list of files for it, starts a fixed list of children, and reads nothing that came over the network. It is this
  * program again, with EC_BROKER_NAME as its only argument, and it ends with the daemon.
  *
  * What a request can name is a place in the list that ec_broker_settle gave; the list cannot be changed later. So code
@@ -19,24 +19,30 @@
 
 typedef struct ec_broker ec_broker;
 
-enum { EC_BROKER_PATHS_MAX = 16, EC_BROKER_WRITE_MAX = 64 };
+enum { EC_BROKER_PATHS_MAX = 16, EC_BROKER_WRITE_MAX = 64, EC_BROKER_CHILDREN_MAX = 17 };
+
+/* A child that it starts when it is asked to, one at a time. */
+typedef struct ec_broker_child {
+    const char *name;     /* as ec_child_options has it */
+    const void *greeting; /* the first bytes on its standard input, fewer than a pipe holds */
+    size_t greeting_bytes;
+} ec_broker_child;
 
 typedef struct ec_broker_duties {
     const char *const *paths; /* that it opens for reading; NULL among them is skipped */
     size_t path_count;        /* at most EC_BROKER_PATHS_MAX */
     const char *written;      /* the one file that it writes; NULL: none */
-    const char *program;      /* the child that it starts: the name, as ec_child_options has it; NULL: none */
-    const char *const *variables;
-    const void *greeting; /* the first bytes on the child's standard input */
-    size_t greeting_bytes;
+    const ec_broker_child *children;
+    size_t child_count;           /* at most EC_BROKER_CHILDREN_MAX */
+    const char *const *variables; /* that the children get */
 } ec_broker_duties;
 
-/* Starts it. variables: those of this environment that it gets, for its child; NULL: none. */
+/* Starts it. variables: those of this environment that it gets, for its children; NULL: none. */
 EA_MUST_CHECK int ec_broker_start(ec_broker **ret, const char *const *variables, ea_err *err);
 pid_t ec_broker_pid(const ec_broker *b);
 /* Says, once, what it is for. Borrows duties during the call. EA_ELIMIT: too many paths or bytes. */
 EA_MUST_CHECK int ec_broker_settle(ec_broker *b, const ec_broker_duties *duties, ea_err *err);
-/* Ends it and its child. NULL is allowed. */
+/* Ends it and its children. NULL is allowed. */
 void ec_broker_stop(ec_broker *b);
 /* 1 when the process has ended, which leaves the daemon without it: it must end, too. */
 int ec_broker_has_ended(ec_broker *b);
@@ -48,12 +54,14 @@ EA_MUST_CHECK int ec_broker_read(ec_broker *b, const char *path, size_t max_byte
 /* Writes the one file that it writes; at most EC_BROKER_WRITE_MAX bytes. */
 EA_MUST_CHECK int ec_broker_write(ec_broker *b, const void *data, size_t len_bytes, ea_err *err);
 
-/* Starts the child, whose standard input and output the caller gets and closes; the greeting was sent. EA_EBUSY: the
- * one before was not ended yet. */
-EA_MUST_CHECK int ec_broker_start_child(ec_broker *b, int *ret_in, int *ret_out, ea_err *err);
+/* Starts a child of the list, whose standard input and output the caller gets and closes; the greeting was sent.
+ * EA_EBUSY: the one before was not ended yet. */
+EA_MUST_CHECK int ec_broker_start_child(ec_broker *b, size_t child, int *ret_in, int *ret_out, ea_err *err);
 /* 1 when the child has ended, by itself: *ret_status as of waitpid. 0: it runs, or there is none. */
-int ec_broker_child_ended(ec_broker *b, int *ret_status);
-void ec_broker_end_child(ec_broker *b);
+int ec_broker_child_ended(ec_broker *b, size_t child, int *ret_status);
+/* Asks it to end, by SIGTERM. */
+void ec_broker_ask_child(ec_broker *b, size_t child);
+void ec_broker_end_child(ec_broker *b, size_t child);
 
 /* Gives a child of the daemon the out-of-memory score of a child (child.h), which one of a confined process cannot give
  * itself. b NULL: nothing is done. */

@@ -1,9 +1,9 @@
 /* See sink.h. */
 #include "collector/sink/sink.h"
 
-#include "collector/curl/webhook.h"
 #include "collector/sink/sink_process.h"
 #include "collector/sink/sink_rows.h"
+#include "collector/sink/sink_sender.h"
 #include "collector/state/state_worker.h"
 #include "proto/base/array.h"
 #include "proto/base/pattern.h"
@@ -41,8 +41,8 @@ struct ec_sink {
     struct ea_file *lock;
     ec_outbox *outbox;
     ec_sinks *places;
-    ec_webhook *webhook;
-    ec_sink_judge *judge;
+    ec_sink_sender_options sending;
+    void *sender;
     ec_sink_process *process;
     ea_where *where;
     ea_class_chooser chooser;
@@ -59,7 +59,7 @@ struct ec_sink {
     int is_held;         /* the next batch waits for its history */
     int reads_events;    /* some were, in this run */
     /* the rows at hand */
-    ea_text rows, scratch, body, reason;
+    ea_text rows, scratch, reason;
     ec_sink_item *items, **asked;
     size_t item_count, item_capacity, asked_capacity;
     sink_slot *slots;
@@ -84,6 +84,7 @@ static void sink_note(const ec_sink *s, const char *text) {
 }
 
 static void sink_wait(const ec_sink *s, int64_t ns) {
+    ec_store_rest(ec_outbox_store(s->outbox));
     int64_t end = ea_monotonic_ns() + ns, left = ns;
     for (; !sink_is_stopped(s) && left > 0; left = end - ea_monotonic_ns())
         ea_sleep_ns(left < SINK_STEP_NS ? left : SINK_STEP_NS);
@@ -461,69 +462,56 @@ static void sink_settle_doubts(ec_sink *s, enum ec_sink_verdict verdict) {
         s->has_accepted = 0;
 }
 
+static int sink_may_end(int rc) {
+    return rc == EA_ENET || rc == EA_ETLS || rc == EA_ETIMEOUT || rc == EA_ELIMIT || rc == EA_EREFUSED;
+}
+
+/* Takes the verdicts of a request; *ret_waits: how many rows are to be sent again. */
+static void sink_take_answer(ec_sink *s, size_t count, const char *why, size_t *ret_waits) {
+    size_t settled = 0;
+    *ret_waits = 0;
+    sink_take_verdicts(s, count, why);
+    for (size_t i = 0; i < count; i++) {
+        settled += s->asked[i]->verdict != EC_VERDICT_WAITS;
+        *ret_waits += s->asked[i]->verdict == EC_VERDICT_WAITS && !s->asked[i]->is_doubtful;
+    }
+    if (!settled)
+        return;
+    s->failures = 0;
+    s->wait_ns = s->o->retry_min_ns;
+    *s->said = 0;
+}
+
 /* Sends rows once, and takes the answer. */
 static int sink_ask(ec_sink *s, size_t count, ea_err *err) {
-    const ec_sink_kind *kind = s->o->kind;
-    ec_webhook_answer answer = {0};
+    ec_sink_answer answer = {.reason = &s->reason};
     ea_err why = {0};
-    char text[64];
-    size_t waits = 0, settled = 0;
-    ea_text_clear(&s->body);
+    size_t waits = count;
     ea_text_clear(&s->reason);
     for (size_t i = 0; i < count; i++)
-        kind->add(&s->body, s->rows.data + s->asked[i]->offset, s->asked[i], s->o->index);
-    if (s->body.failed)
-        return ea_fail(err, EA_ENOMEM, "make a request");
+        s->asked[i]->host = s->slots[s->asked[i]->stream].host;
     s->row.request_count++;
-    int rc = ec_webhook_send(s->webhook, s->body.data, s->body.len_bytes, &answer, &why);
+    int rc = s->o->kind->sender->send(s->sender, s->rows.data, s->asked, count, &answer, &why);
     if (rc == EA_ECANCELED)
         return rc;
-    if (rc == EA_ENOMEM) {
+    if (!rc && s->reason.failed)
+        rc = ea_fail(&why, EA_ENOMEM, "read an answer");
+    if (rc && !sink_may_end(rc)) {
         *err = why;
         return rc;
     }
-    int is_accepted = !rc && answer.status >= 200 && answer.status < 300;
-    int is_refused = !rc && (answer.status == 400 || answer.status == 413 || answer.status == 422);
-    if (is_accepted) {
-        rc = kind->judge(s->judge, answer.data, answer.len_bytes, s->asked, count, &s->reason, &why);
-        if (rc && rc != EA_EFORMAT) {
-            *err = why;
-            return rc;
-        }
-        if (s->reason.failed)
-            return ea_fail(err, EA_ENOMEM, "read an answer");
-        if (rc)
-            rc = why.code = EA_ENET; /* it says nothing of the rows: as if it had not come */
-        sink_take_verdicts(s, rc ? 0 : count, s->reason.len_bytes ? s->reason.data : "");
-        for (size_t i = 0; i < count; i++) {
-            settled += s->asked[i]->verdict != EC_VERDICT_WAITS;
-            waits += s->asked[i]->verdict == EC_VERDICT_WAITS && !s->asked[i]->is_doubtful;
-        }
-        if (!rc && waits)
-            rc = ea_fail(&why, EA_ENET, "%zu of %zu rows are to be sent again: %.300s", waits, count,
-                         s->reason.len_bytes ? s->reason.data : "");
-    } else if (!rc) {
-        snprintf(text, sizeof text, "the receiver answered with status %ld", answer.status);
-        rc = ea_fail(&why, EA_ENET, "%s", text);
-        waits = count;
-    } else {
-        waits = count;
-    }
-    if (is_refused && count > 1) { /* some of these rows, or so many of them */
-        s->limit = count / 2;
-        s->row.retried_count += count;
-        return 0;
-    }
-    if (is_refused) {
+    if (rc == EA_EREFUSED && count == 1)
         s->asked[0]->verdict = EC_VERDICT_REFUSED;
-        sink_take_verdicts(s, 1, text);
+    if (!rc || rc == EA_EREFUSED)
+        sink_take_answer(s, count, rc ? why.message : s->reason.len_bytes ? s->reason.data : "", &waits);
+    if (rc == EA_EREFUSED) { /* some of these rows, or so many of them */
+        s->limit = count > 1 ? count / 2 : s->limit;
+        s->row.retried_count += waits;
         return 0;
     }
-    if (settled) {
-        s->failures = 0;
-        s->wait_ns = s->o->retry_min_ns;
-        *s->said = 0;
-    }
+    if (!rc && waits)
+        rc = ea_fail(&why, EA_ENET, "%zu of %zu rows are to be sent again: %.300s", waits, count,
+                     s->reason.len_bytes ? s->reason.data : "");
     if (!rc) {
         s->limit = s->limit < s->o->rows_max / 2 ? s->limit * 2 : s->o->rows_max;
         return 0;
@@ -593,7 +581,7 @@ static int sink_is_after(const ec_sink_place *a, const ec_sink_place *b) {
 static int sink_open_place(ec_sink *s, ea_err *err) {
     const ec_sink_options *o = s->o;
     size_t len = 0;
-    const char *receiver = ec_webhook_receiver(s->webhook, &len);
+    const char *receiver = o->kind->sender->receiver(s->sender, &len);
     int rc = ec_sinks_find(s->places, o->name, &s->row, err);
     if (rc < 0)
         return rc;
@@ -630,18 +618,16 @@ static int sink_open(ec_sink *s, ea_err *err) {
     if (!rc)
         rc = ea_class_chooser_init(&s->chooser, o->choice, err);
     s->has_chooser = !rc;
+    s->sending = (ec_sink_sender_options){.kind = o->kind,
+                                          .to = o->to,
+                                          .headers = o->headers,
+                                          .ca = o->ca,
+                                          .index = o->index,
+                                          .properties = o->properties,
+                                          .answer_ns = o->answer_ns,
+                                          .stop = o->stop};
     if (!rc)
-        rc = ec_webhook_create(&s->webhook,
-                               &(ec_webhook_options){.url = o->to,
-                                                     .ca = o->ca,
-                                                     .headers = o->headers,
-                                                     .type = o->kind->type,
-                                                     .answer_ms = (uint32_t)(o->answer_ns / SINK_MS_NS),
-                                                     .answer_max_bytes = o->kind->answer_max_bytes,
-                                                     .stop = o->stop},
-                               err);
-    if (!rc)
-        rc = ec_sink_judge_open(&s->judge, err);
+        rc = o->kind->sender->create(&s->sender, &s->sending, err);
     if (!rc)
         rc = ea_registry_create(&s->registry, 0, err);
     if (!rc)
@@ -667,7 +653,6 @@ int ec_sink_open(ec_sink **ret, const ec_sink_options *options, ea_err *err) {
     s->wait_ns = options->retry_min_ns;
     ea_text_init(&s->rows);
     ea_text_init(&s->scratch);
-    ea_text_init(&s->body);
     ea_text_init(&s->reason);
     rc = sink_open(s, err);
     if (rc) {
@@ -685,8 +670,7 @@ void ec_sink_close(ec_sink *s) {
     ec_sinks_close(s->places);
     ec_outbox_close(s->outbox);
     ec_sink_process_close(s->process);
-    ec_sink_judge_close(s->judge);
-    ec_webhook_destroy(s->webhook);
+    s->o->kind->sender->destroy(s->sender);
     ea_where_destroy(s->where);
     if (s->has_chooser)
         ea_class_chooser_deinit(&s->chooser);
@@ -694,7 +678,6 @@ void ec_sink_close(ec_sink *s) {
     ea_file_close(s->lock);
     ea_text_deinit(&s->rows);
     ea_text_deinit(&s->scratch);
-    ea_text_deinit(&s->body);
     ea_text_deinit(&s->reason);
     free(s->items);
     free(s->asked);

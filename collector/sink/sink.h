@@ -1,7 +1,7 @@
-/* A sink: sends stored events to a receiver by HTTP POST, in requests of many rows, each row until the receiver has it
+/* A sink: sends stored events to a receiver, in requests of many rows, each row until the receiver has it
  * or will not take it. The place moves, in the transaction that counts the rows, when all rows of a request are
  * settled: a kill repeats them, under the same names, so that the receiver gets each row at least once and can drop
- * what it has. Called by: the command sink run. Calls: outbox.h, sink_kinds.h, collector/curl, collector/state. Thread:
+ * what it has. Called by: the command sink run. Calls: outbox.h, sink_sender.h, collector/state. Thread:
  * the main one; it waits. */
 #ifndef EC_SINK_SINK_H
 #define EC_SINK_SINK_H
@@ -17,9 +17,9 @@ enum { EC_SINK_ATTEMPTS = 5 }; /* in a row, of a run that ends */
 typedef struct ec_sink_options {
     const char *store, *name, *to;
     const ec_sink_kind *kind;
-    const char *headers, *ca, *index; /* headers: lines; NULL: none */
-    const char *where;                /* a condition; NULL: all */
-    const ea_strings *hosts;          /* names, with * at the end for all that begin so; none: all */
+    const char *headers, *ca, *index, *properties; /* headers, properties: lines; NULL: none */
+    const char *where;                             /* a condition; NULL: all */
+    const ea_strings *hosts;                       /* names, with * at the end for all that begin so; none: all */
     const ea_class_choice *choice;
     uint64_t rows_max, bytes_max; /* of a request */
     int64_t retry_min_ns, retry_max_ns, answer_ns;

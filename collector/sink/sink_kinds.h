@@ -20,6 +20,7 @@ typedef struct ec_sink_item {
     size_t id_bytes;          /* of the JSON text after {"row": , which names it */
     size_t time_offset;       /* in the object: of EC_SINK_ROW_TIME */
     uint32_t stream;          /* the caller's */
+    const char *host;         /* is set in a request */
     enum ec_sink_verdict verdict;
     int is_doubtful; /* refused, while nothing was ever accepted */
 } ec_sink_item;
@@ -29,9 +30,18 @@ typedef struct ec_sink_judge ec_sink_judge;
 
 EA_MUST_CHECK int ec_sink_judge_open(ec_sink_judge **ret, ea_err *err);
 void ec_sink_judge_close(ec_sink_judge *j); /* NULL is allowed */
+/* The judge of the kind bulk, as below. */
+EA_MUST_CHECK int ec_sink_judge_bulk(ec_sink_judge *j, const char *answer, size_t len_bytes, ec_sink_item **items,
+                                     size_t count, ea_text *reason, ea_err *err);
+
+struct ec_sink_sender;
 
 typedef struct ec_sink_kind {
-    const char *name, *type; /* type: of the body */
+    const char *name;
+    const struct ec_sink_sender *sender;
+    int has_threads; /* the sender makes some when it sends */
+    /* with HTTP: */
+    const char *type; /* of the body */
     /* Appends a row to a body. target: as the option --index has it; NULL: none. */
     void (*add)(ea_text *body, const char *row, const ec_sink_item *item, const char *target);
     /* What an answer with 2xx says of the rows of a request, in their order, into their verdicts. reason gets why the

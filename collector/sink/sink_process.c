@@ -17,6 +17,12 @@ static const char PROCESS_SQL[] =
     " p.begin_utc_ns <= ?4 AND p.end_utc_ns > ?4 WHERE r.host = ?1 AND r.id = ?2"
     " ORDER BY s.stream = r.stream DESC, p.begin_utc_ns DESC LIMIT 1";
 
+/* Of a pid that no process has at a time: when the last one before it ended, and when the next one begins. */
+static const char PROCESS_GAP_SQL[] =
+    "SELECT max(CASE WHEN p.end_utc_ns <= ?4 THEN p.end_utc_ns END), min(CASE WHEN p.begin_utc_ns > ?4 THEN"
+    " p.begin_utc_ns END) FROM streams r JOIN streams s ON s.host = r.host AND substr(s.id, 1, ?5) ="
+    " substr(r.id, 1, ?5) JOIN processes p ON p.stream = s.stream AND p.pid = ?3 WHERE r.host = ?1 AND r.id = ?2";
+
 /* A pid of the batch at hand. */
 typedef struct known {
     int is_used, has_name;
@@ -28,7 +34,7 @@ typedef struct known {
 struct ec_sink_process {
     const char *dir;
     ec_state_db *tables; /* NULL: there are none yet */
-    sqlite3_stmt *find;
+    sqlite3_stmt *find, *find_gap;
     ec_outbox_batch batch;
     known places[PLACES];
 };
@@ -51,6 +57,7 @@ void ec_sink_process_close(ec_sink_process *p) {
     if (!p)
         return;
     sqlite3_finalize(p->find);
+    sqlite3_finalize(p->find_gap);
     ec_state_db_close(p->tables);
     free(p);
 }
@@ -69,6 +76,30 @@ int ec_sink_process_begin(ec_sink_process *p, const ec_outbox_batch *batch, ea_e
     return rc > 0 ? fold.position >= batch->row.number : rc;
 }
 
+static int process_step(ec_sink_process *p, sqlite3_stmt *st, uint32_t pid, int64_t utc_ns, ea_err *err) {
+    sqlite3_bind_text(st, 1, p->batch.host, -1, SQLITE_STATIC);
+    sqlite3_bind_blob(st, 2, p->batch.stream_id, EA_STREAM_ID_BYTES, SQLITE_STATIC);
+    sqlite3_bind_int64(st, 3, pid);
+    sqlite3_bind_int64(st, 4, utc_ns);
+    sqlite3_bind_int(st, 5, EA_STREAM_RUN_BYTES);
+    return ec_sqlite_step(st, PROCESS_DOING, err);
+}
+
+/* How long no process has the pid, so that its other events in the batch need no further look. */
+static int process_find_gap(ec_sink_process *p, known *k, int64_t utc_ns, ea_err *err) {
+    int rc = ec_sqlite_prepare(ec_state_db_database(p->tables), &p->find_gap, PROCESS_GAP_SQL, PROCESS_DOING, err);
+    if (rc)
+        return rc;
+    sqlite3_stmt *st = p->find_gap;
+    rc = process_step(p, st, k->pid, utc_ns, err);
+    if (rc > 0) {
+        k->begin_utc_ns = sqlite3_column_type(st, 0) == SQLITE_NULL ? INT64_MIN : sqlite3_column_int64(st, 0);
+        k->end_utc_ns = sqlite3_column_type(st, 1) == SQLITE_NULL ? INT64_MAX : sqlite3_column_int64(st, 1);
+    }
+    sqlite3_reset(st);
+    return rc < 0 ? rc : 0;
+}
+
 static int process_find(ec_sink_process *p, known *k, uint32_t pid, int64_t utc_ns, ea_err *err) {
     int rc = ec_sqlite_prepare(ec_state_db_database(p->tables), &p->find, PROCESS_SQL, PROCESS_DOING, err);
     if (rc)
@@ -76,12 +107,7 @@ static int process_find(ec_sink_process *p, known *k, uint32_t pid, int64_t utc_
     sqlite3_stmt *st = p->find;
     *k = (known){
         .is_used = 1, .pid = pid, .begin_utc_ns = utc_ns, .end_utc_ns = utc_ns < INT64_MAX ? utc_ns + 1 : utc_ns};
-    sqlite3_bind_text(st, 1, p->batch.host, -1, SQLITE_STATIC);
-    sqlite3_bind_blob(st, 2, p->batch.stream_id, EA_STREAM_ID_BYTES, SQLITE_STATIC);
-    sqlite3_bind_int64(st, 3, pid);
-    sqlite3_bind_int64(st, 4, utc_ns);
-    sqlite3_bind_int(st, 5, EA_STREAM_RUN_BYTES);
-    rc = ec_sqlite_step(st, PROCESS_DOING, err);
+    rc = process_step(p, st, pid, utc_ns, err);
     if (rc > 0) {
         const unsigned char *name = sqlite3_column_text(st, 0);
         k->has_name = name && *name;
@@ -91,7 +117,7 @@ static int process_find(ec_sink_process *p, known *k, uint32_t pid, int64_t utc_
         k->end_utc_ns = sqlite3_column_int64(st, 2);
     }
     sqlite3_reset(st);
-    return rc < 0 ? rc : 0;
+    return rc ? (rc < 0 ? rc : 0) : process_find_gap(p, k, utc_ns, err);
 }
 
 int ec_sink_process_name(ec_sink_process *p, uint32_t pid, int64_t utc_ns, const char **ret, ea_err *err) {

@@ -418,22 +418,8 @@ static int is_begun(ec_store *s, const subject *who) {
            strcmp(marked, who->host) == 0;
 }
 
-int ec_forget(ec_store *s, const char *host, const uint8_t *stream, ec_forgotten *ret, ea_err *err) {
-    const subject who = {host, stream};
-    char other[256];
-    sink_locks locks = {.dir = ec_store_folder(s), .err = err};
-    int was_begun = is_begun(s, &who), rc = lock_sinks(&locks);
-    if (!rc && !was_begun)
-        rc = ec_forget_resume(s, other, err);
-    if (rc >= 0) /* one removal is marked at a time */
-        rc = remove_all(s, &who, ret, err);
-    if (!rc)
-        ret->was_begun = was_begun;
-    unlock_sinks(&locks);
-    return rc;
-}
-
-int ec_forget_resume(ec_store *s, char *ret_host, ea_err *err) {
+/* What was begun, of which at most one host or run is marked. The sinks are locked. 1: it was finished; 0: nothing. */
+static int finish_begun(ec_store *s, char *ret_host, ea_err *err) {
     sqlite3 *db = ec_store_database(s);
     uint8_t stream[EA_STREAM_ID_BYTES];
     ec_forgotten f;
@@ -443,4 +429,42 @@ int ec_forget_resume(ec_store *s, char *ret_host, ea_err *err) {
         return 0; /* no such table: nothing was begun */
     int rc = remove_all(s, &(subject){ret_host, of_host ? NULL : stream}, &f, err);
     return rc ? rc : 1;
+}
+
+static int has_begun(ec_store *s) {
+    char host[256];
+    sqlite3 *db = ec_store_database(s);
+    return find_mark(db, "SELECT agent FROM forgetting LIMIT 1", host, NULL) ||
+           find_mark(db, "SELECT agent FROM forgetting_runs LIMIT 1", host, NULL);
+}
+
+int ec_forget(ec_store *s, const char *host, const uint8_t *stream, ec_forgotten *ret, ea_err *err) {
+    const subject who = {host, stream};
+    char other[256];
+    sink_locks locks = {.dir = ec_store_folder(s), .err = err};
+    int was_begun = is_begun(s, &who), rc = lock_sinks(&locks);
+    if (!rc && !was_begun)
+        rc = finish_begun(s, other, err);
+    if (rc >= 0) /* one removal is marked at a time */
+        rc = remove_all(s, &who, ret, err);
+    if (!rc)
+        ret->was_begun = was_begun;
+    unlock_sinks(&locks);
+    return rc;
+}
+
+int ec_forget_resume(ec_store *s, char *ret_host, ea_err *err) {
+    ea_err why = {0};
+    sink_locks locks = {.dir = ec_store_folder(s), .err = &why};
+    ret_host[0] = 0;
+    if (!has_begun(s))
+        return 0;
+    int rc = lock_sinks(&locks);
+    if (rc)
+        rc = ea_fail(err, rc, "the removal of a host was interrupted, and cannot be finished: %.300s: end it first",
+                     why.message);
+    else
+        rc = finish_begun(s, ret_host, err);
+    unlock_sinks(&locks);
+    return rc;
 }

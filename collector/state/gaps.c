@@ -97,6 +97,7 @@ int ec_gap_is_counted(enum ea_counter c) {
     switch (c) {
     case EA_COUNT_events_dropped_full:
     case EA_COUNT_events_dropped_oversize:
+    case EA_COUNT_events_unrecorded:
     case EA_COUNT_source_events_lost:
     case EA_COUNT_source_buffers_lost:
     case EA_COUNT_source_bad_records:

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SINKS_BUSY_MS = 10000, SINKS_PATH_BYTES = 1400 };
+enum { SINKS_BUSY_MS = 10000, SINKS_LOCK_TRIES = 4, SINKS_LOCK_WAIT_NS = 5000000, SINKS_PATH_BYTES = 1400 };
 
 static const char SINKS_DOING[] = "keep the place of a sink";
 
@@ -69,23 +69,44 @@ int ec_sinks_check_name(const char *name, ea_err *err) {
     return 0;
 }
 
+static int sinks_lock_path(char *ret, size_t ret_bytes, const char *dir, const char *name, ea_err *err) {
+    if (snprintf(ret, ret_bytes, "%s/sink-%s.lock", dir, name) >= (int)ret_bytes)
+        return ea_fail(err, EA_EUSAGE, "the path of the store is too long");
+    return 0;
+}
+
 int ec_sinks_lock(struct ea_file **ret, const char *dir, const char *name, ea_err *err) {
     char path[SINKS_PATH_BYTES];
     struct ea_file *file = NULL;
     int rc = ec_sinks_check_name(name, err);
+    if (!rc)
+        rc = sinks_lock_path(path, sizeof path, dir, name, err);
+    if (!rc)
+        rc = ea_file_open(&file, path, EA_OPEN_APPEND, err);
     if (rc)
         return rc;
-    if (snprintf(path, sizeof path, "%s/sink-%s.lock", dir, name) >= (int)sizeof path)
-        return ea_fail(err, EA_EUSAGE, "the path of the store is too long");
-    rc = ea_file_open(&file, path, EA_OPEN_APPEND, err);
-    if (!rc)
+    rc = ea_file_try_lock(file, err);
+    for (int i = 1; rc == EA_EBUSY && i < SINKS_LOCK_TRIES; i++) { /* ec_sinks_is_locked has it for a moment */
+        ea_sleep_ns(SINKS_LOCK_WAIT_NS);
         rc = ea_file_try_lock(file, err);
+    }
     if (rc) {
         ea_file_close(file);
         return rc == EA_EBUSY ? ea_fail(err, rc, "sink %s is run by another process", name) : rc;
     }
     *ret = file;
     return 0;
+}
+
+int ec_sinks_is_locked(const char *dir, const char *name) {
+    char path[SINKS_PATH_BYTES];
+    struct ea_file *file = NULL;
+    ea_err ignored;
+    if (sinks_lock_path(path, sizeof path, dir, name, &ignored) || ea_file_open(&file, path, EA_OPEN_READ, &ignored))
+        return 0; /* it never ran */
+    int is_locked = ea_file_try_lock(file, &ignored) == EA_EBUSY;
+    ea_file_close(file);
+    return is_locked;
 }
 
 int ec_sinks_open(ec_sinks **ret, const char *dir, int writable, ea_err *err) {

@@ -66,6 +66,8 @@ EA_MUST_CHECK int ec_sinks_check_name(const char *name, ea_err *err);
  * name). *ret: to be closed by ea_file_close. */
 struct ea_file;
 EA_MUST_CHECK int ec_sinks_lock(struct ea_file **ret, const char *dir, const char *name, ea_err *err);
+/* Whether a process has it locked now. */
+int ec_sinks_is_locked(const char *dir, const char *name);
 /* 1 and the sink; 0: there is none of that name. */
 EA_MUST_CHECK int ec_sinks_find(ec_sinks *s, const char *name, ec_sink_row *ret, ea_err *err);
 /* By name; fn returns non-zero to stop. */

@@ -171,6 +171,9 @@ EA_MUST_CHECK int ec_store_next_batch(ec_store *s, uint64_t stream_id, uint64_t 
  * s until its next call. */
 EA_MUST_CHECK int ec_store_read(ec_store *s, const ec_batch_row *row, const uint8_t **ret_data, size_t *ret_len_bytes,
                                 ea_err *err);
+/* Closes the segment file that was read last, so that a reader that waits does not keep the space of a deleted one.
+ * What ec_store_read gave stays. */
+void ec_store_rest(ec_store *s);
 /* Adds to a registry the classes of a batch's events that it lacks, as the stream has described them; what the stream
  * did not describe stays missing. EA_ELIMIT: the registry is full. A batch of ec_store_read stays valid. */
 EA_MUST_CHECK int ec_store_load_classes(ec_store *s, uint64_t stream_id, const uint8_t *batch, size_t len_bytes,

@@ -149,6 +149,10 @@ int ec_store_read(ec_store *s, const ec_batch_row *b, const uint8_t **ret_data, 
     return 0;
 }
 
+void ec_store_rest(ec_store *s) {
+    ec_segment_close(&s->reading);
+}
+
 static int load_class(ec_store *s, uint64_t stream_id, const uint8_t *hash, ea_registry *registry, ea_err *err) {
     const ea_class *c;
     sqlite3_stmt *st =

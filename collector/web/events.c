@@ -27,6 +27,7 @@ enum {
     COUNTS = 60,             /* buckets, when their number is not given */
     COUNTS_MIN = 10,         /* so few have a width for any range of 64 bits of ns */
     COUNTS_MAX = 1000,
+    FIELD_BYTES = 128,     /* of a column's name */
     TAIL_BATCHES = 64,     /* of one look */
     TAIL_ROWS = 500,       /* sent of one look; further rows are counted as skipped */
     TAIL_TRIES_QUIET = 15, /* looks without anything until a sign of life */
@@ -689,6 +690,44 @@ int ec_events_counts(ec_call *c, ea_err *err) {
         rc = answer_counts(c, &s, most, n, err);
     free(n);
     events_deinit(&s);
+    return rc;
+}
+
+/* ---- values of a field ---- */
+
+int ec_events_values(ec_call *c, ea_err *err) {
+    search s;
+    ea_text sql;
+    const char *field = ec_call_param(c, "field");
+    int rc = read_search(c, &s, err);
+    ea_text_init(&sql);
+    if (!rc && (!field || !*field || strlen(field) >= FIELD_BYTES))
+        rc = ea_fail(err, EA_EUSAGE, "field: the name of a column is expected, of at most %d bytes", FIELD_BYTES - 1);
+    if (!rc) {
+        set_times(&s, s.from_ns, s.to_ns, 0);
+        ea_text_str(&sql, "SELECT e.");
+        ec_sql_add_name(&sql, field);
+        ea_text_printf(&sql,
+                       " AS value, count(*) AS count FROM %s e WHERE e.time BETWEEN ?1 AND ?2%s GROUP BY 1 ORDER BY 2"
+                       " DESC, 1",
+                       s.table.data, s.where.len_bytes ? s.where.data : "");
+        if (sql.failed)
+            rc = ea_fail(err, EA_ENOMEM, "count values");
+    }
+    if (!rc)
+        rc = ec_result_answer(
+            c,
+            &(ec_result){.sql = sql.data,
+                         .host = s.host,
+                         .params = s.params,
+                         .param_count = s.param_count > OWN_PARAMS ? s.param_count : OWN_PARAMS - 1, /* it has no ?3 */
+                         .limit_rows = s.is_whole ? 0 : s.limit,
+                         .form = s.form,
+                         .is_empty_without_table = 1,
+                         .names_class = 1},
+            err);
+    ea_text_deinit(&sql);
+    deinit(&s);
     return rc;
 }
 

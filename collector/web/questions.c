@@ -23,7 +23,7 @@ enum param_kind {
     PARAM_NUMBER,
     PARAM_WIDTH,   /* a duration: "1s" */
     PARAM_FLAG,    /* 0 or 1 */
-    PARAM_GROUP,   /* what groups machines: health, agent_version or labels.NAME */
+    PARAM_GROUP,   /* what groups machines: health, host, agent_version or labels.NAME */
     PARAM_ADDRESS, /* an IP address, or a network as 10.0.0.0/8; "": any */
     PARAM_STATE,   /* of a detection; "": any */
     PARAM_AMONG,   /* an agent's name: what it sent is compared with that of all others */
@@ -96,13 +96,14 @@ typedef struct fixed {
 #define MACHINES_WITH_TROUBLE "hosts h LEFT JOIN b ON b.host = h.host LEFT JOIN i ON i.host = h.host"
 /* An agent whose newest run ended in order is not silent. */
 #define IS_SILENT "(h.received_last < (CAST(strftime('%s', 'now') AS INTEGER) - 60) * 1000000000 AND h.ended IS NULL)"
-/* The group of a machine: by is health, agent_version or labels.NAME; '' when it has none. */
+/* The group of a machine: by is health, host, agent_version or labels.NAME; '' when it has none. */
 #define GROUP_OF(by)                                                                                                   \
     "CASE " by                                                                                                         \
     " WHEN 'health' THEN CASE WHEN coalesce(b.alerts, 0) + coalesce(b.missing_batches, 0) + coalesce(i.n, 0) > 0 THEN" \
     " 'alerts, incidents or gaps' WHEN " IS_SILENT                                                                     \
     " THEN 'silent' WHEN h.ended IS NOT NULL THEN 'ended' ELSE 'well' END"                                             \
-    " WHEN 'agent_version' THEN coalesce(h.agent_version, '') ELSE coalesce((SELECT CAST(l.value AS TEXT) FROM"        \
+    " WHEN 'host' THEN h.host WHEN 'agent_version' THEN coalesce(h.agent_version, '') ELSE coalesce((SELECT "          \
+    "CAST(l.value AS TEXT) FROM"                                                                                       \
     " json_each(CASE WHEN json_valid(h.labels) THEN h.labels END) l WHERE 'labels.' || l.key = " by "), '') END"
 
 /* What processes used, by time: SQL.md. to is included. The process is joined by its instance: numbers of processes and
@@ -112,6 +113,21 @@ typedef struct fixed {
 #define USED(table, value)                                                                                             \
     "SELECT u.bucket, coalesce(p.stream, u.stream) AS stream, p.instance, u.pid, p.image_name, " value " FROM " table  \
     "(?2, " UNTIL ", ?4) u LEFT JOIN processes p ON p.process_key = u.process_key WHERE u.host = ?1"
+
+/* Sums of a table of what happened, by process. */
+#define TOP(table, sums)                                                                                               \
+    "SELECT u.host, coalesce(p.stream, u.stream) AS stream, p.instance, u.pid, p.image_name, " sums " FROM " table     \
+    "(?2, " UNTIL ") u LEFT JOIN processes p ON p.process_key = u.process_key WHERE (?1 = '' OR u.host = ?1) AND"      \
+    " u.pid IS NOT 0 GROUP BY u.host, u.stream, u.process_key, u.pid"
+/* Its rows of threads, of a process number ?4 or of all. */
+#define OF_THREADS(table, columns)                                                                                     \
+    "SELECT u.host, coalesce(p.stream, u.stream) AS stream, p.instance, u.pid, p.image_name, u.tid, " columns          \
+    " FROM " table "(?2, " UNTIL ") u LEFT JOIN processes p ON p.process_key = u.process_key WHERE (?1 = '' OR"        \
+    " u.host = ?1) AND (?4 < 0 OR u.pid = ?4)"
+#define TIMES(sum)                                                                                                     \
+    sum "(u.running_ns) AS running_ns, " sum "(u.ready_ns) AS ready_ns, " sum "(u.waiting_ns) AS waiting_ns, " sum     \
+        "(u.switches) AS switches, " sum "(u.waits) AS waits, " sum "(u.unfinished_running_ns + "                      \
+        "u.unfinished_ready_ns + u.unfinished_waiting_ns) AS unfinished_ns"
 
 /* Files that were loaded as modules: by SHA-256 where an image fact has it, so that another file under a usual path is
  * a file of its own; else by path without its volume. The loads of a path without a hash count the machines where the
@@ -183,7 +199,7 @@ static const fixed LISTS[] = {
      {{0}},
      FIXED_LIST},
     {"/api/v1/fleet/groups",
-     "Machines by health, agent_version or a label (labels.NAME): how many, and what came of them",
+     "Machines by health, host, agent_version or a label (labels.NAME): how many, and what came of them",
      MACHINES ", g AS MATERIALIZED (SELECT " GROUP_OF(
          "?1") " AS \"group\", h.events, h.bytes, " IS_SILENT
                " AS silent, b.alerts, i.n AS incidents, b.missing_batches AS batches FROM " MACHINES_WITH_TROUBLE
@@ -193,6 +209,21 @@ static const fixed LISTS[] = {
                " AS missing_batches FROM g GROUP BY \"group\"",
      "hosts DESC, \"group\"",
      {{"by", PARAM_GROUP, NULL}, {"q", PARAM_LIKE, ""}},
+     FIXED_LIST},
+    {"/api/v1/load",
+     "What came of the machines over time: batches, events and bytes, by groups",
+     MACHINES ", g AS MATERIALIZED (SELECT h.host, CASE ?5 WHEN '' THEN '' ELSE " GROUP_OF(
+         "?5") " END AS grp FROM " MACHINES_WITH_TROUBLE
+               "), u AS MATERIALIZED (SELECT time_bucket(t.begin, ?4) AS bucket, g.grp, count(*) AS n, sum(t.events)"
+               " AS events, sum(t.bytes) AS bytes FROM batches t JOIN g ON g.host = t.host WHERE t.begin BETWEEN ?2 AND"
+               " ?3 AND (?1 = '' OR t.host = ?1) GROUP BY 1, 2), k AS MATERIALIZED (SELECT grp FROM u GROUP BY grp "
+               "ORDER"
+               " BY sum(events) DESC, grp LIMIT max(?6, 0)) SELECT time_text(bucket) AS bucket, CASE WHEN grp IN "
+               "(SELECT grp FROM k) THEN "
+               "grp"
+               " END AS \"group\", sum(n) AS batches, sum(events) AS events, sum(bytes) AS bytes FROM u GROUP BY 1, 2",
+     "bucket, \"group\" IS NULL, \"group\"",
+     {ANY_HOST, RANGE, {"every", PARAM_WIDTH, "1m"}, {"by", PARAM_GROUP, ""}, {"top", PARAM_NUMBER, "10"}},
      FIXED_LIST},
     {"/api/v1/hosts",
      "Machines: what came of each and when, gaps and alerts; with by and group those of a group alone",
@@ -293,8 +324,9 @@ static const fixed LISTS[] = {
      {HOST, RANGE, {"every", PARAM_WIDTH, "1s"}},
      FIXED_LIST},
     {"/api/v1/hosts/{host}/disk",
-     "Bytes that disks read and wrote by process and time",
-     USED("disk_usage", "u.read_bytes, u.written_bytes, u.read_bytes + u.written_bytes AS value"),
+     "Requests to disks by process and time: how many, their bytes and how long they took",
+     USED("disk_usage", "u.reads, u.read_bytes, u.writes, u.written_bytes, u.ns, u.max_ns, u.read_bytes + "
+                        "u.written_bytes AS value"),
      "bucket, value DESC, pid",
      {HOST, RANGE, {"every", PARAM_WIDTH, "1s"}},
      FIXED_LIST},
@@ -413,12 +445,62 @@ static const fixed LISTS[] = {
 static const fixed QUERIES[] = {
     {"top-processes-by-cpu",
      "Processes with the most samples of the processor",
-     "SELECT u.host, coalesce(p.stream, u.stream) AS stream, p.instance, u.pid, p.image_name, sum(u.samples) AS "
-     "samples FROM cpu_usage(?2, " UNTIL
-     ") u LEFT JOIN processes p ON p.process_key = u.process_key WHERE (?1 = '' OR u.host = ?1) AND u.pid IS NOT 0"
-     " GROUP BY u.host, u.stream, u.process_key, u.pid",
+     TOP("cpu_usage", "sum(u.samples) AS samples"),
      "samples DESC, host, stream, pid",
      {ANY_HOST, RANGE},
+     FIXED_LIST},
+    {"top-processes-by-disk",
+     "Processes whose requests to disks had the most bytes, with how long the requests took",
+     TOP("disk_usage", "sum(u.reads) AS reads, sum(u.read_bytes) AS read_bytes, sum(u.writes) AS writes,"
+                       " sum(u.written_bytes) AS written_bytes, sum(u.ns) AS ns, max(u.max_ns) AS max_ns,"
+                       " sum(u.read_bytes) + sum(u.written_bytes) AS bytes"),
+     "bytes DESC, host, stream, pid",
+     {ANY_HOST, RANGE},
+     FIXED_LIST},
+    {"top-processes-by-network",
+     "Processes that sent and received the most bytes over TCP and UDP",
+     TOP("network_usage", "sum(u.receives) AS receives, sum(u.received_bytes) AS received_bytes, sum(u.sends) AS sends,"
+                          " sum(u.sent_bytes) AS sent_bytes, sum(u.received_bytes) + sum(u.sent_bytes) AS bytes"),
+     "bytes DESC, host, stream, pid",
+     {ANY_HOST, RANGE},
+     FIXED_LIST},
+    {"process-times",
+     "Processes and how long their threads ran, were ready and waited",
+     TOP("thread_times", "count(*) AS threads, " TIMES("sum")),
+     "running_ns DESC, host, stream, pid",
+     {ANY_HOST, RANGE},
+     FIXED_LIST},
+    {"thread-times",
+     "Threads and how long they ran, were ready and waited",
+     OF_THREADS("thread_times", TIMES("")),
+     "running_ns DESC, host, stream, pid, tid",
+     {ANY_HOST, RANGE, {"pid", PARAM_NUMBER, "-1"}},
+     FIXED_LIST},
+    {"thread-waits",
+     "Threads and what they waited for",
+     OF_THREADS("waits", "u.reason_name, u.count, u.ns, u.max_ns, u.unfinished_ns"),
+     "ns DESC, host, stream, pid, tid, reason_name",
+     {ANY_HOST, RANGE, {"pid", PARAM_NUMBER, "-1"}},
+     FIXED_LIST},
+    {"thread-wakes",
+     "Threads that ended the waits of others; Idle: an interrupt did",
+     OF_THREADS("wakes", "u.waker_pid, u.waker_image, u.waker_tid, u.count, u.waited_ns"),
+     "waited_ns DESC, host, stream, pid, tid, waker_pid, waker_tid",
+     {ANY_HOST, RANGE, {"pid", PARAM_NUMBER, "-1"}},
+     FIXED_LIST},
+    {"disk-files",
+     "Files whose requests took the disks longest; without a name: requests whose file is unknown",
+     "SELECT u.host, u.disk, u.file, u.operation, sum(u.count) AS count, sum(u.bytes) AS bytes, sum(u.ns) AS ns,"
+     " max(u.max_ns) AS max_ns FROM disk_times(?2, " UNTIL
+     ") u WHERE (?1 = '' OR u.host = ?1) AND (?4 < 0 OR u.pid = ?4) GROUP BY u.host, u.disk, u.file, u.operation",
+     "ns DESC, host, disk, file, operation",
+     {ANY_HOST, RANGE, {"pid", PARAM_NUMBER, "-1"}},
+     FIXED_LIST},
+    {"silent-machines",
+     "Machines of which nothing came for a minute, though their last run did not end in order",
+     "SELECT h.host, h.machine, h.agent_version, h.received_last FROM hosts h WHERE " IS_SILENT,
+     "received_last, host",
+     {{0}},
      FIXED_LIST},
     {"ipc-by-machine",
      "Instructions per cycle by machine: counted at context switches, or by samples",
@@ -681,9 +763,9 @@ static int read_param(const ec_call *c, const param_spec *spec, ea_text *like, e
         *ret = (ec_value){.type = EC_INT, .i = *text - '0'};
         return 0;
     case PARAM_GROUP:
-        if (*text && strcmp(text, "health") != 0 && strcmp(text, "agent_version") != 0 &&
+        if (*text && strcmp(text, "health") != 0 && strcmp(text, "host") != 0 && strcmp(text, "agent_version") != 0 &&
             (strncmp(text, "labels.", 7) != 0 || !text[7]))
-            return ea_fail(err, EA_EUSAGE, "%s: health, agent_version or labels.NAME is expected", spec->name);
+            return ea_fail(err, EA_EUSAGE, "%s: health, host, agent_version or labels.NAME is expected", spec->name);
         break;
     case PARAM_ADDRESS:
         if (*text && !is_network(text))

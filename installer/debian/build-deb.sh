@@ -38,10 +38,12 @@ printf 'Source: etwcollector\n\nPackage: etwcollector\nArchitecture: any\n' >"$w
 depends=$(cd "$work" && dpkg-shlibdeps -O "$root/usr/bin/etwcollector" 2>/dev/null | sed -n 's/^shlibs:Depends=//p')
 rm -rf "$work"
 [ -n "$depends" ] || { echo "build-deb.sh: dpkg-shlibdeps said nothing" >&2; exit 1; }
-# ... and libcurl, which it loads when it asks a symbol server
-curl=$(dpkg-query -S '*/libcurl.so.4' | sed -n '1s/:.*//p')
-[ -n "$curl" ] || { echo "build-deb.sh: no package has libcurl.so.4" >&2; exit 1; }
-depends="$depends, $curl"
+# ... and what it loads when it is needed: for symbol servers and receivers, and for Kafka (sbom.py has the same list)
+for library in libcurl.so.4 librdkafka.so.1; do
+    package=$(dpkg-query -S "*/$library" | sed -n '1s/:.*//p')
+    [ -n "$package" ] || { echo "build-deb.sh: no package has $library" >&2; exit 1; }
+    depends="$depends, $package"
+done
 
 cat >"$root/DEBIAN/control" <<CONTROL
 Package: etwcollector

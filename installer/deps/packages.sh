@@ -5,11 +5,11 @@
 # its tests; traces: `make traces`
 set -euo pipefail
 
-build=(cmake ninja-build make gcc libc6-dev pkg-config ccache protobuf-c-compiler libprotobuf-c-dev libcurl4-openssl-dev
+build=(cmake ninja-build make gcc libc6-dev pkg-config ccache protobuf-c-compiler libprotobuf-c-dev libcurl4-openssl-dev librdkafka-dev
        libssl-dev libzstd-dev libevent-dev libsqlite3-dev libxxhash-dev libyaml-dev libexpat1-dev zlib1g-dev nodejs npm)
 demo=(libcmocka-dev python3 zstd)
 test=("${demo[@]}" clang clang-format clang-tidy libclang-rt-14-dev lld llvm sqlite3 git curl openssl
-      iproute2 procps shellcheck valgrind chromium dpkg-dev prometheus libarchive-tools swtpm tpm2-openssl softhsm2)
+      iproute2 procps shellcheck valgrind chromium dpkg-dev prometheus kcat libarchive-tools swtpm tpm2-openssl softhsm2)
 # what this Debian may lack: a test that needs it is skipped and prints that
 optional=(pkcs11-provider)
 traces=(python3 libarchive-tools)

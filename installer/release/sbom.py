@@ -23,6 +23,7 @@ import uuid
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parents[1]
 NAMESPACE = uuid.UUID("c1f0a1de-7c3f-4f0e-8f0c-3f6f1a9d2b10")
+LOADED_LATER = ("libcurl.so.4", "librdkafka.so.1")  # by the collector, when they are needed
 TESTS_ONLY = {"cmocka"}  # built beside the libraries, and linked by no program
 
 
@@ -97,6 +98,11 @@ def collector(packages, program):
                 break
         else:
             sys.exit(f"sbom.py: no Debian package owns {path}, which {program} loads")
+    for library in LOADED_LATER:
+        owner = subprocess.run(["dpkg-query", "-S", f"*/{library}"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+        if not owner:
+            sys.exit(f"sbom.py: no Debian package has {library}, which {program} loads when it needs it")
+        loaded.add(owner.split(":")[0])
     for name in sorted(loaded):
         version = output_of("dpkg-query", "-W", "-f", "${Version}", name)
         found.append((component(name, version, f"pkg:deb/debian/{name}@{escaped(version)}", linkage="loaded"), None))

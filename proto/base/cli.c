@@ -176,6 +176,11 @@ static const ea_option *find_letter(const ea_option *options, char letter) {
     return NULL;
 }
 
+/* Mappings and lists of them are in configuration files only. */
+static int is_of_file(const ea_option *o) {
+    return o->type == EA_OPT_TABLE || o->type == EA_OPT_TABLES || o->type == EA_OPT_LABELS;
+}
+
 static void print_help(const char *program, const ea_command *c, FILE *out) {
     fprintf(out, "usage: %s %s [options]%s%s\n\n%s.\n", program, c->name, *c->operands ? " " : "", c->operands,
             c->summary);
@@ -184,7 +189,9 @@ static void print_help(const char *program, const ea_command *c, FILE *out) {
     fprintf(out, "\noptions:\n");
     for (const ea_option *o = c->options; o->name; o++) {
         char left[64];
-        if (o->letter)
+        if (is_of_file(o))
+            snprintf(left, sizeof left, "    %s:", o->name);
+        else if (o->letter)
             snprintf(left, sizeof left, "-%c, --%s%s%s", o->letter, o->name, o->argument ? " " : "",
                      o->argument ? o->argument : "");
         else
@@ -202,6 +209,8 @@ static void print_help(const char *program, const ea_command *c, FILE *out) {
         }
         if (o->fallback)
             fprintf(out, " (default %s)", o->fallback);
+        if (is_of_file(o))
+            fprintf(out, " (in the configuration file only)");
         if (o->required)
             fprintf(out, " (required%s%s)", o->unless ? " unless " : "", o->unless ? o->unless : "");
         fprintf(out, "\n");
@@ -229,6 +238,8 @@ static int parse_option(const ea_command *c, void *options, unsigned char *given
     if (!o)
         return nearest ? ea_fail(err, EA_EUSAGE, "unknown option %s; did you mean --%s?", arg, nearest)
                        : ea_fail(err, EA_EUSAGE, "unknown option %s", arg);
+    if (is_of_file(o))
+        return ea_fail(err, EA_EUSAGE, "--%s: expected it in the file of --config", o->name);
     if (o->type == EA_OPT_FLAG && value)
         return ea_fail(err, EA_EUSAGE, "--%s takes no value", o->name);
     if (o->type != EA_OPT_FLAG && !value) {
@@ -386,7 +397,8 @@ static void print_bash(const char *program, const ea_command *const *commands) {
                 continue;
             printf(has_two ? "  '%s') words=\"" : "  '%s '*) words=\"", (*k)->name);
             for (const ea_option *o = (*k)->options; o->name; o++)
-                printf("--%s ", o->name);
+                if (!is_of_file(o))
+                    printf("--%s ", o->name);
             printf("--help\";;\n");
         }
     printf("  esac\n  [ \"$COMP_CWORD\" = 2 ] && case \"${COMP_WORDS[1]}\" in\n");
@@ -451,6 +463,8 @@ static void print_fish(const char *program, const ea_command *const *commands) {
         print_fish_quoted(c->summary);
         printf("'\n");
         for (const ea_option *o = c->options; o->name; o++) {
+            if (is_of_file(o))
+                continue;
             printf("complete -c %s -n '", program);
             print_fish_condition(commands, c);
             printf("' -l %s%s\n", o->name, o->argument ? " -r" : "");
@@ -508,8 +522,9 @@ static void print_man(const char *program, const char *version, const char *summ
             printf("\n.fi\n");
         }
         for (const ea_option *o = c->options; o->name; o++) {
-            printf(".TP\n.B \\-\\-");
+            printf(is_of_file(o) ? ".TP\n.B " : ".TP\n.B \\-\\-");
             print_troff(o->name);
+            printf(is_of_file(o) ? ":" : "");
             if (o->argument)
                 printf(" \\fI%s\\fR", o->argument);
             printf("\n");

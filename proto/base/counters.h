@@ -272,6 +272,8 @@ enum ea_counter_part {
     X(enroll_renewed_twice, 180, EA_NOTICE, EA_OF_COLLECTOR,                                                           \
       "renewals that were refused since another key was certified before")                                             \
     X(signer_ended, 181, EA_NOTICE, EA_OF_COLLECTOR, "times that the process that signs certificates ended")           \
+    X(sinks_ended, 270, EA_NOTICE, EA_OF_COLLECTOR,                                                                    \
+      "times that the process of a sink ended, and was to be started again")                                           \
     X(incidents_dropped, 182, EA_NOTICE, EA_OF_COLLECTOR,                                                              \
       "incidents that were not kept since 256 of the collector are open")                                              \
     X(rules_events, 200, EA_INFO, EA_OF_COLLECTOR,                                                                     \

@@ -1,8 +1,7 @@
 /* Builds and runs the automaton. See rules_automaton.h. The states are numbered breadth first out of the sorted
- * literals: the children of a state follow each other, and a state's shorter endings come before it. The root and the
- * states of one byte have a row of 256; deeper ones are searched, and go on at their longest ending. Thread: building
- * is the compiler's; a scan is the caller's. */
-#include "proto/rules/rules_automaton.h"
+ * literals: the children of a state follow each other, and a state's shorter endings come before it. rules_cells.c
+ * makes a table of their edges. Thread: building is the compiler's; a scan is the caller's. */
+#include "proto/rules/rules_cells.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -28,9 +27,10 @@ typedef struct extent {
 typedef struct making {
     const rules_literal *literals;
     size_t count;
-    rules_state *states;
+    rules_trie_state *states;
     extent *extents;
     uint32_t state_count;
+    size_t state_limit;
     rules_output *outputs;
     uint32_t output_count, atom_count;
     uint32_t *atoms;
@@ -56,12 +56,13 @@ static uint64_t count_states(const rules_literal *l, size_t count, uint32_t *ret
 
 /* The literals that end in the state: the first ones of its extent. */
 static void take_outputs(making *m, uint32_t state) {
-    rules_state *s = &m->states[state];
+    rules_trie_state *s = &m->states[state];
     extent *e = &m->extents[state];
     if (e->begin == e->end || m->literals[e->begin].len_bytes != s->depth)
         return;
     rules_output *o = &m->outputs[m->output_count];
     o->state = state;
+    o->depth = s->depth;
     for (uint32_t place = 0; place < RULES_PLACES; place++) {
         o->atoms[place] = m->atom_count;
         for (; e->begin < e->end && m->literals[e->begin].len_bytes == s->depth && m->literals[e->begin].place == place;
@@ -74,7 +75,7 @@ static void take_outputs(making *m, uint32_t state) {
 }
 
 static void add_children(making *m, uint32_t state) {
-    rules_state *s = &m->states[state];
+    rules_trie_state *s = &m->states[state];
     extent e = m->extents[state];
     s->first = m->state_count;
     while (e.begin < e.end) {
@@ -82,14 +83,14 @@ static void add_children(making *m, uint32_t state) {
         uint32_t from = e.begin;
         while (e.begin < e.end && (uint8_t)m->literals[e.begin].text[s->depth] == label)
             e.begin++;
-        m->states[m->state_count] = (rules_state){.depth = (uint16_t)(s->depth + 1), .label = label};
+        m->states[m->state_count] = (rules_trie_state){.depth = (uint16_t)(s->depth + 1), .label = label};
         m->extents[m->state_count++] = (extent){from, e.begin};
         s->child_count++;
     }
 }
 
-static uint32_t child_of(const rules_state *states, const rules_state *s, uint8_t label) {
-    const rules_state *c = states + s->first;
+static uint32_t child_of(const rules_trie_state *states, const rules_trie_state *s, uint8_t label) {
+    const rules_trie_state *c = states + s->first;
     unsigned low = 0, high = s->child_count;
     while (high - low > 4) {
         unsigned middle = (low + high) / 2;
@@ -105,7 +106,7 @@ static uint32_t child_of(const rules_state *states, const rules_state *s, uint8_
 }
 
 /* Where a state whose longest ending is `from` goes on with a byte. */
-static uint32_t follow(const rules_state *states, uint32_t from, uint8_t label) {
+static uint32_t follow(const rules_trie_state *states, uint32_t from, uint8_t label) {
     for (;;) {
         uint32_t found = child_of(states, &states[from], label);
         if (found || !from)
@@ -116,9 +117,9 @@ static uint32_t follow(const rules_state *states, uint32_t from, uint8_t label) 
 
 static void link_states(making *m) {
     for (uint32_t i = 0; i < m->state_count; i++) {
-        const rules_state *s = &m->states[i];
+        const rules_trie_state *s = &m->states[i];
         for (uint32_t c = s->first; c < s->first + s->child_count; c++) {
-            rules_state *child = &m->states[c];
+            rules_trie_state *child = &m->states[c];
             child->fail = i ? follow(m->states, s->fail, child->label) : 0;
             uint32_t shorter = m->states[child->fail].output;
             if (child->output)
@@ -129,12 +130,29 @@ static void link_states(making *m) {
     }
 }
 
-static void fill_rows(const rules_state *states, uint32_t *dense, uint32_t dense_count) {
-    for (uint32_t i = 0; i < dense_count; i++)
-        for (unsigned c = 0; c < 256; c++) {
-            uint8_t folded = (uint8_t)(c >= 'A' && c <= 'Z' ? c + 32 : c);
-            dense[i * 256 + c] = follow(states, i, folded);
-        }
+/* The number of a byte's class, by the bytes of the literals. */
+static void set_classes(const rules_trie_state *states, uint32_t count, rules_automaton *ret) {
+    memset(ret->class_of, 0, sizeof ret->class_of);
+    ret->class_count = 1;
+    for (uint32_t i = 1; i < count; i++)
+        if (!ret->class_of[states[i].label])
+            ret->class_of[states[i].label] = (uint8_t)ret->class_count++;
+    for (unsigned c = 'A'; c <= 'Z'; c++)
+        ret->class_of[c] = ret->class_of[c + 'a' - 'A'];
+}
+
+static int build_trie(making *m) {
+    m->extents = calloc(m->state_limit, sizeof *m->extents);
+    if (!m->extents)
+        return EA_ENOMEM;
+    m->extents[0] = (extent){0, (uint32_t)m->count};
+    for (uint32_t i = 0; i < m->state_count; i++) {
+        take_outputs(m, i);
+        add_children(m, i);
+    }
+    free(m->extents);
+    link_states(m);
+    return 0;
 }
 
 int rules_automaton_build(ea_arena *arena, rules_literal *literals, size_t count, rules_automaton *ret) {
@@ -142,32 +160,23 @@ int rules_automaton_build(ea_arena *arena, rules_literal *literals, size_t count
     if (count > 1)
         qsort(literals, count, sizeof *literals, compare_literals);
     uint64_t states = count_states(literals, count, &outputs);
-    if (states > UINT32_MAX / 2)
+    if (states > RULES_TRIE_MAX)
         return EA_ELIMIT;
-    making m = {.literals = literals, .count = count, .state_count = 1, .output_count = 1};
-    m.states = ea_arena_zalloc(arena, (size_t)states, sizeof *m.states);
+    making m = {.literals = literals, .count = count, .state_count = 1, .state_limit = (size_t)states};
+    m.output_count = 1;
+    m.states = calloc(m.state_limit, sizeof *m.states);
     m.outputs = ea_arena_zalloc(arena, outputs, sizeof *m.outputs);
     m.atoms = ea_arena_zalloc(arena, count + 1, sizeof *m.atoms);
-    if (!m.states || !m.outputs || !m.atoms)
-        return ea_arena_error(arena);
-    m.extents = calloc((size_t)states, sizeof *m.extents);
-    if (!m.extents)
-        return EA_ENOMEM;
-    m.extents[0] = (extent){0, (uint32_t)count};
-    for (uint32_t i = 0; i < m.state_count; i++) {
-        take_outputs(&m, i);
-        add_children(&m, i);
+    int rc = !m.outputs || !m.atoms ? ea_arena_error(arena) : m.states ? build_trie(&m) : EA_ENOMEM;
+    if (!rc) {
+        *ret = (rules_automaton){.outputs = m.outputs, .atoms = m.atoms};
+        ret->output_count = m.output_count;
+        ret->atom_count = m.atom_count;
+        set_classes(m.states, m.state_count, ret);
+        rc = rules_cells_build(arena, m.states, m.state_count, m.outputs, ret);
     }
-    free(m.extents);
-    link_states(&m);
-    uint32_t dense_count = 1 + m.states[0].child_count;
-    uint32_t *dense = ea_arena_zalloc(arena, (size_t)dense_count * 256, sizeof *dense);
-    if (!dense)
-        return ea_arena_error(arena);
-    fill_rows(m.states, dense, dense_count);
-    *ret = (rules_automaton){m.states,      dense,       m.outputs,      m.atoms,
-                             m.state_count, dense_count, m.output_count, m.atom_count};
-    return 0;
+    free(m.states);
+    return rc;
 }
 
 typedef struct scan {
@@ -181,43 +190,46 @@ static inline void report(const scan *s, const rules_output *o, enum rules_place
         s->hit(s->arg, s->a->atoms[i]);
 }
 
+/* Where a state without an edge for the byte leads, when its endings have to be asked. */
+static uint32_t skip(const rules_automaton *a, uint32_t state, uint32_t class_number, uint32_t shallow) {
+    while (state & RULES_STATE_SKIPS) {
+        state = a->infos[state & RULES_STATE_INDEX].skip;
+        const rules_cell *cell = &a->cells[(state & RULES_STATE_INDEX) + class_number];
+        if (cell->state == state)
+            return cell->next;
+    }
+    return shallow;
+}
+
 void rules_automaton_scan(const rules_automaton *a, const char *text, size_t len_bytes, uint32_t *marks, uint32_t mark,
                           void (*hit)(void *arg, uint32_t atom), void *arg) {
-    const rules_state *states = a->states;
     const scan s = {a, hit, arg};
+    const uint32_t *row = a->shallow + (size_t)a->class_count * a->class_count;
     uint32_t at = 0;
     for (size_t i = 0; i < len_bytes; i++) {
-        uint8_t byte = (uint8_t)text[i], folded = (uint8_t)(byte >= 'A' && byte <= 'Z' ? byte + 32 : byte);
-        for (;;) {
-            if (at < a->dense_count) {
-                at = a->dense[at * 256 + byte];
-                break;
-            }
-            const rules_state *now = &states[at];
-            uint32_t next = now->child_count == 1  ? (states[now->first].label == folded ? now->first : 0)
-                            : now->child_count > 1 ? child_of(states, now, folded)
-                                                   : 0;
-            if (next) {
-                at = next;
-                break;
-            }
-            at = states[at].fail;
-        }
-        for (uint32_t o = states[at].output; o && marks[o] != mark; o = a->outputs[o].next) {
+        uint32_t class_number = a->class_of[(uint8_t)text[i]];
+        const rules_cell cell = a->cells[(at & RULES_STATE_INDEX) + class_number];
+        uint32_t next = cell.state == at ? cell.next : row[class_number];
+        if (at & RULES_STATE_SKIPS && cell.state != at)
+            next = skip(a, at, class_number, next);
+        at = next;
+        row = a->shallow + (size_t)class_number * a->class_count;
+        if (!(at & RULES_STATE_OUTPUTS))
+            continue;
+        uint32_t first = a->infos[at & RULES_STATE_INDEX].output;
+        for (uint32_t o = first; o && marks[o] != mark; o = a->outputs[o].next) {
             marks[o] = mark;
             report(&s, &a->outputs[o], RULES_CONTAINED);
         }
         /* no byte was passed over so far: the text begins with the state's literals */
-        if (states[at].depth == i + 1 && states[at].output && a->outputs[states[at].output].state == at)
-            report(&s, &a->outputs[states[at].output], RULES_AT_BEGIN);
+        if (a->outputs[first].state == at && a->outputs[first].depth == i + 1)
+            report(&s, &a->outputs[first], RULES_AT_BEGIN);
     }
-    for (uint32_t o = states[at].output; o; o = a->outputs[o].next)
+    if (!(at & RULES_STATE_OUTPUTS))
+        return;
+    uint32_t first = a->infos[at & RULES_STATE_INDEX].output;
+    for (uint32_t o = first; o; o = a->outputs[o].next)
         report(&s, &a->outputs[o], RULES_AT_END);
-    if (len_bytes && states[at].depth == len_bytes && states[at].output && a->outputs[states[at].output].state == at)
-        report(&s, &a->outputs[states[at].output], RULES_WHOLE);
-}
-
-size_t rules_automaton_bytes(const rules_automaton *a) {
-    return a->state_count * sizeof *a->states + (size_t)a->dense_count * 256 * sizeof *a->dense +
-           a->output_count * sizeof *a->outputs + a->atom_count * sizeof *a->atoms;
+    if (a->outputs[first].state == at && a->outputs[first].depth == len_bytes)
+        report(&s, &a->outputs[first], RULES_WHOLE);
 }

@@ -23,24 +23,39 @@ typedef struct rules_literal {
     uint32_t atom;
 } rules_literal;
 
-typedef struct rules_state {
-    uint32_t first, fail; /* the first child: children are in a row; where to go on without one */
-    uint32_t output;      /* the nearest state with literals, itself or on the way of fail; 0: none */
-    uint16_t depth;
-    uint8_t label, child_count;
-} rules_state;
-
 typedef struct rules_output {
     uint32_t atoms[RULES_PLACES + 1]; /* begins in the automaton's atoms, by place, and the end */
     uint32_t state, next;             /* whose they are; the output of its shorter endings; 0: none */
+    uint32_t depth;                   /* bytes of the literals */
 } rules_output;
 
+/* A state is its index in infos, and what is known of it without a look at them. */
+enum {
+    RULES_STATE_SKIPS = 1 << 30,   /* where it has no edge, its longest ending has to be asked */
+    RULES_STATE_OUTPUTS = 1 << 29, /* literals end in it, or in an ending of it */
+    RULES_STATE_INDEX = RULES_STATE_OUTPUTS - 1
+};
+
+/* An edge, at the index of its state and the class of the byte. */
+typedef struct rules_cell {
+    uint32_t state, next; /* state: whose edge this is; UINT32_MAX: none */
+} rules_cell;
+
+typedef struct rules_info {
+    uint32_t output; /* the nearest state with literals, itself or an ending of it; 0: none */
+    uint32_t skip;   /* a state: the longest ending of one with RULES_STATE_SKIPS */
+} rules_info;
+
+/* States of two bytes or less follow from the two bytes before, so that they need no edges to them. */
 typedef struct rules_automaton {
-    const rules_state *states;
-    const uint32_t *dense; /* 256 a state, for the first dense_count */
+    const rules_cell *cells; /* edges to states of three bytes or more */
+    const uint32_t *shallow; /* a row for each class of the byte before, and one for the begin; by the byte's class */
+    const rules_info *infos;
     const rules_output *outputs;
     const uint32_t *atoms;
-    uint32_t state_count, dense_count, output_count, atom_count;
+    uint32_t cell_count, info_count, output_count, atom_count; /* output_count 0: no literals */
+    uint32_t class_count;                                      /* class 0: bytes that no literal has */
+    uint8_t class_of[256];                                     /* both cases of a letter are one */
 } rules_automaton;
 
 /* Sorts the literals. *ret is of the arena. Errors: EA_ENOMEM, EA_ELIMIT of the arena. */
@@ -49,6 +64,5 @@ EA_MUST_CHECK int rules_automaton_build(ea_arena *arena, rules_literal *literals
  * marks: output_count numbers, of which none is `mark` yet. */
 void rules_automaton_scan(const rules_automaton *a, const char *text, size_t len_bytes, uint32_t *marks, uint32_t mark,
                           void (*hit)(void *arg, uint32_t atom), void *arg);
-size_t rules_automaton_bytes(const rules_automaton *a);
 
 #endif

@@ -554,18 +554,18 @@ static int compare_triggers(const void *a, const void *b) {
 static void keep_triggers(making *m, triggers *t) {
     rules_group *g = m->g;
     uint32_t count = 0;
+    size_t next = 0;
     if (t->count > 1)
         qsort(t->items, t->count, sizeof *t->items, compare_triggers);
     g->triggers = compile_take(m, m->arena, t->count, sizeof *g->triggers);
-    for (size_t i = 0; i < t->count; i++) {
-        rules_atom *a = &g->atoms[t->items[i].atom];
-        if (i && compare_triggers(&t->items[i], &t->items[i - 1]) == 0)
-            continue;
-        if (!i || t->items[i].atom != t->items[i - 1].atom)
-            a->trigger_begin = count;
-        g->triggers[count++] = t->items[i].program;
-        a->trigger_end = count;
+    g->trigger_at = compile_take(m, m->arena, (size_t)g->atom_count + 1, sizeof *g->trigger_at);
+    for (uint32_t atom = 0; atom < g->atom_count; atom++) {
+        g->trigger_at[atom] = count;
+        for (; next < t->count && t->items[next].atom == atom; next++)
+            if (!next || compare_triggers(&t->items[next], &t->items[next - 1]) != 0)
+                g->triggers[count++] = t->items[next].program;
     }
+    g->trigger_at[g->atom_count] = count;
 }
 
 /* How often a list's literals are found, as far as one can say without events. */

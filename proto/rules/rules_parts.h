@@ -149,7 +149,6 @@ typedef struct rules_atom {
     uint32_t pattern; /* its number in all rules */
     uint32_t other;   /* the other field */
     rules_number number;
-    uint32_t trigger_begin, trigger_end; /* the rules that it makes candidates, in the group's triggers */
 } rules_atom;
 
 /* Networks of one length of a field, sorted. */
@@ -190,7 +189,8 @@ typedef struct rules_group {
     uint32_t any; /* 1 + the atom that is true of an event with a value; 0: none */
     rules_atom *atoms;
     uint32_t atom_count;
-    uint32_t *triggers; /* programs of the group */
+    uint32_t *triggers;   /* programs of the group, by the atoms that make them candidates */
+    uint32_t *trigger_at; /* where an atom's begin; the next atom's are their end */
     rules_program *programs;
     uint32_t program_count;
     uint32_t *always; /* programs that no atom makes candidates */

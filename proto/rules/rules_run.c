@@ -2,7 +2,9 @@
  * its rules candidates; the candidates' programs are run, and evaluate what they ask for. Thread: the run's owner's. */
 #include "proto/rules/rules_parts.h"
 
+#include "proto/base/array.h"
 #include "proto/base/pattern.h"
+#include "proto/rules/rules_memo.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +27,10 @@ struct ea_rules_run {
     size_t filter_count;
     uint32_t *marks; /* of a scan */
     uint32_t mark, event;
+    rules_memo *memo;
+    uint32_t *learnt; /* atoms that a text sets */
+    size_t learnt_count, learnt_capacity;
+    int learns; /* they are collected */
     rules_dfa **dfas;
     size_t dfa_bytes;
     uint32_t atom_max, program_max, output_max;
@@ -57,7 +63,7 @@ int ea_rules_run_create(ea_rules_run **ret, const ea_rules *rules) {
     r->marks = calloc((size_t)r->output_max + 1, sizeof *r->marks);
     r->dfas = calloc(rules->pattern_count + 1, sizeof(rules_dfa *));
     if (!r->is_true || !r->is_known || !r->touched || !r->seen || !r->candidates || !r->found || !r->filters ||
-        !r->marks || !r->dfas) {
+        !r->marks || !r->dfas || rules_memo_create(&r->memo)) {
         ea_rules_run_destroy(r);
         return EA_ENOMEM;
     }
@@ -86,6 +92,8 @@ void ea_rules_run_destroy(ea_rules_run *r) {
     free(r->found);
     free(r->filters);
     free(r->marks);
+    free(r->learnt);
+    rules_memo_destroy(r->memo);
     free(r->dfas);
     free(r);
 }
@@ -106,16 +114,21 @@ static void add_candidate(ea_rules_run *r, uint32_t program) {
 
 static void hit(void *arg, uint32_t atom) {
     ea_rules_run *r = arg;
+    if (r->learns) {
+        r->learns = EA_GROW(r->learnt, r->learnt_capacity, r->learnt_count + 1, SIZE_MAX) == 0;
+        if (r->learns)
+            r->learnt[r->learnt_count++] = atom;
+    }
     if (r->is_true[atom / 64] >> (atom % 64) & 1)
         return;
     set_bit(r, r->is_true, atom);
-    const rules_atom *a = &r->g->atoms[atom];
-    for (uint32_t i = a->trigger_begin; i < a->trigger_end; i++)
+    const uint32_t *at = &r->g->trigger_at[atom];
+    for (uint32_t i = at[0]; i < at[1]; i++)
         add_candidate(r, r->g->triggers[i]);
 }
 
 static void scan(ea_rules_run *r, const rules_automaton *a, const ea_rules_value *v) {
-    if (!a->state_count)
+    if (!a->output_count)
         return;
     if (++r->mark == 0) {
         memset(r->marks, 0, ((size_t)r->output_max + 1) * sizeof *r->marks);
@@ -157,7 +170,8 @@ static void find_networks(ea_rules_run *r, const rules_field *f, const ea_rules_
     }
 }
 
-static void look_at(ea_rules_run *r, const ea_rules_value *v) {
+/* Sets the atoms of a value. */
+static void find_atoms(ea_rules_run *r, const ea_rules_value *v) {
     const rules_group *g = r->g;
     if (g->any)
         hit(r, g->any - 1);
@@ -171,6 +185,22 @@ static void look_at(ea_rules_run *r, const ea_rules_value *v) {
         hit(r, f->empty - 1);
     scan(r, &f->automaton, v);
     find_networks(r, f, v);
+}
+
+/* Likewise, as it was found before when the value came before. */
+static void look_at(ea_rules_run *r, uint32_t group, const ea_rules_value *v) {
+    rules_sought s = {.group = group, .field = v->field, .text = v->text, .len_bytes = v->len_bytes};
+    const rules_known *known = rules_memo_find(r->memo, &s, &r->learns);
+    if (known) {
+        for (uint32_t i = 0; i < known->atom_count; i++)
+            hit(r, known->atoms[i]);
+        return;
+    }
+    r->learnt_count = 0;
+    find_atoms(r, v);
+    if (r->learns)
+        rules_memo_learn(r->memo, &s, r->learnt, r->learnt_count);
+    r->learns = 0;
 }
 
 static int same(const char *a, const char *b, size_t n, int is_cased) {
@@ -300,7 +330,7 @@ int ea_rules_run_event(ea_rules_run *r, uint32_t group, const ea_rules_value *va
     r->values = values;
     r->value_count = count;
     for (size_t i = 0; i < count; i++)
-        look_at(r, &values[i]);
+        look_at(r, group, &values[i]);
     for (uint32_t i = 0; i < r->g->always_count; i++)
         add_candidate(r, r->g->always[i]);
     int rc = run_candidates(r, 0, r->found, &found);

@@ -39,6 +39,7 @@ typedef struct keeping {
     const options *o;
     char root[EA_SPOOL_PATH_BYTES], name[NAME_BYTES], dir[EA_SPOOL_PATH_BYTES]; /* the recorder's */
     unsigned recorder_count;
+    ea_file *lock;
     ea_spool_keys keys;
     part *parts; /* in the order of their names, which is that of their making */
     size_t part_count, part_capacity;
@@ -112,8 +113,8 @@ static int keep_on_folder(const char *dir, const char *name, void *arg) {
 /* The recorder, its files, and the copies of all recorders. */
 static int keep_look(keeping *k) {
     const options *o = k->o;
-    int rc = ea_shipping_spool_path(o->shipping.spool, k->root, k->err);
-    if (!rc && o->shipping.spool_key)
+    int rc = 0;
+    if (o->shipping.spool_key)
         rc = ea_spool_keys_read(&k->keys, o->shipping.spool_key, 0, k->err);
     if (!rc)
         rc = ea_recorder_each(k->root, keep_on_folder, k, k->err);
@@ -172,14 +173,10 @@ static int keep_by_time(const void *a, const void *b) {
     return strcmp(x ? x : "", y ? y : "");
 }
 
-/* Removes the oldest copies until this one fits. */
+/* Removes the oldest copies until this one, which is complete, fits. */
 static int keep_make_room(keeping *k, uint64_t need) {
     const options *o = k->o;
     uint64_t have = 0;
-    if (need > o->bytes)
-        return ea_fail(k->err, EA_ELIMIT,
-                       "keep %" PRIu64 " bytes of the recorder %s: --bytes allows %" PRIu64 "; nothing was removed",
-                       need, k->name, o->bytes);
     for (size_t i = 0; i < k->copy_count; i++)
         have += k->copies[i].bytes;
     if (k->copy_count)
@@ -212,12 +209,17 @@ static int copy_part(const keeping *k, const part *p, const char *to_dir, uint64
     return rc;
 }
 
+/* The copy has its name, from which on it is one, when it is complete. What a killed run left is removed. */
 static int keep_copy(keeping *k, size_t first, const char *name, uint64_t *ret_files, uint64_t *ret_bytes) {
-    char dir[EA_SPOOL_PATH_BYTES];
+    char dir[EA_SPOOL_PATH_BYTES], final[EA_SPOOL_PATH_BYTES];
     uint64_t bytes;
-    int rc = ea_recorder_folder(k->root, name, dir, sizeof dir, k->err);
+    int rc = ea_recorder_folder(k->root, EA_RECORDER_UNFINISHED, dir, sizeof dir, k->err);
+    if (!rc)
+        rc = ea_recorder_folder(k->root, name, final, sizeof final, k->err);
+    if (!rc && ea_path_exists(final))
+        rc = ea_fail(k->err, EA_EEXIST, "%s exists", final);
     if (!rc && ea_path_exists(dir))
-        rc = ea_fail(k->err, EA_EEXIST, "%s exists", dir);
+        rc = remove_copy(dir, k->err);
     if (!rc)
         rc = ea_path_make_dirs(dir, k->err);
     if (rc)
@@ -228,6 +230,10 @@ static int keep_copy(keeping *k, size_t first, const char *name, uint64_t *ret_f
         *ret_files += bytes != 0;
         *ret_bytes += bytes;
     }
+    if (!rc)
+        rc = ea_path_sync_dir(dir, k->err);
+    if (!rc)
+        rc = ea_path_rename(dir, final, k->err);
     if (rc) { /* the reason is that of the copy */
         ea_err ignored;
         EA_IGNORE(remove_copy(dir, &ignored));
@@ -244,12 +250,32 @@ static int keep(keeping *k) {
         need += k->parts[i].bytes;
     if (!need)
         return ea_fail(k->err, EA_ENOTFOUND, "the recorder %s has no events of that time", k->name);
-    int rc = keep_make_room(k, need);
+    if (need > k->o->bytes)
+        return ea_fail(k->err, EA_ELIMIT,
+                       "keep %" PRIu64 " bytes of the recorder %s: --bytes allows %" PRIu64 "; nothing was removed",
+                       need, k->name, k->o->bytes);
     snprintf(name, sizeof name, "%s@%" PRId64, k->name, now / 1000000);
+    int rc = keep_copy(k, first, name, &files, &bytes);
     if (!rc)
-        rc = keep_copy(k, first, name, &files, &bytes);
+        rc = keep_make_room(k, bytes);
     if (!rc && (printf("%s: %" PRIu64 " files, %" PRIu64 " bytes\n", name, files, bytes) < 0 || fflush(stdout)))
         rc = ea_fail(k->err, EA_EIO, "write to standard output");
+    return rc;
+}
+
+/* Two at once would remove what the other one copies. */
+static int keep_alone(keeping *k) {
+    char path[EA_SPOOL_PATH_BYTES];
+    int rc = ea_shipping_spool_path(k->o->shipping.spool, k->root, k->err);
+    if (!rc)
+        rc = ea_recorder_folder(k->root, "", path, sizeof path, k->err);
+    if (rc || !ea_path_exists(path))
+        return rc; /* there is no recorder */
+    rc = ea_recorder_folder(k->root, "keep.lock", path, sizeof path, k->err);
+    if (!rc)
+        rc = ea_file_open(&k->lock, path, EA_OPEN_APPEND, k->err);
+    if (!rc && (rc = ea_file_try_lock(k->lock, k->err)) == EA_EBUSY)
+        rc = ea_fail(k->err, rc, "keep a part of a recorder: another 'etwagent recorder keep' runs; try again later");
     return rc;
 }
 
@@ -261,9 +287,12 @@ static int run_recorder_keep(const void *opts, int operand_count, char **operand
     if (!rc) {
         k->o = opts;
         k->err = &err;
-        rc = keep_look(k);
+        rc = keep_alone(k);
+        if (!rc)
+            rc = keep_look(k);
         if (!rc)
             rc = keep(k);
+        ea_file_close(k->lock);
         ea_spool_keys_clear(&k->keys);
         free(k->parts);
         free(k->copies);
@@ -286,7 +315,9 @@ const ea_command ea_cmd_recorder_keep = {
         "is one.\n"
         "'recorder list' lists the copy, and 'recorder export --name NAME@TIME' exports it. Works while the agent "
         "records.\n"
-        "Copies are bounded in number and bytes: the oldest are removed first, those of all recorders together.\n"
+        "Copies are bounded in number and bytes: the oldest are removed first, those of all recorders together, when "
+        "the new\n"
+        "one is complete. Until then the disk has both.\n"
         "Files whose key is not in --spool-key have no known times, and are copied.\n\n" EA_SPOOL_FOLDER_TEXT,
     .options = (const ea_option[]){{.name = "spool",
                                     .argument = "DIR",

@@ -37,7 +37,7 @@ typedef struct walk {
 static int visit_recorder(const char *name, int is_dir, void *arg) {
     const walk *w = arg;
     char dir[PATH_BYTES];
-    if (!is_dir)
+    if (!is_dir || strcmp(name, EA_RECORDER_UNFINISHED) == 0)
         return 0;
     int rc = recorder_path(w->root, name, dir, sizeof dir, w->err);
     return rc ? rc : w->fn(dir, name, w->arg);
@@ -59,7 +59,9 @@ typedef struct finding {
     uint8_t recording[EA_STREAM_ID_BYTES];
     const ea_spool_keys *keys;
     ea_last_numbers *numbers;
-    ea_last_numbers *first; /* of the oldest batch alone */
+    ea_last_numbers *first;  /* of the oldest batch alone */
+    uint64_t oldest, newest; /* of the files with summaries; 0: these have none of the stream */
+    int is_second;           /* these are known */
     uint64_t first_number, first_events;
     uint64_t events;
     ea_err *err;
@@ -69,7 +71,7 @@ static int find_in_record(const ea_spool_seen *seen, void *arg) {
     finding *f = arg;
     const ea_spool_record *r = seen->record;
     int is_ended;
-    if (memcmp(seen->stream, f->recording, sizeof f->recording) != 0)
+    if (!f->is_second || memcmp(seen->stream, f->recording, sizeof f->recording) != 0)
         return 0;
     f->events += r->event_count;
     if (seen->opened != 1)
@@ -85,11 +87,39 @@ static int find_in_record(const ea_spool_seen *seen, void *arg) {
     return rc == EA_ENOMEM ? ea_fail(f->err, rc, "look into a recorder") : 0;
 }
 
+/* Of the files with summaries only those with the oldest and the newest batch are read. */
+static int find_in_summary(const char *segment, const ea_spool_summary *summary, void *arg) {
+    finding *f = arg;
+    int is_read = 0;
+    uint64_t events = 0;
+    (void)segment;
+    for (size_t i = 0; i < summary->share_count; i++) {
+        const ea_spool_share *share = &summary->shares[i];
+        if (memcmp(share->stream, f->recording, sizeof f->recording) != 0)
+            continue;
+        uint64_t first = share->numbers.ranges[0].first, last = share->numbers.ranges[share->numbers.count - 1].last;
+        if (f->is_second) {
+            is_read |= first == f->oldest || last == f->newest;
+            events += share->events;
+            continue;
+        }
+        f->oldest = !f->oldest || first < f->oldest ? first : f->oldest;
+        f->newest = last > f->newest ? last : f->newest;
+    }
+    f->events += is_read ? 0 : events;
+    return is_read;
+}
+
 static int find_in_recorder(const char *dir, const char *name, void *arg) {
     finding *f = arg;
+    ea_spool_visitor visitor = {.on_record = find_in_record, .on_summary = find_in_summary, .keys = f->keys, .arg = f};
     if (ea_recorder_is_kept(name))
         return 0;
-    return ea_spool_visit(dir, &(ea_spool_visitor){.on_record = find_in_record, .keys = f->keys, .arg = f}, f->err);
+    f->oldest = f->newest = 0;
+    f->is_second = 0;
+    int rc = ea_spool_visit(dir, &visitor, f->err);
+    f->is_second = 1;
+    return rc ? rc : ea_spool_visit(dir, &visitor, f->err);
 }
 
 /* What was recorded before the oldest batch that is still there has been removed since; a later process does not know

@@ -4,12 +4,15 @@
  * agent's disk (spool.h, is_recorder), under the recording's stream; none of them is sent. Its numbers travel: batches
  * without events go through the agent's spool under the session's stream.
  * The recorders of a spool's folder are its folders recorder/NAME; NAME is the session's. What "etwagent recorder keep"
- * copied of one is in recorder/NAME@TIME, which is read as a recorder is and which no process writes to.
- * Called by: service/core, "etwagent recorder". Calls: spool.h. Thread: any. */
+ * copied of one is in recorder/NAME@TIME (until it is complete in recorder/@unfinished), which is read as a recorder is
+ * and which no process writes to. Called by: service/core, "etwagent recorder". Calls: spool.h. Thread: any. */
 #ifndef EA_SPOOL_RECORDER_H
 #define EA_SPOOL_RECORDER_H
 
 #include "service/spool/spool.h"
+
+/* A copy that is not complete; no recorder's name. */
+#define EA_RECORDER_UNFINISHED "@unfinished"
 
 /* The recording's stream of a session's stream. */
 void ea_recorder_stream(const uint8_t *stream, uint8_t *ret);

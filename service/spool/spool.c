@@ -103,6 +103,8 @@ static int spool_renew(ea_spool *s, const uint8_t *id, const uint8_t *fresh_id, 
     entry **list = calloc(k->live + 1, sizeof(entry *));
     ea_spool_stream_state state = {
         .resumable = EA_SPOOL_LIVE, .target = k->state.target, .highest = k->live + k->deferred_count};
+    if (s->o.is_recorder) /* numbers stay what they are */
+        state.highest = k->state.highest;
     int rc = list ? 0 : EA_ENOMEM;
     while (!rc && ea_u64_map_next(&k->entries, &cursor, &number, &value)) {
         entry *e = (entry *)(uintptr_t)value;
@@ -126,6 +128,8 @@ static int spool_renew(ea_spool *s, const uint8_t *id, const uint8_t *fresh_id, 
         free(list);
         return rc;
     }
+    if (s->o.is_recorder)
+        rc = ea_spool_renew_held(s, k, fresh);
     for (size_t i = 0; !rc && i < count; i++)
         rc = ea_spool_attach(list[i]->segment, fresh);
     for (size_t i = 0; !rc && i < count; i++)
@@ -208,6 +212,10 @@ void ea_spool_detach(ea_spool *s, const ea_ledger *ledger) {
             e->counted = 0;
             (void)ea_spool_set_families(e, NULL, 0); /* freeing does not fail */
         }
+        for (const segment *g = s->segments; s->o.is_recorder && g; g = g->next)
+            for (size_t i = 0; i < g->holding_count; i++)
+                if (g->holdings[i].stream == k)
+                    g->holdings[i].counted = 0;
     }
     ea_mutex_unlock(s->lock);
 }
@@ -255,6 +263,8 @@ int ea_spool_claim(ea_spool *s, const uint8_t *id, uint64_t number, uint32_t eve
 
 /* ---- appending ---- */
 
+enum { SUMMARY_BYTES = 256 }; /* of a recorder's segment, mostly */
+
 /* The caller holds `lock`. If live streams share the spool, a resumable stream has room only while half of both limits
  * is free. Exception: when the spool has no batch, all of it is free for one, so that a batch larger than half fits. */
 static int has_room(const ea_spool *s, uint64_t need, int is_resumable) EA_REQUIRES(s->lock) {
@@ -262,7 +272,7 @@ static int has_room(const ea_spool *s, uint64_t need, int is_resumable) EA_REQUI
     uint64_t bytes = s->disk_bytes + s->reserved_bytes + need;
     size_t batches = s->waiting_count + s->locked_count + s->taken_count + s->reserved_batches;
     int half = is_resumable && s->o.live && batches;
-    return bytes <= s->o.limit_bytes >> half && batches < s->o.limit_batches >> half;
+    return bytes <= s->o.limit_bytes >> half && (s->o.is_recorder || batches < s->o.limit_batches >> half);
 }
 
 /* The caller holds `lock`; the function releases it meanwhile and takes it again. Deletes open segments without live
@@ -342,7 +352,8 @@ int ea_spool_append(ea_spool *s, const ea_spool_batch *batch, ea_err *err) {
         .len_bytes = (uint32_t)batch->len_bytes};
     memcpy(r.stream, batch->stream, sizeof r.stream);
     uint64_t need = EA_SPOOL_RECORD_BYTES + (uint64_t)r.len_bytes +
-                    (s->keys ? EA_SPOOL_SEAL_BYTES + EA_SPOOL_SEALED_HEAD_BYTES : EA_SPOOL_HEAD_BYTES);
+                    (s->keys ? EA_SPOOL_SEAL_BYTES + EA_SPOOL_SEALED_HEAD_BYTES : EA_SPOOL_HEAD_BYTES) +
+                    (s->o.is_recorder ? SUMMARY_BYTES : 0);
     for (;;) {
         ea_mutex_lock(s->lock);
         const stream *k = ea_spool_find_stream(s, batch->stream);
@@ -712,8 +723,13 @@ void ea_spool_get_status(ea_spool *s, ea_spool_status *ret) {
                              .limit_bytes = s->o.limit_bytes};
     for (unsigned i = 0; i < EA_SPOOL_PRIORITIES; i++)
         ret->events += s->waiting[i].events + s->locked[i].events;
-    for (const segment *g = s->segments; s->o.is_recorder && g; g = g->next)
+    for (const segment *g = s->segments; s->o.is_recorder && g; g = g->next) {
         if (g->first_utc_ns < ret->first_utc_ns)
             ret->first_utc_ns = g->first_utc_ns;
+        for (size_t i = 0; i < g->holding_count; i++) {
+            *(g->is_locked ? &ret->locked : &ret->waiting) += (size_t)g->holdings[i].share.batches;
+            ret->events += g->holdings[i].share.events;
+        }
+    }
     ea_mutex_unlock(s->lock);
 }

@@ -75,8 +75,8 @@
  * A recorder (option `is_recorder`) is a spool of live streams from which nothing is taken: a ring of segments. Its
  * batches are complete by themselves and count as recorded, not as spooled. A full or too old segment is removed
  * (removed_size, removed_age) without tombstones; a batch that finds no room on the disk is unrecorded. There is no
- * file "classes". A later process that opens it continues the ring: what an earlier process recorded stays until the
- * limits remove it (recorder_earlier_removed).
+ * file "classes", and no limit of batches. A later process that opens it continues the ring: what an earlier process
+ * recorded stays until the limits remove it (recorder_earlier_removed).
  *
  * Called by: the encoder threads (append), the sender's thread (take, read, settle).
  * Thread: the comment of each function names it. No function holds a lock during input or output that another thread
@@ -294,6 +294,9 @@ typedef struct ea_spool_visitor {
     int (*on_segment)(const char *name, uint64_t len_bytes, const ea_spool_scanned *scanned, const char *why,
                       void *arg);
     int (*on_record)(const ea_spool_seen *seen, void *arg);
+    /* Of a recorder's file that has a summary, before it is read; the shares' streams are the current ones. 1: its
+     * records are wanted; 0: it is not read, and on_segment is not called. NULL: all are read. */
+    int (*on_summary)(const char *segment, const ea_spool_summary *summary, void *arg);
     const ea_spool_keys *keys; /* may be NULL */
     void *arg;
 } ea_spool_visitor;

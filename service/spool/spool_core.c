@@ -167,6 +167,9 @@ int ea_spool_attach(segment *g, stream *k) {
 
 void ea_spool_free_segment(segment *g) {
     OPENSSL_cleanse(&g->key, sizeof g->key);
+    for (size_t i = 0; i < g->holding_count; i++)
+        free(g->holdings[i].share.numbers.ranges);
+    free(g->holdings);
     free(g->streams);
     free(g);
 }
@@ -179,13 +182,6 @@ entry *ea_spool_find_entry(const stream *k, uint64_t number) {
 void ea_spool_take_numbers(stream *k) {
     if (k->ledger && k->state.numbers)
         ea_last_numbers_take(k->state.numbers, k->ledger, k->base);
-}
-
-void ea_spool_note_time(const ea_spool *s, segment *g, const uint8_t *batch, size_t len_bytes) {
-    ea_batch_head head;
-    if (s->o.is_recorder && ea_batch_read_head(batch, len_bytes, &head, NULL) == 0 && head.event_count &&
-        head.utc_min_ns < g->first_utc_ns)
-        g->first_utc_ns = head.utc_min_ns;
 }
 
 void ea_spool_move(const entry *e, enum ea_counter from, enum ea_counter to) {

@@ -1,6 +1,7 @@
 /* Internals of the spool, shared by its files: spool.c (streams, appending, sending), spool_write.c (segments and
- * records), spool_open.c (recovery, closing, inspection), spool_evict.c (eviction), spool_deferred.c (deferred
- * tombstones), spool_cut_off.c (streams of killed processes), spool_core.c (common parts).
+ * records), spool_open.c (recovery, closing, inspection), spool_evict.c (eviction), spool_recorded.c (what a recorder
+ * has, by segment), spool_deferred.c (deferred tombstones), spool_cut_off.c (streams of killed processes), spool_core.c
+ * (common parts).
  *
  * Locks, outermost first. A thread never takes a lock while it holds a later one of this list:
  *   save_lock    writing the state file, deleting segments
@@ -46,6 +47,14 @@ struct ea_spool_entry {
     ea_family_count *families; /* of its events, when they are counted */
 };
 
+/* Batches of one stream in a recorder's segment. No batch of a recorder has an entry of its own. */
+typedef struct ea_spool_holding {
+    ea_spool_share share; /* under its name on disk */
+    stream *stream;
+    int counted;                           /* its events are in this process's ledger */
+    uint32_t families[EA_LEDGER_FAMILIES]; /* of its events, which are at most UINT32_MAX */
+} holding;
+
 typedef struct queue {
     entry *first, *last;
     size_t count;
@@ -55,11 +64,17 @@ typedef struct queue {
 struct ea_spool_segment {
     segment *next;
     uint64_t sequence, size_bytes;
-    int64_t begun_ns;     /* monotonic; of an earlier process: see set_ages */
-    int64_t first_utc_ns; /* in a recorder: of its first event; INT64_MAX: unknown */
+    int64_t begun_ns; /* monotonic; of an earlier process: see set_ages */
+    /* in a recorder: the times of its first and last event (INT64_MAX, INT64_MIN: unknown), and what it has in place of
+     * entries */
+    int64_t first_utc_ns, last_utc_ns;
+    int has_keyframe;
+    struct ea_spool_holding *holdings;
+    size_t holding_count;
+    int is_summed_up; /* its file ends with a summary */
     uint32_t priority;
     int is_resumable;   /* a resumable stream has records in its file: it is never evicted */
-    size_t live, taken; /* entries; those of them that are taken */
+    size_t live, taken; /* entries, or a recorder's batches; those of them that are taken */
     stream **streams;   /* that have records in its file, settled ones included */
     size_t stream_count;
     ea_file *file; /* while it is open for appending; write_lock */
@@ -75,7 +90,7 @@ struct ea_spool_known_stream {
     int open;             /* by this process */
     int canceled;         /* while it is open: no batch is appended to it */
     int recorded;         /* it was in the state file */
-    size_t live, waiting; /* entries (and other references to the stream); entries in queues */
+    size_t live, waiting; /* entries, holdings (and other references to the stream); entries in queues */
     size_t segments;      /* with records of it on disk; while there are any, its acknowledged numbers are kept */
     ea_u64_map entries;   /* number -> entry */
     /* Numbers of evicted batches whose tombstones found no room: deferred tombstones (spool_deferred.c). They are
@@ -154,9 +169,6 @@ static inline enum ea_counter ea_spool_counter(const ea_spool *s, enum ea_counte
                                                      : EA_COUNT_events_removed_size;
 }
 
-/* Brings the time of a recorder's segment up to date with the head of one of its batches, which is not sealed. */
-void ea_spool_note_time(const ea_spool *s, segment *g, const uint8_t *batch, size_t len_bytes);
-
 /* Paths are allocated; NULL without memory. */
 char *ea_spool_join(const char *dir, const char *name);
 char *ea_spool_segment_path(const char *dir, uint64_t sequence);
@@ -219,6 +231,25 @@ void ea_spool_write_deferred(ea_spool *s, int at_the_end) EA_REQUIRES(s->write_l
 EA_MUST_CHECK int ea_spool_recover_deferred(ea_spool *s, ea_err *err);
 /* Adds the numbers of first..last that are not in known. EA_ENOMEM. */
 EA_MUST_CHECK int ea_spool_add_rest(ea_range_set *to, uint64_t first, uint64_t last, const ea_range_set *known);
+/* ---- spool_recorded.c: a recorder ---- */
+
+/* Brings the times of a segment up to date with the head of one of its batches, which is not sealed. */
+void ea_spool_note_time(const ea_spool *s, segment *g, const uint8_t *batch, size_t len_bytes);
+/* Adds a record that is on disk to what its segment has. number: what it is in the stream. */
+int ea_spool_hold(ea_spool *s, stream *k, segment *g, const ea_spool_record *r, int counted,
+                  const ea_family_count *families, size_t family_count) EA_REQUIRES(s->lock);
+/* Takes all from a segment, moves the events to that counter, and returns how many of them are an earlier process's.
+ * The streams stay in memory: they are the segment's until it is deleted. */
+uint64_t ea_spool_let_go(ea_spool *s, segment *g, enum ea_counter to) EA_REQUIRES(s->lock);
+/* What the recorder has of a stream goes to fresh under the same numbers, which follow fresh's `moved` rows. EA_ENOMEM,
+ * EA_ELIMIT: nothing was changed. */
+EA_MUST_CHECK int ea_spool_renew_held(ea_spool *s, stream *k, stream *fresh) EA_REQUIRES(s->lock);
+/* Ends a closed segment's file with its summary. What fails costs time at the next opening alone. The caller holds
+ * `write_lock`, and none else. */
+void ea_spool_sum_up(ea_spool *s, segment *g, ea_file *file) EA_REQUIRES(s->write_lock);
+/* Takes what an earlier process's segment has from its summary. 1; 0: it has none; an error. */
+EA_MUST_CHECK int ea_spool_recover_summed_up(ea_spool *s, segment *g, ea_file *file, ea_err *err);
+
 /* ---- spool_write.c; the caller holds `write_lock` ---- */
 
 /* Writes one record and adds its entry. EA_EFULL: the disk is full. */

@@ -67,12 +67,19 @@ static int by_stream_and_number(const void *a, const void *b) {
 static int spool_evict_collect(eviction *v, segment *g) EA_REQUIRES(v->s->lock) {
     ea_spool_assert_held(v->s, v->s->lock);
     ea_spool *s = v->s;
+    if (s->o.is_recorder) {
+        uint64_t earlier = ea_spool_let_go(v->s, g, ea_spool_counter(v->s, v->cause));
+        if (s->o.counters) {
+            ea_count(s->o.counters, EA_COUNT_recorder_files_removed, 1);
+            ea_count(s->o.counters, EA_COUNT_recorder_earlier_removed, earlier);
+        }
+        return 0;
+    }
     EA_ASSERT(!g->is_resumable && !g->taken); /* these are never evicted */
     v->list = calloc(g->live, sizeof *v->list);
     v->streams = calloc(g->live, sizeof *v->streams);
     if (!v->list || !v->streams)
         return ea_fail(v->err, EA_ENOMEM, "evict from the spool %s", s->dir);
-    uint64_t earlier = 0;
     const queue *queues[] = {&s->waiting[g->priority], &s->locked[g->priority]};
     for (size_t i = 0; i < 2; i++) {
         entry *next;
@@ -82,8 +89,7 @@ static int spool_evict_collect(eviction *v, segment *g) EA_REQUIRES(v->s->lock) 
                 continue;
             v->list[v->count++] = (gone){
                 .stream = e->stream, .number = e->number, .event_count = e->event_count, .tombstone = e->tombstone};
-            ea_spool_move(e, ea_spool_counter(s, EA_COUNT_events_spooled), ea_spool_counter(s, v->cause));
-            earlier += e->counted ? 0 : e->event_count;
+            ea_spool_move(e, EA_COUNT_events_spooled, v->cause);
             ea_spool_dequeue(v->s, e);
             ea_u64_map_remove(&e->stream->entries, e->number);
             g->live--; /* stream->live is not decremented: it keeps the stream in memory */
@@ -94,10 +100,6 @@ static int spool_evict_collect(eviction *v, segment *g) EA_REQUIRES(v->s->lock) 
     for (size_t i = 0; i < v->count; i++)
         if (!i || v->list[i].stream != v->list[i - 1].stream)
             v->streams[v->stream_count++] = v->list[i].stream;
-    if (s->o.is_recorder && s->o.counters) {
-        ea_count(s->o.counters, EA_COUNT_recorder_files_removed, 1);
-        ea_count(s->o.counters, EA_COUNT_recorder_earlier_removed, earlier);
-    }
     s->dirty = 1;
     return 0;
 }

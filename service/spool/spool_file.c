@@ -159,6 +159,8 @@ int ea_spool_scan(const uint8_t *data, size_t len_bytes, uint64_t sequence,
         scanned.bad_bytes += at - scanned.whole_bytes;
         at += EA_SPOOL_RECORD_BYTES + (size_t)r.len_bytes;
         scanned.whole_bytes = at;
+        if (r.flags & EA_SPOOL_SUMMARY)
+            continue;
         scanned.records++;
         int rc = fn(&r, arg);
         if (rc)

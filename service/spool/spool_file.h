@@ -19,9 +19,15 @@
  *     32  u64  number
  *     40  u32  event count
  *     44  u16  priority
- *     46  u16  flags: 1 the stream is resumable, 2 a tombstone, 4 sealed
+ *     46  u16  flags: 1 the stream is resumable, 2 a tombstone, 4 sealed, 8 a summary
  *     48  the batch; sealed: u64 nonce, the batch encrypted, tag of 16 bytes (the length counts these, too)
  * Checksums are XXH3-64. A record counts only when it is whole; a crash leaves a torn tail at the most.
+ * The last record of a recorder's closed segment is a summary, so that the segment is not read to know what it has
+ * (spool_summary.c). It is not sealed. In place of a batch it has:
+ *      0  i64  UTC in ns of the first event, INT64_MAX: unknown;  8  i64  of the last one, INT64_MIN: unknown
+ *     16  u32  1: it has a keyframe;  20  u32  number of shares
+ *     24  each share: stream, 16 bytes; u64 batches; u64 events; u32 number of ranges; each range: u64 first, u64 last
+ *     then u32 length of the whole record, u32 magic "EASS"
  * A sealed batch is encrypted by AES-256-GCM with the sealing key of label "etwagent spool segment" and the head's
  * bytes 0..55, so that each segment has its own key. The nonce counts the attempts to write into this segment, also
  * those that failed: a process never appends to a segment that another process began. Bytes 16..47 of the record are
@@ -37,11 +43,12 @@
  *              numbers of a live stream without a closing batch; family empty: the session; see last_numbers.h)
  *   end <16 hex: checksum of all lines above>
  *
- * Called by: spool.c, spool_write.c, spool_open.c. Thread: any (pure functions on the caller's memory). */
+ * Called by: spool.c, spool_write.c, spool_open.c, spool_recorded.c. Thread: any (functions on the caller's memory). */
 #ifndef EA_SPOOL_SPOOL_FILE_H
 #define EA_SPOOL_SPOOL_FILE_H
 
 #include "proto/base/err.h"
+#include "proto/base/platform.h"
 #include "proto/base/text.h"
 #include "proto/wire/ack.h"
 #include "proto/wire/wire.h"
@@ -60,6 +67,7 @@ enum {
     EA_SPOOL_RESUMABLE = 1, /* flags of a record */
     EA_SPOOL_TOMBSTONE = 2,
     EA_SPOOL_SEALED = 4,
+    EA_SPOOL_SUMMARY = 8,
     EA_SPOOL_SEAL_BYTES = 8 + EA_SPOOL_TAG_BYTES, /* what sealing adds to a batch */
     EA_SPOOL_SEGMENT_MAX = 96 << 20,              /* bytes of a segment file that a reader accepts */
     EA_SPOOL_STATE_MAX = 16 << 20,                /* bytes of the state file, likewise */
@@ -117,7 +125,8 @@ typedef struct ea_spool_scanned {
     uint64_t torn_bytes;  /* after that */
 } ea_spool_scanned;
 
-/* Walks a segment in memory. After damage it searches for the next whole record. fn returns non-zero to stop; the
+/* Walks a segment in memory, without its summary. After damage it searches for the next whole record. fn returns
+ * non-zero to stop; the
  * function then returns that value. EA_EFORMAT when the data is not a segment of that sequence, EA_EUNSUPPORTED when it
  * has another version. */
 EA_MUST_CHECK int ea_spool_scan(const uint8_t *data, size_t len_bytes, uint64_t sequence,
@@ -133,6 +142,29 @@ typedef struct ea_range_set {
 /* Adds first..last. EA_ENOMEM. */
 EA_MUST_CHECK int ea_range_set_add(ea_range_set *s, uint64_t first, uint64_t last);
 int ea_range_set_has(const ea_range_set *s, uint64_t number);
+
+/* What a recorder's segment has of one stream, under the stream's name on disk. */
+typedef struct ea_spool_share {
+    uint8_t stream[EA_STREAM_ID_BYTES];
+    ea_range_set numbers;
+    uint64_t batches, events;
+} ea_spool_share;
+
+typedef struct ea_spool_summary {
+    int64_t first_utc_ns, last_utc_ns; /* of its events; INT64_MAX, INT64_MIN: unknown */
+    int has_keyframe;
+    ea_spool_share *shares;
+    size_t share_count;
+} ea_spool_summary;
+
+enum { EA_SPOOL_SUMMARY_MAX = 1 << 20 }; /* bytes of a summary's record */
+
+/* Adds the record of a summary to out. EA_ELIMIT: it would be too large. EA_ENOMEM. */
+EA_MUST_CHECK int ea_spool_put_summary(ea_text *out, uint64_t sequence, uint16_t priority, const ea_spool_summary *s);
+/* Reads the summary at the end of a segment's file. 1 and *ret, for ea_spool_summary_deinit; 0: it has none that is
+ * whole; EA_EIO and others. */
+EA_MUST_CHECK int ea_spool_read_summary(ea_file *file, uint64_t sequence, ea_spool_summary *ret, ea_err *err);
+void ea_spool_summary_deinit(ea_spool_summary *s);
 
 enum ea_spool_stream_kind {
     EA_SPOOL_LIVE = 0,            /* a lost batch cannot be made again */

@@ -59,7 +59,7 @@ static int recover_numbers(const recovery *r, stream *k, const ea_spool_record *
     return rc == EA_ENOMEM ? rc : 0;
 }
 
-/* When a recorder's segment begins, as its first readable batch says. */
+/* A recorder's segment's times, as its readable batches say. */
 static int recover_time(const recovery *r, const ea_spool_record *record) {
     ea_spool_record opened = *record;
     uint8_t *plain = NULL;
@@ -120,9 +120,15 @@ static int recover_record(const ea_spool_record *record, void *arg) EA_SPOOL_ALO
         rc = ea_spool_attach(r->segment, k);
     if (!rc && number == record->number)
         rc = recover_numbers(r, k, record);
-    if (!rc && r->s->o.is_recorder && r->segment->first_utc_ns == INT64_MAX)
+    if (!rc && r->s->o.is_recorder)
         rc = recover_time(r, record);
     int is_locked = r->segment->is_locked && record->flags & EA_SPOOL_SEALED;
+    if (r->s->o.is_recorder) {
+        r->locked_batches += (uint64_t)is_locked;
+        r->locked_events += is_locked ? record->event_count : 0;
+        rc = rc ? rc : ea_spool_hold(r->s, k, r->segment, record, 0, NULL, 0);
+        return rc ? ea_fail(r->err, rc, "recover the recorder %s", r->s->dir) : 0;
+    }
     if (!rc && record->flags & EA_SPOOL_TOMBSTONE && number == record->number) {
         rc = ea_batch_each_tombstone(record->batch, record->len_bytes, cover, k, NULL);
         rc = rc == EA_ENOMEM ? rc : 0; /* an unreadable tombstone covers no number */
@@ -209,6 +215,41 @@ static int spool_open_unlock(recovery *r, segment *g, const ea_spool_head *head)
     return rc ? ea_fail(r->err, rc, "recover the spool %s", r->s->dir) : 0;
 }
 
+/* A recorder's closed segment, without reading it. 1: it is in the list; 0: it has to be read. */
+static int recover_summed_up(recovery *r, uint64_t sequence) EA_SPOOL_ALONE {
+    ea_spool *s = r->s;
+    uint8_t bytes[EA_SPOOL_SEALED_HEAD_BYTES];
+    size_t got = 0;
+    ea_file *file = NULL;
+    ea_spool_head head;
+    char *path = ea_spool_segment_path(s->dir, sequence);
+    segment *g = calloc(1, sizeof *g);
+    int rc = path && g ? 0 : ea_fail(r->err, EA_ENOMEM, "recover the recorder %s", s->dir);
+    if (!rc && !ea_file_open(&file, path, EA_OPEN_READ, NULL) &&
+        !ea_file_read_at(file, 0, bytes, sizeof bytes, &got, NULL) && ea_spool_is_head(bytes, got, sequence, &head)) {
+        g->sequence = sequence;
+        g->priority = head.priority;
+        g->begun_ns = head.created_utc_ns < 0 ? 0 : head.created_utc_ns; /* UTC until set_ages converts it */
+        rc = unlock(r, g, &head);
+        if (!rc && !ea_file_size(file, &g->size_bytes, NULL))
+            rc = ea_spool_recover_summed_up(s, g, file, r->err);
+    }
+    ea_file_close(file);
+    free(path);
+    if (rc > 0) {
+        g->next = s->segments;
+        s->segments = g;
+        s->disk_bytes += g->size_bytes;
+        for (size_t i = 0; g->is_locked && i < g->holding_count; i++) {
+            r->locked_batches += g->holdings[i].share.batches;
+            r->locked_events += g->holdings[i].share.events;
+        }
+    } else if (g) {
+        ea_spool_free_segment(g);
+    }
+    return rc;
+}
+
 static int recover_segment(recovery *r, uint64_t sequence) EA_SPOOL_ALONE {
     ea_spool *s = r->s;
     ea_err *err = r->err;
@@ -228,6 +269,7 @@ static int recover_segment(recovery *r, uint64_t sequence) EA_SPOOL_ALONE {
     if (!rc) {
         g->sequence = sequence;
         g->first_utc_ns = INT64_MAX;
+        g->last_utc_ns = INT64_MIN;
         g->next = s->segments;
         s->segments = g;
         if (ea_spool_is_torn_head((const uint8_t *)data, len_bytes, sequence)) {
@@ -258,8 +300,10 @@ static int recover_segment(recovery *r, uint64_t sequence) EA_SPOOL_ALONE {
         ea_file *f;
         if (!g->live) {
             ea_spool_retire_segment(s, g);
-        } else if (scanned.torn_bytes && !(rc = ea_file_open(&f, path, EA_OPEN_APPEND, err))) {
-            rc = ea_file_truncate(f, scanned.whole_bytes, err);
+        } else if ((scanned.torn_bytes || s->o.is_recorder) && !(rc = ea_file_open(&f, path, EA_OPEN_APPEND, err))) {
+            rc = scanned.torn_bytes ? ea_file_truncate(f, scanned.whole_bytes, err) : 0;
+            if (!rc)
+                ea_spool_sum_up(s, g, f);
             ea_file_close(f);
         }
     } else if (g && g->sequence == 0) {
@@ -285,7 +329,8 @@ static int recover_name(const char *name, int is_dir, void *arg) {
         return 0;
     if (sequence >= r->s->next_sequence)
         r->s->next_sequence = sequence + 1;
-    return recover_segment(r, sequence);
+    int is_known = r->s->o.is_recorder ? recover_summed_up(r, sequence) : 0;
+    return is_known < 0 ? is_known : is_known ? 0 : recover_segment(r, sequence);
 }
 
 /* Reads the state file; a missing file is no error. The caller handles EA_ECORRUPT. */
@@ -559,6 +604,8 @@ int ea_spool_close(ea_spool *s, ea_err *err) EA_SPOOL_ALONE {
         segment *g = s->active[i];
         if (!g)
             continue;
+        if (s->opened && g->live)
+            ea_spool_sum_up(s, g, g->file);
         if (!rc && s->o.sync != EA_SPOOL_SYNC_NEVER && g->live)
             rc = ea_file_sync(g->file, err);
         ea_file_close(g->file);
@@ -658,6 +705,31 @@ static int visit_record(const ea_spool_record *record, void *arg) {
     return rc;
 }
 
+/* 1: the segment's records are wanted. */
+static int visit_summary(const visit *w, const char *name, const char *path, uint64_t sequence) {
+    ea_file *file;
+    ea_spool_summary summary;
+    ea_err why;
+    uint64_t there;
+    if (!w->v->on_summary || ea_file_open(&file, path, EA_OPEN_READ, &why))
+        return 1; /* the reader of the records says why it cannot be opened */
+    int found = ea_spool_read_summary(file, sequence, &summary, &why);
+    ea_file_close(file);
+    if (found <= 0)
+        return found == EA_ENOMEM ? ea_fail(w->err, found, "read the spool %s", w->dir) : 1;
+    for (size_t i = 0; i < summary.share_count; i++) {
+        ea_spool_share *share = &summary.shares[i];
+        uint8_t on_disk[EA_STREAM_ID_BYTES];
+        memcpy(on_disk, share->stream, sizeof on_disk);
+        for (size_t k = 0; k < w->state_count; k++)
+            if (ea_spool_state_has_moved(&w->states[k], on_disk, share->numbers.ranges[0].first, &there))
+                memcpy(share->stream, w->states[k].stream, sizeof share->stream);
+    }
+    int rc = w->v->on_summary(name, &summary, w->v->arg);
+    ea_spool_summary_deinit(&summary);
+    return rc;
+}
+
 static int visit_name(const char *name, int is_dir, void *arg) {
     visit *w = arg;
     uint64_t sequence;
@@ -670,7 +742,12 @@ static int visit_name(const char *name, int is_dir, void *arg) {
         return 0;
     if (!(path = ea_spool_join(w->dir, name)))
         return ea_fail(w->err, EA_ENOMEM, "read the spool %s", w->dir);
-    int rc = ea_path_read_all(path, EA_SPOOL_SEGMENT_MAX, &data, &len_bytes, &why);
+    int rc = visit_summary(w, name, path, sequence);
+    if (rc <= 0) {
+        free(path);
+        return rc;
+    }
+    rc = ea_path_read_all(path, EA_SPOOL_SEGMENT_MAX, &data, &len_bytes, &why);
     free(path);
     if (rc == EA_ENOTFOUND)
         return 0; /* the process that has the spool is done with it */

@@ -14,6 +14,7 @@ static int find_open_segment(ea_spool *s, unsigned class, uint64_t need, segment
     ea_spool_assert_held(s, s->write_lock);
     ea_mutex_lock(s->lock);
     segment *g = s->active[class];
+    segment *closed = g;
     ea_file *full = NULL;
     int is_full = g && g->size_bytes + need > s->o.segment_bytes && g->size_bytes > EA_SPOOL_SEALED_HEAD_BYTES;
     /* a segment is evicted as a whole: new batches do not share one with batches that are nearly too old */
@@ -27,6 +28,8 @@ static int find_open_segment(ea_spool *s, unsigned class, uint64_t need, segment
         g = NULL;
     }
     ea_mutex_unlock(s->lock);
+    if (full)
+        ea_spool_sum_up(s, closed, full);
     int rc = full && s->o.sync != EA_SPOOL_SYNC_NEVER ? ea_file_sync(full, err) : 0;
     ea_file_close(full);
     if (!rc)
@@ -85,6 +88,7 @@ static int create_segment(ea_spool *s, unsigned class, segment **ret, ea_err *er
     }
     g->begun_ns = ea_monotonic_ns();
     g->first_utc_ns = INT64_MAX;
+    g->last_utc_ns = INT64_MIN;
     *ret = g;
     return 0;
 }
@@ -190,7 +194,12 @@ int ea_spool_write_record(ea_spool *s, const ea_spool_record *given, const ea_fa
     if (!rc) {
         ea_mutex_lock(s->lock);
         stream *k = ea_spool_find_stream(s, r->stream);
-        rc = k ? ea_spool_add_entry(s, k, g, r, 1, families, family_count) : EA_EINVAL;
+        if (!k)
+            rc = EA_EINVAL;
+        else if (s->o.is_recorder)
+            rc = ea_spool_hold(s, k, g, r, 1, families, family_count);
+        else
+            rc = ea_spool_add_entry(s, k, g, r, 1, families, family_count);
         if (rc) {
             ea_fail(err, rc, "append to the spool %s", s->dir);
         } else {

@@ -22,10 +22,12 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(SOURCE / "tests"), str(SOURCE / "tests" / "bench"), str(SOURCE / "tests" / "e2e")]
 import harness  # noqa: E402
+import sigma_rules  # noqa: E402
 import traces  # noqa: E402
 
 TRACES = ["clr-kernel-win8-x64", "tracelogging-win11-20cpu"]
@@ -164,6 +166,47 @@ def filters(bench):
     series = [bench.measure("filters", "measure") for _ in range(bench.runs)]
     return [row("filters", f"{same[0]['filter']}: an event", [r["ns"] for r in same], NS, ("loop in C", [r["c_ns"] for r in same]),
                 ("value", "<=", FILTER_NS[same[0]["filter"]])) for same in zip(*series)]
+
+
+# ---- Sigma rules ----
+
+def thread_s(pid, name):
+    """Returns the CPU seconds that the threads of a process with this name have used."""
+    used = 0
+    for path in pathlib.Path(f"/proc/{pid}/task").glob("*/stat"):
+        found, fields = path.read_text(encoding="utf-8").split("(", 1)[1].rsplit(")", 1)
+        used += sum(map(int, fields.split()[11:13])) if found == name else 0
+    return used / os.sysconf("SC_CLK_TCK")
+
+
+def judged(web):
+    with urllib.request.urlopen(web + "/metrics", timeout=30) as answer:
+        return int(re.search(rb"^etwcollector_rules_events_total (\d+)", answer.read(), re.MULTILINE).group(1))
+
+
+def sigma(bench):
+    """1,200 generated rules of process_creation: the engine alone on process starts, and all that the collector's thread of the rules does for them: the store
+    read, processes, their programs and their parents looked up, the rules run, matches kept."""
+    rows, section, spent = [], "Sigma rules: 1,200 of process_creation", []
+    with tempfile.TemporaryDirectory(prefix="etwagent-bench-") as name, harness.Environment(bench.build) as env:
+        folder = pathlib.Path(name)
+        sigma_rules.write(folder)
+        series = bench.measure("rules", "measure", "--runs", str(bench.runs), folder)
+        rows.append(row(section, "engine: a process start", [r["ns"] for r in series], NS, goal=("value", "<=", 2000), candidates=series[0]["candidates"],
+                        matches=series[0]["matches"]))
+        rows.append(row(section, "the compiled rules", [r["bytes"] / 2**20 for r in series], "MiB", goal=("value", "<=", 64)))
+        trace, count = folder / "starts.etl", sigma_rules.write_trace(folder)
+        env.make_certificates()
+        for i in range(min(bench.runs, 3)):
+            collector = env.new_collector(f"rules-{i}", extra=["--rules", folder, "--web", "127.0.0.1:0"]).start()
+            web = collector.log().split("dashboard on ")[1].split("/\n")[0]
+            begin = thread_s(collector.process.pid, "rules")
+            env.replay([trace], collector, spool=folder / f"spool-{i}")
+            harness.wait_until(lambda w=web: judged(w) >= count, "all starts are judged", 120)
+            spent.append((thread_s(collector.process.pid, "rules") - begin) * 1e9 / count)
+            collector.stop()
+    rows.append(row(section, "collector: a process start, from the store to kept matches", spent, NS))
+    return rows
 
 
 # ---- Windows' callback ----
@@ -350,7 +393,7 @@ def relogs(bench):
     return rows
 
 
-SECTIONS = {"stages": stages, "hot": hot_classes, "lang": language, "filters": filters, "callback": callback, "scan": store_scan, "stacks": stacks, "chain": whole_chain,
+SECTIONS = {"stages": stages, "hot": hot_classes, "lang": language, "filters": filters, "rules": sigma, "callback": callback, "scan": store_scan, "stacks": stacks, "chain": whole_chain,
             "beside": ingest_beside, "generator": generator, "relog": relogs}
 
 

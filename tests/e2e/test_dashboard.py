@@ -17,7 +17,7 @@ import web_world
 from web_world import HOLED, HOSTILE, MACHINE
 
 BROWSER = pathlib.Path(__file__).resolve().parent / "browser"
-PICTURES = ["fleet", "host", "host-dark", "process", "security", "gaps", "events", "profile", "ledger"]
+PICTURES = ["home", "fleet", "host", "host-dark", "process", "security", "gaps", "events", "profile", "ledger"]
 
 
 def packages(env):

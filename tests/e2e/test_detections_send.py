@@ -62,8 +62,8 @@ class Receiver:
 class SyslogReceiver:
     """Splits a stream into messages by their counts. Refuses connections until it listens."""
 
-    def __init__(self, context=None, listens=True):
-        self.got, self.context = [], context
+    def __init__(self, context=None, listens=True, floods=False):
+        self.got, self.context, self.floods = [], context, floods
         self.listener = socket.socket()
         self.listener.bind(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
@@ -84,6 +84,8 @@ class SyslogReceiver:
         try:
             if self.context:
                 connection = self.context.wrap_socket(connection, server_side=True)
+            while self.floods:
+                connection.sendall(bytes(1 << 20))
             while more := connection.recv(1 << 16):
                 data += more
                 while match := re.match(rb"([1-9]\d*) ", data):
@@ -130,6 +132,16 @@ def test_syslog(env, checks, store, command, send, listed):
     checks.equal([(priority, body["number"]) for priority, *_, body in map(parse, later.take(1))], [(16 * 8 + 4, 10)], "once it listens")
     process.send_signal(signal.SIGTERM)
     checks.that("detection 10 is sent again: send to 127.0.0.1 port" in said and "1 detections were sent" in process.communicate(timeout=SECONDS)[0], f"refused: {said}")
+
+    flood = SyslogReceiver(floods=True)
+    process = subprocess.Popen(command("--receiver", "flood", "--all", to=f"syslog+tcp://127.0.0.1:{flood.port}"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    killer = threading.Timer(SECONDS, process.kill)
+    killer.start()
+    said = process.stderr.readline()
+    killer.cancel()
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=SECONDS)
+    checks.that("is sent again: " in said and "the receiver sends more than 64 KiB" in said, f"a receiver that does not stop sending holds nothing up: {said}")
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(env.certs / "server.crt", env.certs / "server.key")
@@ -270,6 +282,16 @@ def test(env, checks, arguments):
     checks.equal([number for _, number, *_ in receiver.take()], [8], "while it runs")
 
     # TLS
+    flood = SyslogReceiver(floods=True)
+    process = subprocess.Popen(command("--receiver", "flood", "--all", to=f"syslog+tcp://127.0.0.1:{flood.port}"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    killer = threading.Timer(SECONDS, process.kill)
+    killer.start()
+    said = process.stderr.readline()
+    killer.cancel()
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=SECONDS)
+    checks.that("is sent again: " in said and "the receiver sends more than 64 KiB" in said, f"a receiver that does not stop sending holds nothing up: {said}")
+
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(env.certs / "server.crt", env.certs / "server.key")
     safe = Receiver(context)

@@ -4,10 +4,12 @@ The bytes of each file of the store are searched for the host's name, and for pi
 (batches are compressed, so their text cannot be searched for). What can be read of the other host is the same as before.
 Killed in the middle, the same command or the next start of the collector finishes the work. A backup keeps what it has.
 """
+import contextlib
 import json
 import os
 import random
 import signal
+import socket
 import sqlite3
 import struct
 import subprocess
@@ -155,6 +157,30 @@ def test(env, checks, _):
             checks.equal((said.returncode, json.loads(said.stdout or "{}").get("streams")), (0, streams_left), f"{name}: finished by the command: {said.stderr}")
         checks.equal(len(streams(env, store, GONE)), len(found) - 1 if extra else 0, f"{name}: what is left of the host")
         checks.equal(exported(env, store, STAYS), before, f"{name}: the other host")
+
+    # a collector that starts does not finish it while a sink runs, which would send what it has at hand
+    subprocess.run(["rm", "-rf", str(store)], check=True)
+    subprocess.run(["cp", "-a", str(copy), str(store)], check=True)
+    with contextlib.closing(sqlite3.connect(store / "index.db")) as index, index:
+        index.execute("CREATE TABLE forgetting(agent TEXT PRIMARY KEY)")
+        index.execute("CREATE TABLE forgetting_runs(agent TEXT NOT NULL, stream BLOB NOT NULL)")
+        index.execute("INSERT INTO forgetting VALUES(?)", (GONE,))
+    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as silent:
+        sink = subprocess.Popen([env.collector, "sink", "run", "--store", store, "--name", "s", "--all", "--to", f"http://127.0.0.1:{silent.getsockname()[1]}/"],
+                                stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        harness.wait_until(lambda: json.loads(env.run([env.collector, "sink", "status", "--store", store, "--json"]).stdout)["sinks"], "a sink that runs", 60)
+        try:
+            collector.start()
+            refused = ""
+        except harness.Failure as failure:
+            refused = str(failure)
+        checks.that("sink s is run by another process: end it first" in refused, f"it does not start beside a sink: {refused[-600:]}")
+        checks.that(any(s["host"] == GONE for s in json.loads(env.run([env.collector, "hosts", "--store", store, "--json"]).stdout)["streams"]), "and removes nothing")
+        sink.terminate()
+        sink.wait()
+    collector.start()
+    collector.stop()
+    checks.equal(streams(env, store, GONE), [], "then it does")
 
     # killed in the middle, anywhere: finished by the command, or by the collector's start
     random.seed(1)

@@ -272,7 +272,7 @@ def test(env, checks, arguments):
     extra = sorted(name for name, words in listed.items() if words[0][0] != "d" and name not in FILES)
     checks.equal(extra, [], "other files in the package")
     fields = env.run(["dpkg-deb", "-f", package]).stdout
-    for words in ("Package: etwcollector", "Version: 1.2.3", "libssl3", "libsqlite3-0", "libevent-", "libcurl4"):
+    for words in ("Package: etwcollector", "Version: 1.2.3", "libssl3", "libsqlite3-0", "libevent-", "libcurl4", "librdkafka1"):
         checks.that(words in fields, f"the package's fields lack '{words}':\n{fields}")
     env.run(["dpkg-deb", "-R", package, root])
     for name in ("postinst", "prerm", "postrm"):

@@ -107,7 +107,7 @@ def check_files(checks, web):
 def example(path, parameters, process):
     """A request for a path: (path, parameters that it needs)."""
     values = {"host": MACHINE, "stream": process["stream"], "instance": process["instance"], "since": "2020-01-01T00:00:00Z",
-              "address": "0.0.0.0/0", "hosts": "1", "by": "labels.site", "text": "-1h", "number": process.get("number", 1)}
+              "address": "0.0.0.0/0", "hosts": "1", "by": "labels.site", "field": "name", "text": "-1h", "number": process.get("number", 1)}
     needed = {}
     for p in parameters:
         if p["in"] == "path":
@@ -793,6 +793,10 @@ def check_incidents(env, checks, target):
         before, fleet, after = after, web.get("fleet"), lasting()
     checks.equal(fleet["incidents"], after, "incidents that last")
     checks.that(next(h for h in web.get("hosts")["items"] if h["host"] == MACHINE)["incidents"] >= 1, "incidents of a machine")
+    troubled = {h["host"] for h in web.get("hosts", by="health", group="alerts, incidents or gaps", limit=1000)["items"]}
+    alone = [h["host"] for h in web.get("hosts", limit=1000)["items"] if h["incidents"] and not h["alerts"] and not h["missing_batches"]]
+    checks.that(alone and set(alone) <= troubled, f"machines that have incidents alone are in the group of those in trouble: {alone}, {troubled}")
+    check_detections(checks, target, web)
     listed = json.loads(env.run([env.collector, "doctor", "--store", target.store, "--json"], check=False).stdout)["checks"]
     listed = [c for c in listed if c["check"] == "incident"]
     checks.that(any(c["verdict"] == "warning" and MACHINE in c["text"] for c in listed) and any(c["verdict"] == "wrong" and "wrong: since" in c["text"] for c in listed),
@@ -807,6 +811,18 @@ def check_incidents(env, checks, target):
     ended = found(web, "delivered", "wrong", False)
     checks.that([i["begin"] for i in ended] == [wrong["begin"]] and ended[0]["end"] > ended[0]["begin"], f"the same incident, ended: {ended}")
     checks.equal(len([i for i in found(web, "silent", MACHINE, False) if i["begin"] == heard]), 1, "the silence is kept once")
+
+
+def check_detections(checks, target, web):
+    """Detections are listed by machine and time."""
+    db = sqlite3.connect(target.store / "alarms.db", timeout=60)
+    with db:
+        db.executemany("INSERT INTO detections(host, stream, batch, position, rule, title, level, source, utc_ns, found_utc_ns, fields, state, who, comment) "
+                       "VALUES(?, 's', 1, ?, 'r', 't', 'high', 'f:1', ?, 2, '{}', 'open', '', '')", [(MACHINE, 1, 10**18), (HOLED, 2, 10**18), (MACHINE, 3, 2 * 10**18)])
+    db.close()
+    for asked, expected in (({}, [MACHINE, MACHINE, HOLED]), ({"host": MACHINE}, [MACHINE, MACHINE]), ({"host": HOLED}, [HOLED]), ({"host": HOSTILE}, []),
+                            ({"host": MACHINE, "to": "2010-01-01T00:00:00Z"}, [MACHINE]), ({"from_": "2010-01-01T00:00:00Z"}, [MACHINE])):
+        checks.equal(sorted(d["host"] for d in web.get("detections", **asked)["items"]), sorted(expected), f"detections of {asked}")
 
 
 def test(env, checks, _):

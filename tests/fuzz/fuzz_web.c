@@ -148,9 +148,15 @@ int __wrap_ec_call_wait(ec_call *c, int64_t ns, ea_err *err) {
     return ++the_looks > TAIL_LOOKS ? ea_fail(err, EA_ECANCELED, "wait") : 0;
 }
 
-/* The row of a page's first statement: where the step back begins. */
-static void say_step(const ec_question *q, const ec_listener *listener) {
-    must(listener->on_first != NULL && q->param_count >= 2);
+/* The row of a first statement: of a page of events, where the step back begins; of another question, that what it asks
+ * about is known. */
+static void say_first(const ec_question *q, const ec_listener *listener) {
+    must(listener->on_first != NULL);
+    if (strncmp(q->sql, "SELECT e.time", 13) != 0) {
+        must(listener->on_first(listener->arg, 1, &(ec_value){.type = EC_INT, .i = 1}) == 0);
+        return;
+    }
+    must(q->param_count >= 2);
     uint64_t wide = (uint64_t)q->params[1].i - (uint64_t)q->params[0].i;
     int64_t from = wide >> 40 ? q->params[1].i - (int64_t)(wide >> 1) : q->params[0].i;
     must(listener->on_first(listener->arg, 1, &(ec_value){.type = EC_INT, .i = from}) == 0);
@@ -192,7 +198,7 @@ int __wrap_ec_ask(const ec_question *q, const ec_listener *listener, atomic_int 
     if (ending == 7)
         return ea_fail(err, EA_ENOTFOUND, "there is no store");
     if (q->first_sql)
-        say_step(q, listener);
+        say_first(q, listener);
     ret->ending = say_rows(q, listener, &ret->rows) ? EC_ENDED_CANCELED : (enum ec_ending)ending;
     return 0;
 }

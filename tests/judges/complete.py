@@ -80,8 +80,8 @@ def from_metrics():
 
 
 # Titles that a component gets from its caller or a table, which name them, and tables inside a section that has a title.
-PASSED_ON = {("Chart", "title"), ("Section", "title"), ("Tabs", "title"), ("Ledger", "`Run ${stream}`")}
-PARTS = re.compile(r'<(Table|Flame|Timeline|Histogram|Section|Chart|Facts)\b(?:<[\w\[\]]+>)?((?:[^<>"{}]|"[^"]*"|=>|\{(?:[^{}]|\{[^{}]*\})*\})*)|<(h2)[^>]*>([^<{]*)(\{[^}]*\})?|class="(tiles)"')
+PASSED_ON = {("Chart", "title"), ("Section", "title"), ("Tabs", "title"), ("Top", "title"), ("Ledger", "`Run ${stream}`")}
+PARTS = re.compile(r'<(Table|Flame|Timeline|Histogram|Section|Chart|Top|Facts)\b(?:<[\w\[\]]+>)?((?:[^<>"{}]|"[^"]*"|=>|\{(?:[^{}]|\{[^{}]*\})*\})*)|<(h2)[^>]*>([^<{]*)(\{[^}]*\})?|class="(tiles)"')
 
 
 def title_of(part):

@@ -71,6 +71,58 @@ def judge_threads(world):
             world.same("table wakes", host.name, got, [(stream, key[2], key[4], key[5], row["count"], row["waited_ns"]) for stream in host.streams for key, row in wakes.items()])
 
 
+TIMES = ["running_ns", "ready_ns", "waiting_ns", "switches", "waits"]
+
+
+def of_process(row):
+    return row["stream"], row["instance"], ANY if row["pid"] is None else row["pid"]
+
+
+def unfinished(row):
+    return sum(row[f"unfinished_{what}_ns"] for what in ("running", "ready", "waiting"))
+
+
+def judge_thread_queries(world):
+    """process-times, thread-times, thread-waits, thread-wakes, of a machine and of one of its processes."""
+    reasons = {row["reason_name"]: row["reason"] for row in world.sql("SELECT DISTINCT reason, reason_name FROM waits")}
+    for name, host in ((name, host) for name, host in world.hosts.items() if whole(host)):
+        times, waits, wakes = naive_activity.thread_tables(host.records, naive_activity.Whose(host.state), clock_of(host).ns, *EVER)
+        processes = collections.defaultdict(collections.Counter)
+        for key, row in times.items():
+            processes[key[:2]].update({**row, "threads": 1})
+        got = [(*of_process(row), row["threads"], *(row[word] for word in TIMES), row["unfinished_ns"]) for row in world.get("queries/process-times", host=name, limit=10000)]
+        world.same("query process-times", name, got, [(stream, *key, row["threads"], *(row[word] for word in TIMES), unfinished(row)) for stream in host.streams
+                                                      for key, row in processes.items() if key[1]])
+        one = max(processes, key=lambda key: (processes[key]["switches"], str(key)), default=(None, ANY))[1]
+        for limits, fits in (({}, lambda pid: True), ({"pid": one}, lambda pid: pid == one)):
+            if limits and one == ANY:
+                continue
+            got = [(*of_process(row), row["tid"], *(row[word] for word in TIMES), row["unfinished_ns"]) for row in world.get("queries/thread-times", host=name, limit=10000, **limits)]
+            world.same("query thread-times", name, got, [(stream, *key, *(row[word] for word in TIMES), unfinished(row)) for stream in host.streams for key, row in times.items() if fits(key[1])])
+            got = [(*of_process(row), row["tid"], reasons[row["reason_name"]], row["count"], row["ns"], row["max_ns"], row["unfinished_ns"])
+                   for row in world.get("queries/thread-waits", host=name, limit=10000, **limits)]
+            world.same("query thread-waits", name, got, [(stream, *key, row["count"], row["ns"], row["max_ns"], row["unfinished_ns"]) for stream in host.streams for key, row in waits.items() if fits(key[1])])
+            got = [(*of_process(row), row["tid"], ANY if row["waker_pid"] is None else row["waker_pid"], row["waker_tid"], row["count"], row["waited_ns"])
+                   for row in world.get("queries/thread-wakes", host=name, limit=10000, **limits)]
+            world.same("query thread-wakes", name, got, [(stream, *key[3:6], key[1], key[2], row["count"], row["waited_ns"]) for stream in host.streams for key, row in wakes.items() if fits(key[4])])
+
+
+def judge_disk_files(world):
+    """disk-files: sums of the rows of disk_times, which has a judge, by file; and of the records in all."""
+    for name, host in ((name, host) for name, host in world.hosts.items() if whole(host)):
+        sums = collections.defaultdict(collections.Counter)
+        for row in world.sql(f"SELECT * FROM disk_times WHERE host = '{name}'"):
+            into = sums[row["disk"], row["file"], row["operation"]]
+            into.update({word: row[word] for word in ("count", "bytes", "ns")})
+            into["max_ns"] = max(into["max_ns"], row["max_ns"])
+        rows = world.get("queries/disk-files", host=name, limit=10000)
+        world.same("query disk-files", name, [((row["disk"], row["file"], row["operation"]), row["count"], row["bytes"], row["ns"], row["max_ns"]) for row in rows],
+                   [(key, row["count"], row["bytes"], row["ns"], row["max_ns"]) for key, row in sums.items()])
+        naive = naive_activity.latencies(host.records, naive_activity.Whose(host.state), clock_of(host).ns, *EVER)["disk_times"].values()
+        world.same("query disk-files", f"{name}, in all", [sum(row[word] for row in rows) for word in ("count", "bytes", "ns")],
+                   [sum(row[word] for row in naive) * len(host.streams) for word in ("count", "bytes", "ns")])
+
+
 def judge_latencies(world):
     """interrupt_times, disk_times, file_times, fault_times."""
     known = keys(world)
@@ -101,16 +153,17 @@ def judge_hardware(world):
         world.same("table counter_problems", f"{host.name}, rows", [len(got)], [len(naive_activity.counter_problems(host.records)) * len(host.streams)])
 
 
-USED = {"cpu_usage": ["samples"], "disk_usage": ["reads", "read_bytes", "writes", "written_bytes"], "file_usage": ["reads", "read_bytes", "writes", "written_bytes"],
+USED = {"cpu_usage": ["samples"], "disk_usage": ["reads", "read_bytes", "writes", "written_bytes", "ns", "max_ns"], "file_usage": ["reads", "read_bytes", "writes", "written_bytes"],
         "network_usage": ["receives", "received_bytes", "sends", "sent_bytes"]}
 ROUTES = {"cpu": ("cpu_usage", ["samples"]), "disk": ("disk_usage", ["read_bytes", "written_bytes"]), "files": ("file_usage", ["read_bytes", "written_bytes"]),
           "network": ("network_usage", ["received_bytes", "sent_bytes"])}
+TOP = {"cpu_usage": "cpu", "disk_usage": "disk", "network_usage": "network"}
 EVERY = 100_000_000
 
 
 def judge_usage(world):
-    """cpu_usage, disk_usage, file_usage, network_usage; the host page's routes; the processes with the most samples."""
-    known, top = keys(world), collections.Counter()
+    """cpu_usage, disk_usage, file_usage, network_usage; the host page's routes; the processes that used the most."""
+    known, top = keys(world), {table: {} for table in TOP}
     for name, host in world.hosts.items():
         whose, clock = naive_activity.Whose(host.state), clock_of(host)
         begin, end = host.span
@@ -121,8 +174,8 @@ def judge_usage(world):
                 want = {(*key[:2], key[2] and format_time(key[2] // 100)): row for key, row in found[table].items()}
                 compare(world, host, table, where, known, ["bucket"], sums, want)
             if not every:
-                for stream in host.streams:
-                    top.update({(name, stream, *key[:2]): row["samples"] for key, row in found["cpu_usage"].items() if key[1]})
+                for table in TOP:
+                    top[table].update({(name, stream, *key[:2]): [row[word] for word in USED[table]] for stream in host.streams for key, row in found[table].items() if key[1]})
                 continue
             for route, (table, sums) in ROUTES.items():
                 want = [(stream, *key[:2], format_time(key[2] // 100), sum(row[word] for word in sums)) for stream in host.streams
@@ -130,8 +183,14 @@ def judge_usage(world):
                 got = [(row["stream"], row["instance"], ANY if row["pid"] is None else row["pid"], row["bucket"], row["value"])
                        for row in world.get(f"hosts/{name}/{route}", from_=low, to=high, every=f"{every // 10**6}ms", limit=10000)]
                 world.same(f"route /api/v1/hosts/{{host}}/{route}", name, got, want)
-    got = [((row["host"], row["stream"], row["instance"], ANY if row["pid"] is None else row["pid"]), row["samples"]) for row in world.get("queries/top-processes-by-cpu", limit=10000)]
-    world.same("query top-processes-by-cpu", "all", got, top.items())
+            got = world.get(f"hosts/{name}/disk", from_=low, to=high, every=f"{every // 10**6}ms", limit=10000)
+            want = [(stream, *key[:2], *(row[word] for word in USED["disk_usage"])) for stream in host.streams for key, row in found["disk_usage"].items()]
+            world.same("route /api/v1/hosts/{host}/disk", f"{name}, requests", [(row["stream"], row["instance"], ANY if row["pid"] is None else row["pid"],
+                                                                                     *(row[word] for word in USED["disk_usage"])) for row in got], want)
+    for table, what in TOP.items():
+        got = [((row["host"], row["stream"], row["instance"], ANY if row["pid"] is None else row["pid"]), [row[word] for word in USED[table]])
+               for row in world.get(f"queries/top-processes-by-{what}", limit=10000)]
+        world.same(f"query top-processes-by-{what}", "all", got, top[table].items())
 
 
 GC_COLUMNS = ["clr_instance", "number", "generation", "reason", "type", "begin", "ns", "pauses", "pause_begin", "pause_end", "pause_ns", "suspension_ns", "before_bytes", "after_bytes"]

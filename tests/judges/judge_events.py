@@ -138,6 +138,29 @@ def judge_counts_over_time(world):
                 world.same("route /api/v1/events/counts", name, [sum(counts.values())], [len(times)])
 
 
+COMMON = {"host", "time", "cpu", "pid", "tid", "provider_name", "name", "fields", "stream", "batch", "position", "source", "clock", "provider", "id", "version", "channel", "level", "opcode",
+          "task", "keyword", "activity_id", "related_activity_id", "stack", "stack_hash", "counters", "decoded", "payload"}  # columns of all events
+
+
+def judge_values(world):
+    """The values of a field in what a search finds: of columns that all events have, and of a field of a class."""
+    for name, host in world.hosts.items():
+        begin, end = map(ns, host.span)
+        ranged = [record for record in host.records if begin <= record["units"] * 100 <= end]
+        for field in ("name", "provider_name", "cpu", "pid"):
+            got, want = collections.Counter(), collections.Counter(record[field] or 0 for record in ranged)
+            for row in world.get("events/values", host=name, field=field, from_=begin, to=end, limit=10000):
+                got[row["value"] or 0] += row["count"]
+            world.same("route /api/v1/events/values", f"{name}, {field}", got, {value: n * len(host.streams) for value, n in want.items()})
+        klass = collections.Counter(record["name"] for record in host.records if record["name"] and record["fields"]).most_common(1)[0][0]
+        mine = [record for record in host.records if record["name"] == klass]
+        field = next((field for field in mine[0]["fields"] if field.lower() not in COMMON), None)
+        if field:
+            counts = collections.Counter(repr(record["fields"].get(field)) for record in mine)
+            got = [row["count"] for row in world.get("events/values", host=name, class_=klass, field=field, limit=5)]
+            world.same("route /api/v1/events/values", f"{name}, {klass} {field}", got, sorted((n * len(host.streams) for n in counts.values()), reverse=True)[:5], ordered=True)
+
+
 def judge_search(world):
     """The API's search of events: newest first, by class, field, process and time; columns; classes by name."""
     names = ["host", "stream", "batch", "position", "time"]

@@ -5,7 +5,8 @@ import datetime
 from naive_state import FOREVER, parse_time
 
 OF_A_HOST = ["processes", "connections", "alerts", "incidents", "gaps", "blindness", "queries/process-starts", "queries/autostart-keys", "queries/modules-from-unusual-places",
-             "queries/top-processes-by-cpu"]
+             "queries/top-processes-by-cpu", "queries/top-processes-by-disk", "queries/top-processes-by-network", "queries/process-times", "queries/thread-times", "queries/thread-waits",
+             "queries/thread-wakes", "queries/disk-files"]
 AT_A_TIME = {"connections": "time", "alerts": "time", "queries/process-starts": "begin", "queries/autostart-keys": "time", "queries/modules-from-unusual-places": "begin"}
 WITH_A_LIFE = ["processes", "incidents", "gaps", "blindness"]
 WITH_A_TEXT = {"processes": ("image_name", "command_line"), "queries/process-starts": ("image_name", "command_line"), "modules": ("path",), "classes": ("name",)}

@@ -96,7 +96,7 @@ def judge_pages(world):
     sql = f"SELECT name, count FROM events_by('name') WHERE host = '{name}' ORDER BY count DESC, name"
     profiled = next((other for other in ("made-reused", *world.hosts) if other in world.hosts and judge_activity.whole(world.hosts[other])
                      and judge_profile.sampled(world.hosts[other])[0]), None)
-    pages = {"fleet": {"url": link(world, group="agent_version")}, "host": {"url": link(world, page="host", host=name, at=format_time(at))},
+    pages = {"home": {"url": link(world, page="home", by="host")}, "fleet": {"url": link(world, page="fleet", group="agent_version")}, "host": {"url": link(world, page="host", host=name, at=format_time(at))},
              "process": {"url": link(world, page="process", host=name, stream=stream, instance=process.number)},
              "ledger": {"url": link(world, page="ledger", host=wrong)}, "gaps": {"url": link(world, page="host", host=wrong)},
              "events": {"url": link(world, page="events", host=name, **{"class": klass})},
@@ -112,6 +112,7 @@ def judge_pages(world):
     pages.update({query: {"url": link(world, page="counters", tab=tab)} for tab, query in IPC_TABS.items()})
     found = read(world, pages)
     counter_pages(world, found)
+    home_page(world, found["home"])
     fleet_page(world, found["fleet"])
     host_page(world, found["host"], host, at)
     process_page(world, found["process"], host, stream, process)
@@ -133,12 +134,47 @@ def judge_pages(world):
     world.same("panel Queries: SQL", name, ["SQL" in found["queries"]["headings"]], [True])
 
 
-def fleet_page(world, page):
+def top_processes(world, page):
+    """The ten processes of all machines that used the most; of equal ones any may be the last."""
+    for panel, table_name, write in (("Processor", "cpu_usage", count), ("Disk", "disk_usage", size), ("Network", "network_usage", size)):
+        all_rows = []
+        for name, host in world.hosts.items():
+            used = naive_activity.usage(host.records, naive_activity.Whose(host.state), judge_activity.clock_of(host).ns, *judge_activity.EVER, 0)[table_name]
+            words = ["samples"] if table_name == "cpu_usage" else [word for word in judge_activity.USED[table_name] if word.endswith("_bytes")]
+            for key, row in used.items():
+                if key[1]:
+                    pid = "unknown" if key[1] == naive_activity.ANY else key[1]
+                    all_rows += [(sum(row[word] for word in words), judge_activity.image(host, key[0]) or f"pid {pid}", name)] * len(host.streams)
+        all_rows.sort(key=lambda row: -row[0])
+        least = all_rows[9][0] if len(all_rows) > 10 else -1
+        sure, maybe = (collections.Counter((image, name, write(n)) for n, image, name in all_rows if (n > least) == is_sure) for is_sure in (True, False))
+        got = table(page, panel)
+        world.same(f"panel TopProcesses: {panel}", "all", [len(got)], [min(10, len(all_rows))])
+        world.same(f"panel TopProcesses: {panel}", "all", (collections.Counter(got) - maybe).elements(), sure.elements())
+
+
+def home_page(world, page):
+    listed = judge_store.machines(world)
+    world.same("panel Tiles: tiles", "all", [tile for tile in page["tiles"] if not tile.endswith(("silent", "incidents"))], fleet_tiles(world))
+    loads = judge_store.loads(world)
+    for title, at in (("Events", 2), ("Stored bytes", 3)):
+        world.same(f"panel LoadCharts: {title}", "all", [int(page["charts"][title])], [sum(row[at] for row in loads)])
+    top_processes(world, page)
+    versions = collections.Counter(row["agent_version"] or "(unknown)" for row in listed)
+    world.same("panel Home: Versions", "all", columns(page, "Versions", "Agent", "Machines"), [(version, str(n)) for version, n in versions.items()])
+    world.same("panel Home: Newest gaps", "all", columns(page, "Newest gaps", "From", "Machine"), [(moment(row["begin"]), row["host"]) for row in world.web.get("gaps", limit=10)["items"]])
+
+
+def fleet_tiles(world):
     listed = [{**row, **judge_store.troubles(world, row["host"])} for row in judge_store.machines(world)]
     total = {key: sum(row[key] for row in listed) for key in ("events", "bytes", "alerts", "missing_batches", "lost_events")}
-    want = [f"{len(listed)} machines", f"{count(total['events'])} events", f"{size(total['bytes'])} stored", f"{total['alerts']} alerts", f"{total['missing_batches']} batches missing",
+    return [f"{len(listed)} machines", f"{count(total['events'])} events", f"{size(total['bytes'])} stored", f"{total['alerts']} alerts", f"{total['missing_batches']} batches missing",
             f"{count(total['lost_events'])} events lost at least"]
-    world.same("panel Fleet: tiles", "all", [tile for tile in page["tiles"] if not tile.endswith(("silent", "incidents"))], want)
+
+
+def fleet_page(world, page):
+    listed = [{**row, **judge_store.troubles(world, row["host"])} for row in judge_store.machines(world)]
+    world.same("panel Fleet: tiles", "all", [tile for tile in page["tiles"] if not tile.endswith(("silent", "incidents"))], fleet_tiles(world))
     want = [(row["host"], count(row["events"]), size(row["bytes"]), str(row["streams"]), str(row["gap_periods"]), moment(row["received_last"])) for row in listed]
     world.same("panel Fleet: Machines", "all", columns(page, "Machines", "Machine", "Events", "Stored", "Runs", "Gaps", "Last heard"), want)
     groups = collections.defaultdict(list)

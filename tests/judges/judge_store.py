@@ -7,7 +7,7 @@ import time
 
 import format_reader
 import naive_store
-from naive_state import format_time
+from naive_state import format_time, parse_time
 from world import TAKEN
 
 
@@ -123,8 +123,9 @@ def judge_machines(world):
         world.same("route /api/v1/hosts/{host}/streams", row["host"], flat(world.get(f"hosts/{row['host']}/streams")), flat(mine))
     fleet = {"hosts": len(listed), "events": sum(row["events"] for row in listed), "bytes": sum(row["bytes"] for row in listed),
              **{key: sum(row[key] for row in listed) for key in ("alerts", "missing_batches", "lost_events")}}
-    least, got, most = silent(world), world.get("fleet"), silent(world)
-    world.checks.that(least <= got.pop("silent") <= most, f"silent machines of the fleet: between {least} and {most}")
+    least, got, named, most = silent(world), world.get("fleet"), {row["host"] for row in world.get("queries/silent-machines")}, silent(world)
+    world.checks.that(len(least) <= got.pop("silent") <= len(most), f"silent machines of the fleet: between {least} and {most}")
+    world.checks.that(least <= named <= most, f"silent machines by name: {named}, between {least} and {most}")
     world.same("route /api/v1/fleet", "all", flat(without([got], "incidents")), flat([fleet]))
     labelled = collections.defaultdict(list)
     for row in listed:
@@ -140,11 +141,47 @@ def judge_machines(world):
 
 
 def silent(world):
-    """How many machines sent nothing for a minute, now, although their last run did not end in order."""
+    """The machines that sent nothing for a minute, now, although their last run did not end in order."""
     last = collections.defaultdict(int)
     for (name, _), found in world.stored.items():
         last[name] = max(last[name], *(batch.received for batch in found))
-    return sum(moment // 10**9 < int(time.time()) - 60 and ended(world, name) is None for name, moment in last.items())
+    return {name for name, moment in last.items() if moment // 10**9 < int(time.time()) - 60 and ended(world, name) is None}
+
+
+def loads(world):
+    """Of each batch with events: (host, begin in ns, events, bytes)."""
+    found = []
+    for (name, _), batches in world.stored.items():
+        for batch, records in records_of(world.hosts[name], batches):
+            begin, _ = ends(records) if batch.kind != "keyframe" else said(batch, source_of(batches))
+            if begin:
+                found.append((name, parse_time(begin) * 100, batch.events, batch.bytes))
+    return found
+
+
+def judge_load(world):
+    """What came over time, by groups of machines, of which the top ones have rows of their own."""
+    rows, batches = {row["host"]: row for row in machines(world)}, loads(world)
+    groups = {"": lambda host: "", "host": lambda host: host, "agent_version": lambda host: rows[host]["agent_version"] or "",
+              "labels.site": lambda host: json.loads(rows[host]["labels"] or "{}").get("site", "")}
+    times = sorted(begin for _, begin, _, _ in batches)
+    low, high = times[len(times) // 4], times[len(times) * 3 // 4]
+    for by, top, every, host in (("", 10, 10**8, None), ("host", 2, 10**8, None), ("host", 0, 3600 * 10**9, None), ("host", 10, 10**9, min(rows)), ("agent_version", 1, 10**9, None),
+                                 ("labels.site", 10, 10**7, None)):
+        for limits in ({}, {"from_": low, "to": high}):
+            sums = collections.defaultdict(collections.Counter)
+            for name, begin, events, size in batches:
+                if (not limits or low <= begin <= high) and host in (None, name):
+                    sums[begin // every * every, groups[by](name)].update(batches=1, events=events, bytes=size)
+            totals = collections.Counter()
+            for (_, group), row in sums.items():
+                totals[group] += row["events"]
+            shown, want = sorted(totals, key=lambda group: (-totals[group], group))[:top], collections.defaultdict(collections.Counter)
+            for (bucket, group), row in sums.items():
+                want[bucket, group if group in shown else None].update(row)
+            got = world.get("load", by=by, top=top, every=f"{every // 10**6}ms", host=host, limit=10000, **limits)
+            world.same("route /api/v1/load", f"by {by}, {top}", [(parse_time(row["bucket"]) * 100, row["group"], row["batches"], row["events"], row["bytes"]) for row in got],
+                       [(*key, row["batches"], row["events"], row["bytes"]) for key, row in want.items()])
 
 
 LOST_PROVIDER, LOST_NAMES = "6a399ae0-4bc6-4de9-870b-3657f8947e7e", {32: "RTLostEvent", 33: "RTLostBuffer", 34: "RTLostFile"}

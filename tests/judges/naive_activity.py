@@ -190,7 +190,12 @@ def usage(records, whose, ns, low, high, every):
         elif name in ("DiskIo/Read", "DiskIo/Write", "FileIo/Read", "FileIo/Write"):
             disk, word = name.startswith("DiskIo"), {"Read": ("reads", "read_bytes"), "Write": ("writes", "written_bytes")}[name[7:]]
             who = of_disk[record["ordinal"]] if disk else whose.process(record["pid"], record)
-            tables["disk_usage" if disk else "file_usage"][(*who, bucket)].update({word[0]: 1, word[1]: fields["TransferSize" if disk else "IoSize"]})
+            row = tables["disk_usage" if disk else "file_usage"][(*who, bucket)]
+            row.update({word[0]: 1, word[1]: fields["TransferSize" if disk else "IoSize"]})
+            if disk:
+                took = max(now - ns(record["clock"] - number(fields["HighResResponseTime"])), 0)
+                row.update(ns=took)
+                row["max_ns"] = max(row["max_ns"], took)
         elif name in NETWORK:
             word = {"Recv": ("receives", "received_bytes"), "Send": ("sends", "sent_bytes")}[NETWORK[name]]
             tables["network_usage"][(*whose.process(fields["PID"], record), bucket)].update({word[0]: 1, word[1]: fields["size"]})

@@ -38,15 +38,15 @@ static ec_broker *start(void) {
     assert_int_equal(ea_path_write_all(listed, "content", 7, 1, &err), 0);
     assert_int_equal(ea_path_write_all(scratch_path("secret"), "secret", 6, 1, &err), 0);
     assert_int_equal(ec_broker_start(&b, NULL, &err), 0);
-    assert_int_equal(ec_broker_settle(b,
-                                      &(ec_broker_duties){.paths = paths,
-                                                          .path_count = 3,
-                                                          .written = written,
-                                                          .program = CHILD_NAME,
-                                                          .greeting = "hello",
-                                                          .greeting_bytes = 5},
-                                      &err),
-                     0);
+    const ec_broker_child children[] = {{.name = CHILD_NAME, .greeting = "hello", .greeting_bytes = 5},
+                                        {.name = CHILD_NAME, .greeting = "again", .greeting_bytes = 5}};
+    assert_int_equal(
+        ec_broker_settle(
+            b,
+            &(ec_broker_duties){
+                .paths = paths, .path_count = 3, .written = written, .children = children, .child_count = 2},
+            &err),
+        0);
     return b;
 }
 
@@ -83,25 +83,55 @@ static void its_child_is_started_greeted_and_ended(void **state) {
     ec_broker *b = start();
     int in = -1, out = -1, again = -1, status = 0;
     char got[6] = "";
-    assert_int_equal(ec_broker_child_ended(b, &status), 0);
-    assert_int_equal(ec_broker_start_child(b, &in, &out, &err), 0);
-    assert_int_equal(ec_broker_start_child(b, &again, &again, &err), EA_EBUSY);
+    assert_int_equal(ec_broker_child_ended(b, 0, &status), 0);
+    assert_int_equal(ec_broker_start_child(b, 0, &in, &out, &err), 0);
+    assert_int_equal(ec_broker_start_child(b, 0, &again, &again, &err), EA_EBUSY);
     for (int i = 0; i < 5; i++)
         assert_int_equal(read(out, got + i, 1), 1);
     assert_string_equal(got, "hello");
-    assert_int_equal(ec_broker_child_ended(b, &status), 0);
+    assert_int_equal(ec_broker_child_ended(b, 0, &status), 0);
     close(in);
-    for (int i = 0; !ec_broker_child_ended(b, &status) && i < 1000; i++)
+    for (int i = 0; !ec_broker_child_ended(b, 0, &status) && i < 1000; i++)
         ea_sleep_ns(10000000);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7);
     close(out);
-    assert_int_equal(ec_broker_start_child(b, &in, &out, &err), 0);
-    ec_broker_end_child(b);
-    assert_int_equal(ec_broker_start_child(b, &again, &status, &err), 0); /* there is none any more */
+    assert_int_equal(ec_broker_start_child(b, 0, &in, &out, &err), 0);
+    ec_broker_end_child(b, 0);
+    assert_int_equal(ec_broker_start_child(b, 0, &again, &status, &err), 0); /* there is none any more */
     close(in);
     close(out);
     close(again);
     close(status);
+    ec_broker_stop(b);
+}
+
+static void children_are_apart(void **state) {
+    (void)state;
+    ea_err err = {0};
+    ec_broker *b = start();
+    int in[2], out[2], none = -1, status = 0;
+    char got[6] = "";
+    assert_int_equal(ec_broker_start_child(b, 0, &in[0], &out[0], &err), 0);
+    assert_int_equal(ec_broker_start_child(b, 1, &in[1], &out[1], &err), 0);
+    assert_int_equal(ec_broker_start_child(b, 2, &none, &none, &err), EA_EIO); /* is not in the list */
+    assert_int_equal(err.os_error, EPERM);
+    assert_int_equal(ec_broker_child_ended(b, 2, &status), 0);
+    ec_broker_ask_child(b, 2);
+    ec_broker_end_child(b, 2);
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(read(out[1], got + i, 1), 1);
+    assert_string_equal(got, "again");
+    ec_broker_ask_child(b, 1);
+    for (int i = 0; !ec_broker_child_ended(b, 1, &status) && i < 1000; i++)
+        ea_sleep_ns(10000000);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+    assert_int_equal(ec_broker_child_ended(b, 0, &status), 0);
+    assert_int_equal(read(out[0], got, 1), 1);
+    assert_int_equal(got[0], 'h');
+    for (int i = 0; i < 2; i++) {
+        close(in[i]);
+        close(out[i]);
+    }
     ec_broker_stop(b);
 }
 
@@ -154,6 +184,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(listed_files_alone_are_opened),
         cmocka_unit_test(its_child_is_started_greeted_and_ended),
+        cmocka_unit_test(children_are_apart),
         cmocka_unit_test(only_children_of_its_parent_are_lowered),
         cmocka_unit_test(a_broker_that_ended_is_noticed),
     };

@@ -1,7 +1,9 @@
-/* What a batch's sources say of their session: when it began, and whether it runs or is a file. */
+/* What a batch's sources say of their session: when it began, and whether it runs or is a file; and how many records of
+ * losses are kept of a stream. */
 #include "collector/state/gaps.h"
 #include "service/batch/builder.h"
 #include "tests/unit/machine_records.h"
+#include "tests/unit/scratch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -94,7 +96,59 @@ static void test_live(void **state) {
     assert_int_equal(FACTS({EA_CLOCK_SYSTEM_TIME, 500, REAL_TIME}, {EA_CLOCK_QPC, 500, 0}).is_live, 1);
 }
 
+static int64_t ask(ec_state_db *t, const char *sql) {
+    sqlite3_stmt *s = NULL;
+    assert_int_equal(sqlite3_prepare_v2(ec_state_db_database(t), sql, -1, &s, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(s), SQLITE_ROW);
+    int64_t found = sqlite3_column_int64(s, 0);
+    sqlite3_finalize(s);
+    return found;
+}
+
+/* Windows' record of a lost event in a batch of the fold's stream, whose gaps are opened for it. */
+static void add_lost_event(ec_state_db *t, const ec_state_fold *fold, uint64_t number) {
+    const ec_lost_record lost = {.cause = EC_GAP_LOST_EVENT, .count = 1, .begin_utc_ns = 1000, .end_utc_ns = 2000};
+    const ec_batch_row row = {.number = number, .event_count = 1, .begin_utc_ns = 1000, .end_utc_ns = 2000};
+    ec_gaps *gaps = NULL;
+    ea_err err = {0};
+    must(ec_gaps_open(&gaps, t, fold, &err), &err);
+    must(ec_gaps_begin(gaps, fold, &row, NULL, &err), &err);
+    must(ec_gaps_recorded(gaps, &lost, 1, &err), &err);
+    ec_gaps_close(gaps);
+}
+
+/* 10,000 records of losses are kept of a stream, and those of another one do not count. */
+static void test_recorded_limit(void **state) {
+    enum { RECORDED_MAX = 10000 };
+
+    static const char FULL[] = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)"
+                               " INSERT INTO gaps SELECT 2, i, i, 1001 + i % 3, 0, 0, NULL, 0, 0, 1, 1, 2 FROM n";
+    static const char OWN[] = "SELECT count(*) FROM gaps WHERE stream = 1",
+                      OTHERS[] = "SELECT count(*) FROM gaps WHERE stream = 2";
+    const uint8_t one[EA_STREAM_ID_BYTES] = {1}, two[EA_STREAM_ID_BYTES] = {2};
+    ec_state_db *t = NULL;
+    ec_state_fold own, others;
+    ea_err err = {0};
+    (void)state;
+    must(ea_path_make_dirs(scratch_path("store"), &err), &err);
+    must(ec_state_db_open(&t, scratch_path("store"), 1, &err), &err);
+    must(ec_state_db_begin(t, &err), &err);
+    must(ec_state_db_get_fold(t, "pc-1", one, &own, &err), &err);
+    must(ec_state_db_get_fold(t, "pc-2", two, &others, &err), &err);
+    assert_int_equal(own.stream_number, 1);
+    assert_int_equal(others.stream_number, 2);
+    assert_int_equal(sqlite3_exec(ec_state_db_database(t), FULL, NULL, NULL, NULL), SQLITE_OK);
+    add_lost_event(t, &own, 1);
+    assert_int_equal(ask(t, OWN), 1);
+    add_lost_event(t, &others, RECORDED_MAX + 1);
+    assert_int_equal(ask(t, OTHERS), RECORDED_MAX);
+    must(ec_state_db_commit(t, &err), &err);
+    ec_state_db_close(t);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_begin), cmocka_unit_test(test_live)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_begin), cmocka_unit_test(test_live),
+        cmocka_unit_test_setup_teardown(test_recorded_limit, scratch_make, scratch_clear)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -109,6 +109,175 @@ static void runs_are_not_bounded(void **state) {
     close_spool(s);
 }
 
+static void batches_are_not_bounded(void **state) {
+    (void)state;
+    ea_err err;
+    ea_spool_status status;
+    ea_spool_options o = RING;
+    o.limit_batches = 8;
+    ea_spool *s = open_with(&o);
+    begin(s, STREAM, 0);
+    for (uint64_t n = 1; n <= 40; n++)
+        must(offer_batch(s, STREAM, n, 10, 1, 100, &err), &err);
+    ea_spool_get_status(s, &status);
+    assert_int_equal(status.waiting, 40);
+    assert_int_equal(counter(EA_COUNT_events_recorded), 400);
+    close_spool(s);
+}
+
+/* ---- opening without reading ---- */
+
+typedef struct files {
+    char dir[200], names[16][24], path[256];
+    size_t count;
+} files;
+
+static int add_segment(const char *name, int is_dir, void *arg) {
+    files *f = arg;
+    size_t n = strlen(name);
+    (void)is_dir;
+    if (n > 4 && strcmp(name + n - 4, ".seg") == 0) {
+        assert_true(f->count < 16);
+        snprintf(f->names[f->count++], sizeof f->names[0], "%s", name);
+    }
+    return 0;
+}
+
+static files ring_files(const char *name) {
+    ea_err err;
+    files f = {.count = 0};
+    snprintf(f.dir, sizeof f.dir, "%s", scratch_path(name));
+    must(ea_path_list(f.dir, add_segment, &f, &err), &err);
+    assert_true(f.count > 0);
+    return f;
+}
+
+static void file_path(files *f, size_t i) {
+    char path[sizeof f->path];
+    snprintf(path, sizeof path, "%s/%s", f->dir, f->names[i]);
+    memcpy(f->path, path, sizeof path);
+}
+
+/* Damages each file, at a place from its begin, or from its end when that is negative. */
+static void damage(const char *name, int place) {
+    files f = ring_files(name);
+    for (size_t i = 0; i < f.count; i++) {
+        char *data;
+        size_t len_bytes;
+        file_path(&f, i);
+        read_file(f.path, &data, &len_bytes);
+        data[place < 0 ? len_bytes - (size_t)-place : (size_t)place] ^= 0x55;
+        write_file(f.path, data, len_bytes);
+        free(data);
+    }
+}
+
+/* Files in whose middle a byte is wrong: an opening that reads them counts it. */
+static void an_opening_reads_no_file(void **state) {
+    (void)state;
+    ea_err err;
+    ea_spool_status before, now;
+    ea_spool *s = open_with(&RING);
+    begin(s, STREAM, 0);
+    for (uint64_t n = 1; n <= 20; n++)
+        must(offer_batch(s, STREAM, n, 10, 1, 5000, &err), &err);
+    ea_spool_get_status(s, &before);
+    close_spool(s);
+    damage("spool", 2000);
+    new_process();
+    s = open_with(&RING);
+    ea_spool_get_status(s, &now);
+    assert_int_equal(counter(EA_COUNT_spool_bad_bytes), 0);
+    assert_int_equal(now.events, before.events);
+    assert_int_equal(now.waiting, before.waiting);
+    assert_in_range(now.disk_bytes, before.disk_bytes, before.disk_bytes + 256); /* the last file's summary */
+    close_spool(s);
+    damage("spool", -20); /* the summary itself: then the file is read, and gets another one */
+    for (int i = 0; i < 2; i++) {
+        new_process();
+        s = open_with(&RING);
+        ea_spool_get_status(s, &now);
+        assert_true(now.events < before.events && now.events >= before.events / 2);
+        assert_int_equal(counter(EA_COUNT_spool_bad_bytes) + counter(EA_COUNT_spool_torn_bytes) > 0, i == 0);
+        close_spool(s);
+    }
+}
+
+static void copy_segments(const char *to) {
+    ea_err err;
+    files f = ring_files("spool");
+    must(ea_path_make_dirs(scratch_path(to), &err), &err);
+    for (size_t i = 0; i < f.count; i++) {
+        char *data, path[300];
+        size_t len_bytes;
+        file_path(&f, i);
+        read_file(f.path, &data, &len_bytes);
+        snprintf(path, sizeof path, "%s/%s", scratch_path(to), f.names[i]);
+        write_file(path, data, len_bytes);
+        free(data);
+    }
+}
+
+/* After a kill only the file is read that was being written, and only once. */
+static void after_a_kill_one_file_is_read(void **state) {
+    (void)state;
+    ea_err err;
+    ea_spool_status before, now;
+    ea_spool_options o = RING;
+    o.counters = &counters;
+    ea_spool *s = open_with(&RING);
+    begin(s, STREAM, 0);
+    for (uint64_t n = 1; n <= 8; n++)
+        must(offer_batch(s, STREAM, n, 10, 1, 5000, &err), &err);
+    ea_spool_get_status(s, &before);
+    copy_segments("killed");
+    close_spool(s);
+    for (int i = 0; i < 2; i++) {
+        new_process();
+        if (i)
+            damage("killed", 2000);
+        must(ea_spool_open(&s, scratch_path("killed"), &o, &err), &err);
+        ea_spool_get_status(s, &now);
+        assert_int_equal(now.events, before.events);
+        assert_int_equal(counter(EA_COUNT_spool_bad_bytes), 0);
+        close_spool(s);
+    }
+}
+
+/* A stream's new name: numbers stay, and a later process finds the events under it. */
+static void a_renewed_recording_is_found(void **state) {
+    (void)state;
+    ea_err err;
+    uint64_t count = 0, events = 0;
+    uint8_t recording[EA_STREAM_ID_BYTES], other[EA_STREAM_ID_BYTES];
+    ea_spool *s;
+    ea_last_numbers *n = calloc(1, sizeof *n);
+    ea_spool_options o = RING;
+    assert_non_null(n);
+    o.counters = &counters;
+    ea_recorder_stream(STREAM, recording);
+    ea_recorder_stream(OTHER, other);
+    for (int i = 0; i < 2; i++) {
+        must(ea_spool_open(&s, scratch_path("spool/recorder/x"), &o, &err), &err);
+        if (!i) {
+            must(ea_spool_stream(s, recording, 0, 0, ledger, &err), &err);
+            for (uint64_t k = 1; k <= 5; k++)
+                must(offer_batch(s, recording, k, 10, 1, 5000, &err), &err);
+            must(ea_spool_renew(s, recording, other, &count, &err), &err);
+            assert_int_equal(count, 5);
+            for (uint64_t k = 6; k <= 8; k++)
+                must(offer_batch(s, other, k, 10, 1, 5000, &err), &err);
+            assert_int_equal(counter(EA_COUNT_events_recorded), 80);
+        }
+        close_spool(s); /* the second time from the summaries alone */
+        must(ea_recorder_find(scratch_path("spool"), NULL, OTHER, n, &events, &err), &err);
+        assert_int_equal(events, 80);
+        must(ea_recorder_find(scratch_path("spool"), NULL, STREAM, n, &events, &err), &err);
+        assert_int_equal(events, 0);
+    }
+    free(n);
+}
+
 /* ---- names ---- */
 
 enum { SEEN_BYTES = 64 };
@@ -259,10 +428,12 @@ static void a_broken_file_is_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TWICE(the_oldest_is_removed), TWICE(a_later_run_continues_the_ring),
-        T(the_too_old_is_removed),    T(what_never_fits_is_unrecorded),
-        T(runs_are_not_bounded),      T(recorders_are_listed_by_name),
-        T(recorded_events_are_found), T(a_file_of_batches_is_read_back),
+        TWICE(the_oldest_is_removed),    TWICE(a_later_run_continues_the_ring),
+        T(the_too_old_is_removed),       T(what_never_fits_is_unrecorded),
+        T(runs_are_not_bounded),         T(recorders_are_listed_by_name),
+        T(recorded_events_are_found),    T(a_file_of_batches_is_read_back),
+        T(batches_are_not_bounded),      TWICE(an_opening_reads_no_file),
+        T(a_renewed_recording_is_found), TWICE(after_a_kill_one_file_is_read),
         T(a_broken_file_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

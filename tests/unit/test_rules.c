@@ -3,6 +3,7 @@
  * comparison with a naive evaluator. */
 #include "proto/base/text.h"
 #include "proto/rules/rules.h"
+#include "proto/rules/rules_automaton.h"
 #include "proto/rules/sigma_fields.h"
 
 #include <setjmp.h>
@@ -423,6 +424,122 @@ static void test_fields_that_are_referred_to(void **state) {
     ea_rules_destroy(r);
 }
 
+/* ---- literals in texts ---- */
+enum { LITERALS = 300, LITERAL_BYTES = 40, AUTOMATON_TEXTS = 2000, AUTOMATON_TEXT_BYTES = 120 };
+
+static uint32_t literals_dice(uint32_t below) {
+    static uint64_t state = 88172645463325252u;
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return (uint32_t)(state >> 32) % below;
+}
+
+/* Letters of few kinds, so that literals begin and end in each other. */
+static uint32_t make_letters(char *to, uint32_t most, uint32_t kinds, int upper) {
+    uint32_t len = 1 + literals_dice(most);
+    for (uint32_t i = 0; i < len; i++) {
+        uint32_t kind = literals_dice(20) ? literals_dice(kinds) : literals_dice(200);
+        to[i] = (char)(kind < 26 ? (upper && literals_dice(2) ? 'A' : 'a') + (int)kind : 128 + (int)kind / 2);
+    }
+    return len;
+}
+
+static void set_atom(void *arg, uint32_t atom) {
+    ((uint8_t *)arg)[atom] = 1;
+}
+
+static int is_found(const rules_literal *l, const char *text, uint32_t len) {
+    uint32_t first = l->place == RULES_AT_END ? len - l->len_bytes : 0;
+    uint32_t last = l->place == RULES_CONTAINED || l->place == RULES_AT_END ? len - l->len_bytes : 0;
+    if (l->len_bytes > len || (l->place == RULES_WHOLE && l->len_bytes != len))
+        return 0;
+    for (uint32_t at = first; at <= last; at++) {
+        uint32_t n = 0;
+        while (n < l->len_bytes &&
+               (text[at + n] >= 'A' && text[at + n] <= 'Z' ? text[at + n] + 32 : text[at + n]) == l->text[n])
+            n++;
+        if (n == l->len_bytes)
+            return 1;
+    }
+    return 0;
+}
+
+/* The automaton finds what a search for each literal finds: also where states have more edges of their endings than
+ * they keep, and ask those. */
+static void test_literals(void **state) {
+    static char texts[LITERALS][LITERAL_BYTES];
+    static rules_literal literals[LITERALS];
+    uint32_t skips = 0, found = 0;
+    (void)state;
+    for (uint32_t kinds = 1; kinds <= 27; kinds += kinds < 3 ? 1 : 8) {
+        ea_arena arena;
+        rules_automaton a;
+        uint8_t hits[LITERALS];
+        uint32_t marks[LITERALS + 1] = {0};
+        ea_arena_init(&arena, 64 << 20);
+        for (uint32_t i = 0; i < LITERALS; i++) {
+            uint32_t most = kinds < 3 ? LITERAL_BYTES : 4 + literals_dice(8);
+            literals[i] =
+                (rules_literal){texts[i], make_letters(texts[i], most, kinds, 0), literals_dice(RULES_PLACES), i};
+        }
+        assert_int_equal(rules_automaton_build(&arena, literals, LITERALS, &a), 0);
+        for (uint32_t i = 0; i < a.cell_count; i++)
+            skips += a.cells[i].state != UINT32_MAX && a.cells[i].state & RULES_STATE_SKIPS;
+        for (uint32_t i = 1; i <= AUTOMATON_TEXTS; i++) {
+            char text[AUTOMATON_TEXT_BYTES];
+            uint32_t len = i == 1 ? 0 : make_letters(text, literals_dice(2) ? 6 : sizeof text, kinds, 1);
+            memset(hits, 0, sizeof hits);
+            rules_automaton_scan(&a, text, len, marks, i, set_atom, hits);
+            for (uint32_t k = 0; k < LITERALS; k++) {
+                int expected = is_found(&literals[k], text, len);
+                found += (uint32_t)expected;
+                if (hits[literals[k].atom] != expected)
+                    fail_msg("%.*s in %.*s, place %u: %d", (int)literals[k].len_bytes, literals[k].text, (int)len, text,
+                             (unsigned)literals[k].place, hits[literals[k].atom]);
+            }
+        }
+        ea_arena_deinit(&arena);
+    }
+    assert_true(skips > 100 && found > 10000);
+}
+
+/* A value that comes again, in another field and among many others, is judged as it was at first. */
+static void test_values_that_come_again(void **state) {
+    static const char TEXT[] = HEAD "  s:\n    A|contains: evil\n  t:\n    B|endswith: evil\n    C: ''\n"
+                                    "  condition: s or t\n---\n" HEAD "  s:\n    A|re: 'e.il'\n    C: same\n"
+                                    "  condition: s\n";
+
+    static const struct {
+        const char *a, *b, *c;
+        size_t first, count; /* of the rules that hold */
+    } EVENTS[] = {{"an evil one", "x", "", 0, 1}, {"x", "an evil", "", 0, 1},  {"x", "an evil one", "", 0, 0},
+                  {"evil", "x", "same", 0, 2},    {"eXil", "x", "same", 1, 1}, {"", "evil", "same", 0, 0}};
+
+    problems p;
+    ea_rules_run *run = NULL;
+    (void)state;
+    ea_rules *r = compile(TEXT, strlen(TEXT), &p);
+    assert_int_equal(p.count, 0);
+    assert_int_equal(ea_rules_run_create(&run, r), 0);
+    for (int round = 0; round < 40000; round++) {
+        char other[32];
+        snprintf(other, sizeof other, "evi%d", round);
+        size_t i = (size_t)round % (sizeof EVENTS / sizeof *EVENTS), n = 0;
+        const uint32_t *found;
+        const ea_rules_value values[] = {{ea_rules_field(r, 0, "A"), EVENTS[i].a, strlen(EVENTS[i].a)},
+                                         {ea_rules_field(r, 0, "B"), EVENTS[i].b, strlen(EVENTS[i].b)},
+                                         {ea_rules_field(r, 0, "C"), EVENTS[i].c, strlen(EVENTS[i].c)},
+                                         {ea_rules_field(r, 0, "B"), other, strlen(other)}};
+        assert_int_equal(ea_rules_run_event(run, 0, values, 4, &found, &n), 0);
+        assert_int_equal(n, EVENTS[i].count);
+        if (n)
+            assert_int_equal(found[0], EVENTS[i].first);
+    }
+    ea_rules_run_destroy(run);
+    ea_rules_destroy(r);
+}
+
 /* ---- hostile rules and texts ---- */
 static double seconds_of(const ea_rules *r, const char *text, size_t len) {
     ea_rules_run *run = NULL;
@@ -796,6 +913,8 @@ int main(void) {
         cmocka_unit_test(test_values),
         cmocka_unit_test(test_missing_fields),
         cmocka_unit_test(test_fields_that_are_referred_to),
+        cmocka_unit_test(test_literals),
+        cmocka_unit_test(test_values_that_come_again),
         cmocka_unit_test(test_hostile_rules_stay_linear),
         cmocka_unit_test(test_aliases_end_at_the_limit),
         cmocka_unit_test(test_a_refused_pattern_leaves_nothing),

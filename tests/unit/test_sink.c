@@ -8,6 +8,8 @@
 #include "collector/metrics/metrics.h"
 #include "collector/sink/outbox.h"
 #include "collector/sink/sink_kinds.h"
+#include "collector/sink/sink_process.h"
+#include "collector/state/state_db.h"
 #include "tests/unit/store_rig.h"
 
 static const char SINK[] = "x";
@@ -237,6 +239,7 @@ static void removed_events_are_counted(void **state) {
                                         "etwcollector_sink_events_total{sink=\"x\",fate=\"skipped\"} 5\n",
                                         "etwcollector_sink_requests_total{sink=\"x\"} 7\n",
                                         "etwcollector_sink_retried_rows_total{sink=\"x\"} 8\n",
+                                        "etwcollector_sink_running{sink=\"x\"} 0\n",
                                         "etwcollector_sink_last_sent_timestamp_seconds{sink=\"x\"} 9.500\n"};
     ec_sink_row row = {.name = "x", .request_count = 7, .retried_count = 8, .sent_utc_ns = 9500000000};
     ea_text text;
@@ -252,7 +255,12 @@ static void removed_events_are_counted(void **state) {
     assert_int_equal(ec_outbox_end(b.outbox, &row.place, &f->err), 0);
     assert_int_equal(ec_sinks_put(b.sinks, &row, &f->err), 0);
     ea_text_clear(&text);
+    struct ea_file *lock = NULL;
+    assert_int_equal(ec_sinks_lock(&lock, f->dir, SINK, &f->err), 0);
     assert_int_equal(ec_metrics_text(f->dir, &f->counters, 1, 0, &text, &f->err), 0);
+    ea_file_close(lock);
+    assert_non_null(strstr(text.data, "etwcollector_sink_running{sink=\"x\"} 1\n"));
+    assert_int_equal(ec_sinks_is_locked(f->dir, SINK), 0);
     assert_int_equal(strtod(strstr(text.data, LAG) + sizeof LAG - 1, NULL) == 0, 1);
     ea_text_deinit(&text);
 
@@ -285,6 +293,59 @@ static void names_are_checked(void **state) {
     assert_int_equal(ec_sinks_find(s, "x", &row, &f->err), 0);
     ec_sinks_close(s);
     assert_int_equal(ec_sinks_forget(f->dir, "a", NULL, &f->err), 0);
+}
+
+/* ---- processes ---- */
+
+static void run_sql(sqlite3 *db, const char *sql) {
+    if (sqlite3_exec(db, sql, NULL, NULL, NULL) != SQLITE_OK)
+        fail_msg("%s: %s", sql, sqlite3_errmsg(db));
+}
+
+static const char *name_at(fixture *f, ec_sink_process *p, int64_t utc_ns) {
+    const char *name = "?";
+    assert_int_equal(ec_sink_process_name(p, 8, utc_ns, &name, &f->err), 0);
+    return name;
+}
+
+static void add_process(sqlite3 *db, int begin_utc_ns, int end_utc_ns, const char *name) {
+    char sql[256];
+    snprintf(
+        sql, sizeof sql,
+        "INSERT INTO processes VALUES(1, %d, %d, %d, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, '%s', '', '', '', '', '', 0, 0,"
+        " 0)",
+        begin_utc_ns, begin_utc_ns, end_utc_ns, name);
+    run_sql(db, sql);
+}
+
+/* A pid of no process costs one look in a batch, not one an event. */
+static void processes_that_are_unknown_are_looked_for_once(void **state) {
+    fixture *f = *state;
+    ec_state_db *tables = NULL;
+    ec_sink_process *p = NULL;
+    const ec_outbox_batch batch = {.host = "alpha", .row = {.number = 1}};
+    open_store(f);
+    assert_int_equal(ec_state_db_open(&tables, f->dir, 1, &f->err), 0);
+    sqlite3 *db = ec_state_db_database(tables);
+    run_sql(db, "INSERT INTO streams VALUES(1, 'alpha', zeroblob(16), 1, 1, 1, 0, 0, 3, 0, 1000)");
+    add_process(db, 100, 200, "first.exe");
+    add_process(db, 500, 600, "second.exe");
+    assert_int_equal(ec_sink_process_open(&p, f->dir, &f->err), 0);
+    assert_int_equal(ec_sink_process_begin(p, &batch, &f->err), 1);
+    assert_null(name_at(f, p, 300));
+    add_process(db, 250, 450, "late.exe");
+    assert_null(name_at(f, p, 301)); /* known already */
+    assert_null(name_at(f, p, 499));
+    assert_null(name_at(f, p, 200));
+    assert_string_equal(name_at(f, p, 199), "first.exe");
+    assert_string_equal(name_at(f, p, 500), "second.exe");
+    assert_null(name_at(f, p, 600));
+    assert_null(name_at(f, p, INT64_MAX));
+    assert_string_equal(name_at(f, p, 300), "late.exe"); /* another one was asked for in between */
+    assert_null(name_at(f, p, 99));
+    assert_null(name_at(f, p, INT64_MIN));
+    ec_sink_process_close(p);
+    ec_state_db_close(tables);
 }
 
 /* ---- answers ---- */
@@ -396,6 +457,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_segment_that_ends_meanwhile_is_read_to_its_end, setup, teardown),
         cmocka_unit_test_setup_teardown(removed_events_are_counted, setup, teardown),
         cmocka_unit_test_setup_teardown(names_are_checked, setup, teardown),
+        cmocka_unit_test_setup_teardown(processes_that_are_unknown_are_looked_for_once, setup, teardown),
         cmocka_unit_test_setup_teardown(answers_of_bulk, setup, teardown),
         cmocka_unit_test(bodies),
     };

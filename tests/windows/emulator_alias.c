@@ -1,5 +1,6 @@
 /* A process of the trace that plays a program which runs now: its id becomes the program's, in headers and in fields,
- * so that a recording of that program finds its events. See emulator_stream.h. */
+ * so that a recording of that program finds its events. The trace's process that has the program's id gets the other
+ * one: both would be one process otherwise. See emulator_stream.h. */
 #include "tests/windows/emulator_stream.h"
 
 #include "proto/event/event.h"
@@ -45,6 +46,10 @@ void emul_alias_destroy(emul_alias *a) {
     free(a);
 }
 
+static uint32_t alias_of(const emul_alias *a, uint32_t pid) {
+    return pid == a->from ? a->to : pid == a->to ? a->from : pid;
+}
+
 const ea_record *emul_alias_apply(emul_alias *a, const ea_record *r) {
     ea_slice slices[EA_FIELDS_MAX];
     size_t used;
@@ -53,15 +58,13 @@ const ea_record *emul_alias_apply(emul_alias *a, const ea_record *r) {
     a->record = *r;
     a->record.payload = a->payload;
     memcpy(a->payload, r->payload, r->payload_bytes);
-    if (r->pid == a->from)
-        a->record.pid = a->to;
+    a->record.pid = alias_of(a, r->pid);
     const ea_class *c = ea_registry_find(a->registry, r);
     size_t whole = ea_class_split(c, a->payload, r->payload_bytes, slices, &used);
     for (size_t i = 0; i < whole; i++) {
         uint8_t semantic = c->fields[ea_class_top_field(c, i)].semantic;
-        if ((semantic == EA_SEM_PID || semantic == EA_SEM_PARENT_PID) && slices[i].len_bytes == 4 &&
-            ea_load32(slices[i].data) == a->from)
-            ea_store32(a->payload + (slices[i].data - a->payload), a->to);
+        if ((semantic == EA_SEM_PID || semantic == EA_SEM_PARENT_PID) && slices[i].len_bytes == 4)
+            ea_store32(a->payload + (slices[i].data - a->payload), alias_of(a, ea_load32(slices[i].data)));
     }
     return &a->record;
 }

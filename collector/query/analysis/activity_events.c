@@ -396,10 +396,10 @@ static int on_cpu_sample(ec_activity *a, const ec_event_cursor_event *e, int64_t
     return add_counted(a, &k, 0);
 }
 
-/* direction: EC_OPERATION_IN or _OUT. is_manifest: the event is of Microsoft-Windows-Kernel-Network, which logs the
- * same bytes as the kernel logger's TcpIp and UdpIp. */
+/* direction: EC_OPERATION_IN or _OUT. ns: how long a disk took; 0 of other transfers. is_manifest: the event is of
+ * Microsoft-Windows-Kernel-Network, which logs the same bytes as the kernel logger's TcpIp and UdpIp. */
 static int add_transfer(ec_activity *a, uint32_t pid, int64_t utc_ns, const char *direction, uint64_t bytes,
-                        int is_manifest) {
+                        uint64_t ns, int is_manifest) {
     ec_activity_row *r = NULL;
     ec_activity_key k = {.key = {[KEY_PID] = pid, [KEY_IS_MANIFEST] = is_manifest != 0},
                          .bucket = activity_bucket_of(a, utc_ns)};
@@ -409,6 +409,9 @@ static int add_transfer(ec_activity *a, uint32_t pid, int64_t utc_ns, const char
         return rc;
     r->sum[at]++;
     r->sum[at + SUM_IN_BYTES - SUM_IN] += bytes;
+    r->sum[SUM_TRANSFER_NS] += ns;
+    if (ns > r->sum[SUM_TRANSFER_MAX_NS])
+        r->sum[SUM_TRANSFER_MAX_NS] = ns;
     return 0;
 }
 
@@ -454,7 +457,7 @@ static int on_transfer(ec_activity *a, const ec_event_cursor_event *e, const pla
     int rc = a->kind == EC_ACTIVITY_NETWORK_USAGE && !is_manifest ? note_kernel_network(a) : 0;
     return rc ? rc
               : add_transfer(a, (uint32_t)pid, utc_ns, p->text,
-                             ec_event_cursor_u64_or_0(a->cursor, e, EC_TRANSFER_SIZE), is_manifest);
+                             ec_event_cursor_u64_or_0(a->cursor, e, EC_TRANSFER_SIZE), 0, is_manifest);
 }
 
 /* ---- requests ---- */
@@ -480,7 +483,7 @@ static int on_disk_end(ec_activity *a, const ec_event_cursor_event *e, const pla
         pid = q.pid;
     uint64_t bytes = ec_event_cursor_u64_or_0(a->cursor, e, EC_DISK_SIZE);
     if (a->kind == EC_ACTIVITY_DISK_USAGE)
-        return add_transfer(a, pid, utc_ns, p->text, bytes, 0);
+        return add_transfer(a, pid, utc_ns, p->text, bytes, ec_disk_request_ns(a->cursor, e), 0);
     uint64_t file_object = ec_event_cursor_u64_or_0(a->cursor, e, EC_DISK_FILE_OBJECT);
     ec_activity_key k = {.key = {[KEY_PID] = pid,
                                  [KEY_DISK] = ec_event_cursor_u64_or_0(a->cursor, e, EC_DISK_NUMBER),

@@ -103,7 +103,7 @@ enum sum_of_stacks { SUM_STACKS, SUM_FIRST_UTC_NS, SUM_LAST_UTC_NS };
 
 enum sum_of_missed { SUM_HALVES, SUM_UTC_NS };
 
-enum sum_of_transfers { SUM_IN, SUM_IN_BYTES, SUM_OUT, SUM_OUT_BYTES };
+enum sum_of_transfers { SUM_IN, SUM_IN_BYTES, SUM_OUT, SUM_OUT_BYTES, SUM_TRANSFER_NS, SUM_TRANSFER_MAX_NS };
 
 enum sum_of_collections {
     SUM_GC_BEGIN,

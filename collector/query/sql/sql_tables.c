@@ -15,7 +15,7 @@
 
 enum place { STORE, STATE, ALARMS, MEMORY };
 
-enum { COLUMNS_MAX = 32, CONDITIONS_MAX = COLUMNS_MAX * 5 };
+enum { COLUMNS_MAX = 32, CONDITIONS_MAX = COLUMNS_MAX * 5, IDLE_MAX = 4 /* SELECTs that a table keeps */ };
 
 /* A column that is computed after grouping: an expression over the values of the group's columns, called t.NAME. */
 typedef struct late {
@@ -364,17 +364,33 @@ typedef struct source {
     const spec *spec;
 } source;
 
+/* A parameter of a SELECT. */
+typedef struct given {
+    int argument; /* of xFilter */
+    enum ec_kind kind;
+} given;
+
+/* A SELECT of a table, prepared. */
+typedef struct selection {
+    sqlite3_stmt *statement;
+    ea_text key; /* the plan, and which of its arguments the SELECT has */
+    given given[CONDITIONS_MAX];
+    int given_count;
+} selection;
+
 typedef struct table {
     sqlite3_vtab base;
     ec_sql *sql;
     const spec *spec;
-    sqlite3 *db; /* where its SELECT runs */
+    sqlite3 *db;               /* where its SELECTs run */
+    selection *idle[IDLE_MAX]; /* of cursors that were closed: a statement that runs again needs them again */
+    size_t replaced;           /* the next of them that has to go */
 } table;
 
 typedef struct cursor {
     sqlite3_vtab_cursor base;
-    ea_text sql; /* statement's */
-    sqlite3_stmt *statement;
+    selection *selection; /* NULL: none yet */
+    ea_text key;          /* of the wanted row */
     int is_row;
 } cursor;
 
@@ -596,7 +612,18 @@ static int tables_connect(sqlite3 *db, void *aux, int argc, const char *const *a
     return SQLITE_OK;
 }
 
+static void selection_destroy(selection *s) {
+    if (!s)
+        return;
+    sqlite3_finalize(s->statement);
+    ea_text_deinit(&s->key);
+    sqlite3_free(s);
+}
+
 static int tables_disconnect(sqlite3_vtab *base) {
+    table *t = (table *)base;
+    for (size_t i = 0; i < IDLE_MAX; i++)
+        selection_destroy(t->idle[i]);
     sqlite3_free(base);
     return SQLITE_OK;
 }
@@ -667,15 +694,33 @@ static int open_cursor(sqlite3_vtab *base, sqlite3_vtab_cursor **ret) {
     cursor *c = ec_sql_zalloc(sizeof *c);
     if (!c)
         return SQLITE_NOMEM;
-    ea_text_init(&c->sql);
+    ea_text_init(&c->key);
     *ret = &c->base;
     return SQLITE_OK;
 }
 
+/* Gives the cursor's SELECT back to its table. */
+static void put_away(cursor *c) {
+    table *t = (table *)c->base.pVtab;
+    size_t i = 0;
+    if (!c->selection)
+        return;
+    sqlite3_reset(c->selection->statement);
+    sqlite3_clear_bindings(c->selection->statement);
+    while (i < IDLE_MAX && t->idle[i])
+        i++;
+    if (i == IDLE_MAX) {
+        i = t->replaced++ % IDLE_MAX;
+        selection_destroy(t->idle[i]);
+    }
+    t->idle[i] = c->selection;
+    c->selection = NULL;
+}
+
 static int close_cursor(sqlite3_vtab_cursor *base) {
     cursor *c = (cursor *)base;
-    sqlite3_finalize(c->statement);
-    ea_text_deinit(&c->sql);
+    put_away(c);
+    ea_text_deinit(&c->key);
     sqlite3_free(c);
     return SQLITE_OK;
 }
@@ -689,7 +734,7 @@ static int is_shown(const cursor *c, const table *t) {
     const char *shown = t->sql->options.shown, *host;
     if (!shown || !has_host(t->spec))
         return 1;
-    host = (const char *)sqlite3_column_text(c->statement, 0);
+    host = (const char *)sqlite3_column_text(c->selection->statement, 0);
     return host && ea_name_in(shown, host);
 }
 
@@ -698,7 +743,7 @@ static int tables_step(cursor *c) {
     ea_err err = {0};
     int code;
     do
-        code = sqlite3_step(c->statement);
+        code = sqlite3_step(c->selection->statement);
     while (code == SQLITE_ROW && !is_shown(c, t));
     c->is_row = code == SQLITE_ROW;
     if (code == SQLITE_ROW || code == SQLITE_DONE)
@@ -752,17 +797,31 @@ static void write_found(ea_text *sql, const char *found, int n) {
     ea_text_str(sql, found);
 }
 
-/* A parameter of the SELECT. */
-typedef struct given {
-    int argument; /* of xFilter */
-    enum ec_kind kind;
-} given;
+/* Passes over the columns and the order of a plan, up to its arguments. */
+static const char *plan_arguments(const char *plan) {
+    (void)plan_number(&plan, 16);
+    (void)plan_number(&plan, 10);
+    return plan;
+}
 
-/* The SELECT of a plan. to: its parameters. */
-static void write_select(ea_text *sql, const table *t, const char *plan, int argc, sqlite3_value **argv, given *to,
-                         int *ret_count) {
+/* Which arguments the database compares: a byte each after the plan. */
+static void write_key(ea_text *key, const table *t, const char *plan, int argc, sqlite3_value **argv) {
+    const char *at = plan_arguments(plan);
+    ea_text_clear(key);
+    ea_text_str(key, plan);
+    for (int i = 0; i < argc; i++) {
+        uint64_t column = plan_number(&at, 10);
+        enum ec_kind kind = t->spec->columns[column].kind;
+        (void)plan_number(&at, 10);
+        ea_text_char(key, kind == EC_KIND_TIME || can_compare(kind, argv[i]) ? '+' : '-');
+    }
+}
+
+/* The SELECT of a plan, and its parameters. is_compared: of each argument, as write_key writes it. */
+static void write_select(ea_text *sql, const table *t, const char *plan, const char *is_compared, selection *to) {
     static const char *const OPS[] = {"=", "<", "<=", ">", ">="};
     const spec *s = t->spec;
+    int argc = (int)strlen(is_compared);
     uint64_t used = plan_number(&plan, 16) | (t->sql->options.shown != NULL); /* is_shown() reads the host */
     uint64_t order = plan_number(&plan, 10);
     int count = 0;
@@ -775,7 +834,7 @@ static void write_select(ea_text *sql, const table *t, const char *plan, int arg
     for (int i = 0; i < argc; i++) {
         uint64_t column = plan_number(&plan, 10), op = plan_number(&plan, 10);
         enum ec_kind kind = s->columns[column].kind;
-        if (count == CONDITIONS_MAX || (kind != EC_KIND_TIME && !can_compare(kind, argv[i])))
+        if (count == CONDITIONS_MAX || is_compared[i] != '+')
             continue;
         const char *found = op == EC_OP_EQ ? found_by(s, column) : NULL;
         if (found)
@@ -785,7 +844,7 @@ static void write_select(ea_text *sql, const table *t, const char *plan, int arg
             ea_text_printf(sql, " AND unlikely(t.pid = ?%d)", count + 1);
         else
             ea_text_printf(sql, " AND %s %s ?%d", s->columns[column].value, OPS[op], count + 1);
-        to[count++] = (given){i, kind};
+        to->given[count++] = (given){i, kind};
     }
     if (t->sql->options.host && has_host(s))
         ea_text_printf(sql, " AND %s = ?%d", s->columns[0].value, count + 1);
@@ -793,64 +852,86 @@ static void write_select(ea_text *sql, const table *t, const char *plan, int arg
         ea_text_printf(sql, " GROUP BY %s) t", s->group);
     if (order)
         ea_text_printf(sql, " ORDER BY %s%s", s->columns[order / 2 - 1].value, order & 1 ? " DESC" : "");
-    *ret_count = count;
+    to->given_count = count;
+}
+
+/* Makes the cursor's SELECT the one of its key. */
+static int select_for(cursor *c, const char *plan, ea_err *err) {
+    table *t = (table *)c->base.pVtab;
+    if (c->key.failed)
+        return ea_fail(err, EA_ENOMEM, "read the tables");
+    if (c->selection && strcmp(c->selection->key.data, c->key.data) == 0) { /* the same of another value */
+        sqlite3_reset(c->selection->statement);
+        return 0;
+    }
+    put_away(c);
+    for (size_t i = 0; i < IDLE_MAX; i++)
+        if (t->idle[i] && strcmp(t->idle[i]->key.data, c->key.data) == 0) {
+            c->selection = t->idle[i];
+            t->idle[i] = NULL;
+            return 0;
+        }
+    selection *s = ec_sql_zalloc(sizeof *s);
+    if (!s)
+        return ea_fail(err, EA_ENOMEM, "read the tables");
+    ea_text sql;
+    int rc = 0;
+    ea_text_init(&sql);
+    ea_text_init(&s->key);
+    ea_text_str(&s->key, c->key.data);
+    write_select(&sql, t, plan, c->key.data + strlen(plan), s);
+    if (sql.failed || s->key.failed)
+        rc = ea_fail(err, EA_ENOMEM, "read the tables");
+    else if (sqlite3_prepare_v2(t->db, sql.data, -1, &s->statement, NULL) != SQLITE_OK)
+        rc = tables_failed(err, t->db, "read the tables");
+    ea_text_deinit(&sql);
+    if (rc)
+        selection_destroy(s);
+    else
+        c->selection = s;
+    return rc;
 }
 
 static int tables_bind(const cursor *c, sqlite3 *db, int number, enum ec_kind kind, sqlite3_value *v, ea_err *err) {
+    sqlite3_stmt *st = c->selection->statement;
     int64_t utc_ns;
     int code;
     if (kind == EC_KIND_TIME && sqlite3_value_numeric_type(v) == SQLITE_TEXT) {
         int rc = ec_sql_time((const char *)sqlite3_value_text(v), &utc_ns, err);
         if (rc)
             return rc;
-        code = sqlite3_bind_int64(c->statement, number, utc_ns);
+        code = sqlite3_bind_int64(st, number, utc_ns);
     } else if (kind == EC_KIND_ADDRESS && sqlite3_value_type(v) == SQLITE_TEXT) {
         int rc = ec_sql_address((const char *)sqlite3_value_text(v), &utc_ns, err);
         if (rc)
             return rc;
-        code = sqlite3_bind_int64(c->statement, number, utc_ns);
+        code = sqlite3_bind_int64(st, number, utc_ns);
     } else {
         int rc = kind == EC_KIND_TIME ? ec_sql_check_ns(((const table *)c->base.pVtab)->sql, v, err) : 0;
         if (rc)
             return rc;
-        code = sqlite3_bind_value(c->statement, number, v);
+        code = sqlite3_bind_value(st, number, v);
     }
     return code == SQLITE_OK ? 0 : tables_failed(err, db, "read the tables");
 }
 
 static int tables_filter(sqlite3_vtab_cursor *base, int number, const char *plan, int argc, sqlite3_value **argv) {
     cursor *c = (cursor *)base;
-    table *t = (table *)base->pVtab;
+    const table *t = (const table *)base->pVtab;
     const char *host = t->sql->options.host;
-    given to[CONDITIONS_MAX] = {{0}};
-    int count = 0, rc = 0;
-    ea_text sql;
     ea_err err = {0};
     (void)number;
     c->is_row = 0;
     for (int i = 0; i < argc; i++) /* nothing compares with NULL, such as the key of a process that is not known */
         if (sqlite3_value_type(argv[i]) == SQLITE_NULL)
             return SQLITE_OK;
-    ea_text_init(&sql);
-    write_select(&sql, t, plan, argc, argv, to, &count);
-    if (sql.failed) {
-        rc = ea_fail(&err, EA_ENOMEM, "read the tables");
-        ea_text_deinit(&sql);
-    } else if (c->statement && strcmp(sql.data, c->sql.data) == 0) { /* the same of another value: column IN (...) */
-        sqlite3_reset(c->statement);
-        ea_text_deinit(&sql);
-    } else {
-        sqlite3_finalize(c->statement);
-        c->statement = NULL;
-        ea_text_deinit(&c->sql);
-        c->sql = sql;
-        if (sqlite3_prepare_v2(t->db, sql.data, -1, &c->statement, NULL) != SQLITE_OK)
-            rc = tables_failed(&err, t->db, "read the tables");
-    }
-    for (int i = 0; !rc && i < count; i++)
-        rc = tables_bind(c, t->db, i + 1, to[i].kind, argv[to[i].argument], &err);
-    if (!rc && host && sqlite3_bind_parameter_count(c->statement) > count &&
-        sqlite3_bind_text(c->statement, count + 1, host, -1, SQLITE_STATIC) != SQLITE_OK)
+    write_key(&c->key, t, plan, argc, argv);
+    int rc = select_for(c, plan, &err);
+    const selection *s = c->selection;
+    for (int i = 0; !rc && i < s->given_count; i++)
+        rc = tables_bind(c, t->db, i + 1, s->given[i].kind, argv[s->given[i].argument], &err);
+    if (!rc && host && sqlite3_bind_parameter_count(s->statement) > s->given_count &&
+        sqlite3_bind_text(s->statement, s->given_count + 1, host, -1, SQLITE_STATIC) != SQLITE_OK)
         rc = tables_failed(&err, t->db, "read the tables");
     return rc ? ec_sql_fail(base->pVtab, &err) : tables_step(c);
 }
@@ -864,13 +945,13 @@ static int at_end(sqlite3_vtab_cursor *base) {
 }
 
 static int tables_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int which) {
-    sqlite3_result_value(context, sqlite3_column_value(((cursor *)base)->statement, which));
+    sqlite3_result_value(context, sqlite3_column_value(((cursor *)base)->selection->statement, which));
     return SQLITE_OK;
 }
 
 /* The same in every scan: SQLite joins what several of them find (OR) by it. */
 static int tables_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret) {
-    sqlite3_stmt *st = ((cursor *)base)->statement;
+    sqlite3_stmt *st = ((cursor *)base)->selection->statement;
     *ret = sqlite3_column_int64(st, sqlite3_column_count(st) - 1);
     return SQLITE_OK;
 }

@@ -5,6 +5,7 @@
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
+import { views } from './views.mjs';
 
 const require = createRequire(join(process.cwd(), 'package.json'));
 const { chromium } = require('playwright-core');
@@ -43,12 +44,12 @@ async function picture(page, name) {
 }
 const rows = (page, label) => page.locator(`[aria-label="${label}"] tbody tr`);
 const has = async (page, text) => (await page.locator('main').innerText()).includes(text);
-const cursor = (page) => page.locator('main canvas').first().getAttribute('aria-valuetext');
+const cursor = (page) => page.locator('.timeline canvas').getAttribute('aria-valuetext');
 
 // ---- as a person with a mouse ----
 async function byMouse() {
   const page = await open({ colorScheme: 'light' });
-  await page.goto(world.url);
+  await page.goto(link({ page: 'fleet' }));
   await page.getByRole('link', { name: world.machine, exact: true }).waitFor();
   await settled(page);
   check((await rows(page, 'Machines').count()) === 3, 'Fleet shows three machines');
@@ -80,7 +81,7 @@ async function byMouse() {
   check(true, 'machines without the label');
 
   await page.goto(link({ page: 'host', host: world.machine }));
-  await page.locator('main canvas').first().waitFor();
+  await page.locator('.timeline canvas').waitFor();
   await settled(page);
   check(await has(page, 'Ended in order'), "a machine's page says when its run ended");
   const before = await page.locator('[aria-label="Process tree"]').innerText();
@@ -100,12 +101,12 @@ async function byMouse() {
   const share = (b - a) / (Date.parse(info.end) - Date.parse(info.begin));
   check(Math.abs(share - 0.5) < 0.02, `dragging over half of a chart makes that the range: ${share}`);
   await page.goto(whole); // not back: what the narrower range had would still be there until the answers come
-  await page.locator('main canvas').first().waitFor();
+  await page.locator('.timeline canvas').waitFor();
   await settled(page);
-  const box = await page.locator('main canvas').first().boundingBox();
+  const box = await page.locator('.timeline canvas').boundingBox();
   const old = await cursor(page);
   await page.mouse.click(box.x + box.width * 0.98, box.y + 8);
-  await page.waitForFunction((o) => document.querySelector('main canvas').getAttribute('aria-valuetext') !== o, old);
+  await page.waitForFunction((o) => document.querySelector('.timeline canvas').getAttribute('aria-valuetext') !== o, old);
   await page.waitForFunction((n) => document.querySelector('[aria-label="Process tree"]').innerText.includes(n), world.process.name);
   await settled(page);
   const after = await page.locator('[aria-label="Process tree"]').innerText();
@@ -116,7 +117,7 @@ async function byMouse() {
   await accessible(page, 'Host');
   const address = page.url();
   await page.goto(address);
-  await page.locator('main canvas').first().waitFor();
+  await page.locator('.timeline canvas').waitFor();
   await page.waitForFunction((t) => document.querySelector('[aria-label="Process tree"]')?.innerText === t, after);
   check(true, 'a link brings one back to the same tree');
 
@@ -151,10 +152,10 @@ async function byMouse() {
 
   await detections(page);
   await page.goto(link({ page: 'host', host: world.holed }));
-  await page.locator('main canvas').first().waitFor();
+  await page.locator('.timeline canvas').waitFor();
   await settled(page);
   check(await has(page, '1 gap, shaded'), 'a gap is reported');
-  const red = await page.locator('main canvas').first().evaluate((c) => {
+  const red = await page.locator('.timeline canvas').evaluate((c) => {
     const d = c.getContext('2d').getImageData(0, 19 * devicePixelRatio, c.width, 1).data;
     let n = 0;
     for (let i = 0; i < d.length; i += 4) if (d[i] > d[i + 2] + 30 && d[i + 3]) n++;
@@ -424,7 +425,7 @@ async function detections(page) {
   check(JSON.stringify(sent) === JSON.stringify({ state: 'closed', comment: 'ours' }), `a detection is closed, and asked for again: ${JSON.stringify(sent)}`);
   await page.unroute('**/api/v1/detections/*');
   await page.getByRole('link', { name: 'The machine around it' }).click();
-  await page.locator('main canvas').first().waitFor();
+  await page.locator('.timeline canvas').waitFor();
   const around = new URL(page.url()).searchParams;
   check(around.get('host') === world.machine && around.get('from') === '2024-05-03T09:55:00.0000000Z' && around.get('at').startsWith('2024-05-03T10:00:00'), `the machine around it: ${page.url()}`);
 }
@@ -489,7 +490,7 @@ async function times(page) {
   check(span() === '6h,,', 'another page has the same range');
   await page.goto(link({ page: 'host', host: world.holed, from: 'start', to: 'end' }));
   await page.waitForFunction((f) => new URLSearchParams(location.search).get('from') === f, first);
-  await page.locator('main canvas').first().waitFor();
+  await page.locator('.timeline canvas').waitFor();
   await settled(page);
   check(true, 'a link may have such times');
   problems.splice(0, problems.length, ...problems.filter((p) => !/status of 400/.test(p))); // the mistyped time
@@ -498,7 +499,7 @@ async function times(page) {
 // ---- answers that are not whole ----
 async function incomplete() {
   const page = await open({});
-  for (const [route, state, empty] of [['hosts', {}, 'no machine has sent'], ['events', { page: 'events', host: world.machine }, 'no event fits'], ['alerts', { page: 'ledger' }, 'every ledger adds up']]) {
+  for (const [route, state, empty] of [['hosts', { page: 'fleet' }, 'no machine has sent'], ['events', { page: 'events', host: world.machine }, 'no event fits'], ['alerts', { page: 'ledger' }, 'every ledger adds up']]) {
     const address = new RegExp(`/api/v1/${route}([?]|$)`);
     await page.route(address, (r) => r.fulfill({ contentType: 'application/json', body: '{"items":[],"next":null,"ending":"time","damaged":0}' }));
     await page.goto(link(state));
@@ -512,7 +513,7 @@ async function incomplete() {
 // ---- what an attacker called things ----
 async function hostile() {
   const page = await open({});
-  for (const state of [{ page: 'host', host: world.hostile }, { page: 'security', host: world.hostile }, { page: 'events', host: world.hostile, class: 'Process/DCStart' },
+  for (const state of [{ page: 'home', by: 'host' }, { page: 'home', by: 'labels.owner' }, { page: 'home', by: '<b>' }, { page: 'host', host: world.hostile }, { page: 'security', host: world.hostile }, { page: 'events', host: world.hostile, class: 'Process/DCStart' },
     { page: 'host', host: '../../etc/passwd' }, { page: 'host', host: '<img src=x onerror=alert(1)>' }, { page: 'events', where: "x'; DROP TABLE hosts --=1", class: '"><script>alert(1)</script>' },
     { page: 'process', host: world.hostile, stream: '<b>', instance: '-1' }, { page: '__proto__' }, { page: 'constructor' }, { from: 'x', to: '\u001b[31m' }]) {
     await page.goto(link(state));
@@ -534,21 +535,21 @@ async function byKeys() {
     for (let i = 0; i < 80 && (await page.evaluate(() => document.activeElement.textContent)) !== text; i++) await press('Tab');
     await press('Enter');
   };
-  await page.goto(world.url);
+  await page.goto(link({ page: 'fleet' }));
   await page.getByRole('link', { name: world.machine, exact: true }).waitFor();
   await press('/');
   await page.keyboard.type(world.machine);
   await page.waitForFunction(() => /q=/.test(location.search));
   await settled(page);
   await tabTo(world.machine);
-  await page.locator('main canvas').first().waitFor();
+  await page.locator('.timeline canvas').waitFor();
   await settled(page);
   check(/page=host/.test(page.url()), 'keys: a machine is opened');
   await press('c');
   await page.waitForFunction(() => document.querySelector('[aria-label="Process tree"]')?.innerText.includes('explorer.exe'));
   const old = await cursor(page), tree = await page.locator('[aria-label="Process tree"]').innerText();
   await press('Home');
-  await page.waitForFunction((o) => document.querySelector('main canvas').getAttribute('aria-valuetext') !== o, old);
+  await page.waitForFunction((o) => document.querySelector('.timeline canvas').getAttribute('aria-valuetext') !== o, old);
   await page.waitForFunction((t) => document.querySelector('[aria-label="Process tree"]').innerText !== t, tree);
   const first = await page.locator('[aria-label="Process tree"]').innerText();
   await press('End', 'Shift+ArrowLeft', 'ArrowRight');
@@ -565,7 +566,7 @@ async function byKeys() {
   await press('g', 'f');
   await page.getByRole('link', { name: world.holed, exact: true }).first().waitFor();
   await tabTo(world.holed);
-  await page.locator('main canvas').first().waitFor();
+  await page.locator('.timeline canvas').waitFor();
   await settled(page);
   check(await has(page, '1 gap, shaded'), 'keys: a gap is reported');
   await press('/');
@@ -634,7 +635,7 @@ async function byKeys() {
   await accessible(page, 'the list of keys');
   await press('Escape');
   await page.goto(link({ page: 'host', host: world.machine }));
-  await page.locator('main canvas').first().waitFor();
+  await page.locator('.timeline canvas').waitFor();
   await settled(page);
   await picture(page, 'host-dark');
   await accessible(page, 'Host in the dark');
@@ -644,6 +645,9 @@ async function byKeys() {
 try {
   await byMouse();
   await incomplete();
+  const page = await open({ colorScheme: 'light' });
+  await views({ page, world, check, link, settled, rows, accessible, picture });
+  await page.context().close();
   await hostile();
   await byKeys();
 } catch (e) {

@@ -40,8 +40,8 @@ async function painted(what, address, condition) {
 }
 // more than a screen shows: of a long table what one sees is painted first
 const rows = () => document.querySelectorAll('main tbody tr').length > 30;
-await painted('warming up', world.url, rows);
-await painted('Fleet', world.url, rows);
+await painted('warming up', world.url + '?page=fleet', rows);
+await painted('Fleet', world.url + '?page=fleet', rows);
 await timed('act', 'Fleet: search for a machine', () => page.getByLabel('Machine', { exact: true }).fill(world.some), (some) => [...document.querySelectorAll('main tbody tr')].length === 10 && document.querySelector('main tbody').innerText.includes(some), world.some);
 await page.getByLabel('Machine', { exact: true }).fill('');
 await page.waitForFunction(rows);
@@ -56,5 +56,5 @@ await timed('act', 'Events: the next page', () => page.getByRole('button', { nam
 await page.goto(world.url + '?page=events');
 await page.waitForFunction(rows);
 await timed('act', 'Events: one class', () => page.locator('main tbody tr a[href*="class="]').first().click(), () => /class=/.test(location.search) && !document.querySelector('thead')?.innerText.includes('provider_name') && document.querySelectorAll('main tbody tr').length > 0);
-await painted('Host', world.url + '?page=host&host=' + world.first, () => document.querySelector('main canvas') && document.querySelectorAll('.tree tbody tr').length > 5);
+await painted('Host', world.url + '?page=host&host=' + world.first, () => document.querySelector('.timeline canvas') && document.querySelectorAll('.tree tbody tr').length > 5);
 await browser.close();

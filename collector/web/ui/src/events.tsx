@@ -3,13 +3,11 @@ import { useEffect, useState } from 'preact/hooks';
 import { url, useApi, type Item } from './api';
 import { Histogram } from './histogram';
 import { Export, HostLink, Link, Notice, Pages, Saved, Search, Table, text, type Column } from './parts';
+import { useStored } from './range';
 import { change, rangeOf, shortTime, spanOf, type View } from './state';
 
-/** From when to when events are stored, of a machine or of all, when a search found none. */
 function StoredRange({ host }: { host: string | undefined }) {
-  const one = useApi(host ? url('hosts/{host}', { host }) : null);
-  const first = useApi(host ? null : url('hosts', { sort: 'begin', limit: 1 })), last = useApi(host ? null : url('hosts', { sort: 'end', descending: 1, limit: 1 }));
-  const from = one.data?.begin ?? first.data?.items?.[0]?.begin, to = one.data?.end ?? last.data?.items?.[0]?.end;
+  const { from, to } = useStored(host);
   return from && to ? <p class="notice">events are stored from {shortTime(from)} to {shortTime(to)}</p> : null;
 }
 

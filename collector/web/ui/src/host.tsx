@@ -1,13 +1,10 @@
 // Host: a timeline of processes as bars, the process tree at the cursor's time, and what used the machine.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import uPlot from 'uplot';
-import type { Item, State } from './api';
-import { url, useApi } from './api';
+import { url, useApi, type Item } from './api';
+import { Chart, gridOf, linesOf, type Part } from './chart';
 import { Timeline } from './timeline';
 import { bytes, count, Facts, isPeriod, Link, lostEvents, lossText, Notice, ProcessLink, Search } from './parts';
 import { change, go, rangeOf, setRange, shortTime, toIso, toMs, type View } from './state';
-
-const SERIES = 6, DRAG_PIXELS = 4;
 
 type Process = Item<'hosts/{host}/processes'> & { begin_ms: number; end_ms: number };
 type Used = Item<'hosts/{host}/cpu'> | Item<'hosts/{host}/disk'> | Item<'hosts/{host}/files'> | Item<'hosts/{host}/network'>;
@@ -33,53 +30,9 @@ function treeAt(list: readonly Process[], at: number) {
   return out;
 }
 
-/** A time below a chart: of a day, with fractions of a second where the steps need them, or a date where they are days. */
-function axisTime(s: number, all: readonly number[]) {
-  const iso = toIso(s * 1000), step = all.length > 1 ? all[1] - all[0] : 1;
-  return step >= 86400 ? iso.slice(0, 10) : iso.slice(0, 10) + ' ' + iso.slice(11, step < 1 ? 23 : 19);
-}
-
-function Chart({ title, state, from, to, dark, unit }: { title: string; state: State<{ items: Used[] }>; from: number; to: number; dark: boolean; unit?: 'B' }) {
-  const box = useRef<HTMLDivElement>(null), data = state.data;
-  useEffect(() => {
-    const target = box.current;
-    if (!data?.items?.length || !target) return undefined;
-    const totals = new Map<string, number>(), names = new Map<string, string>(), times = new Set<string>();
-    const who = (r: Used) => `${r.stream}/${r.instance ?? 'pid ' + r.pid}`; // a number may be that of several processes in turn
-    for (const r of data.items) {
-      totals.set(who(r), (totals.get(who(r)) ?? 0) + (r.value ?? 0));
-      names.set(who(r), r.pid === null ? 'unknown' : `${r.image_name ?? 'pid'} ${r.pid}`);
-      times.add(r.bucket ?? '');
-    }
-    const x = [...times].sort(), place = new Map(x.map((t, i) => [t, i]));
-    const top = [...totals].sort((a, b) => b[1] - a[1]).slice(0, SERIES).map(([k]) => k);
-    const lines = new Map(top.map((k) => [k, new Array<number>(x.length).fill(0)]));
-    const rest = new Array<number>(x.length).fill(0);
-    for (const r of data.items) (lines.get(who(r)) ?? rest)[place.get(r.bucket ?? '') ?? 0] += r.value ?? 0;
-    const series = [...lines].map(([k, v]): [string, number[]] => [names.get(k) ?? '', v]);
-    if (totals.size > SERIES) series.push(['others', rest]);
-    const ink = dark ? '#c9d4e2' : '#31404f', grid = { stroke: dark ? '#2b3644' : '#dde3ea', width: 1 };
-    const plot = new uPlot({
-      width: target.clientWidth, height: 170, legend: { live: true }, cursor: { drag: { x: true, y: false, setScale: false } },
-      hooks: { setSelect: [(u: uPlot) => { // what one drags over becomes the range of the page, and of all others
-        if (u.select.width >= DRAG_PIXELS) setRange(u.posToVal(u.select.left, 'x') * 1000, u.posToVal(u.select.left + u.select.width, 'x') * 1000);
-      }] },
-      scales: { x: { time: true, range: () => [from / 1000, to / 1000] } },
-      axes: [{ stroke: ink, grid, ticks: grid, space: 150, values: (_: uPlot, v: number[]) => {
-        const labels = v.map((s) => axisTime(s, v)); // times are UTC everywhere on the page
-        target.dataset.axis = labels.join(' ');
-        return labels;
-      } }, { stroke: ink, grid, ticks: grid, size: 76, values: (_: uPlot, v: number[]) => v.map((n) => (unit === 'B' ? bytes(n) : count(n))) }],
-      series: [{ label: 'time', value: (_, v) => (v ? toIso(v * 1000).slice(11, 23) : '') }, ...series.map(([label], i) => ({ label, stroke: `hsl(${(i * 67 + 210) % 360} 60% ${dark ? 65 : 42}%)`, width: 1.5,
-        points: { show: x.length < 40 }, value: (_: uPlot, v: number | null) => (v === null ? '' : unit === 'B' ? bytes(v) : count(v)) }))],
-    }, [x.map((t) => toMs(t) / 1000), ...series.map(([, v]) => v)], target);
-    const watch = new ResizeObserver(([e]) => plot.setSize({ width: e.contentRect.width, height: 170 }));
-    watch.observe(target);
-    return () => { watch.disconnect(); plot.destroy(); };
-  }, [data, from, to, dark]);
-  return <section class="chart"><h2>{title}</h2><Notice state={state} empty="nothing is recorded in this range" />
-    {data?.items?.length ? <div ref={box} data-total={data.items.reduce((n, r) => n + (r.value ?? 0), 0)} role="img" aria-label={`${title}: a line for each of the busiest processes; the tables of Queries have the numbers`} /> : null}</section>;
-}
+// What a process used, of the busiest ones; a number may be that of several processes in turn.
+const usedBy = (r: Used): Part => ({ key: `${r.stream}/${r.instance ?? 'pid ' + r.pid}`, label: r.pid === null ? 'unknown' : `${r.image_name ?? 'pid'} ${r.pid}`, bucket: r.bucket, value: r.value });
+const NO_USE: readonly Used[] = [];
 
 export function Host({ view, dark }: { view: View; dark: boolean }) {
   const host = view.host ?? '';
@@ -125,9 +78,13 @@ export function Host({ view, dark }: { view: View; dark: boolean }) {
   const q = (view.q ?? '').toLowerCase();
   const shown: readonly (Process & { depth?: number })[] = q ? tree.filter((p) => `${p.image_name} ${p.pid} ${p.command_line}`.toLowerCase().includes(q)) : tree;
   const found: readonly (Process & { depth?: number })[] = q && !shown.length ? processes.filter((p) => `${p.image_name} ${p.pid} ${p.command_line}`.toLowerCase().includes(q)) : [];
-  const width = known ? Math.max(1, Math.round((to - from) / 60)) : 0;
-  const used = (what: 'cpu' | 'disk' | 'files' | 'network') => useApi<{ items: Used[] }>(known ? url(`hosts/{host}/${what}`, { host, ...range, every: width + 'ms', limit: 10000 }) : null, 0, true);
-  const cpu = used('cpu'), disk = used('disk'), files = used('files'), network = used('network');
+  const grid = useMemo(() => gridOf(known ? from : NaN, to), [known, from, to]);
+  const used = (what: 'cpu' | 'disk' | 'files' | 'network') => {
+    const params = { host, ...range, every: grid.width + 'ms' }, path = `hosts/{host}/${what}` as const;
+    const state = useApi<{ items: Used[] }>(known ? url(path, { ...params, limit: 10000 }) : null, 0, true), items = state.data?.items ?? NO_USE;
+    return { state, csv: url(path, { ...params, format: 'csv' }), lines: useMemo(() => (grid.times.length ? linesOf(items, grid, usedBy) : []), [items, grid]) };
+  };
+  const cpu = used('cpu'), disk = used('disk'), files = used('files'), network = used('network'), shared = { grid, from, to, dark, at: now, onAt: moveTo, stacked: true };
   const open = (p: Process) => go({ page: 'process', host, stream: p.stream, instance: p.instance });
   return <>
     <h1>{host}</h1>
@@ -136,6 +93,10 @@ export function Host({ view, dark }: { view: View; dark: boolean }) {
       ['Last heard', shortTime(d.received_last)], ['Ended in order', d.ended && shortTime(d.ended)], ['Runs', d.streams], ['Alerts', d.alerts || null], ['Batches missing', d.missing_batches || null]]} />}
     <p class="links"><Link to={{ page: 'events', host, range: view.range, from: view.from, to: view.to }}>Events</Link><Link to={{ page: 'profile', host, range: view.range, from: view.from, to: view.to }}>Flame graph</Link>
       <Link to={{ page: 'security', host, range: view.range, from: view.from, to: view.to }}>Security</Link><Link to={{ page: 'ledger', host }}>Ledger</Link></p>
+    {known && <div class="charts"><Chart title="Processor: samples" {...cpu} {...shared} />
+      <Chart title="Disks: bytes read and written" {...disk} {...shared} unit="B" />
+      <Chart title="Network: bytes over TCP and UDP" {...network} {...shared} unit="B" />
+      <Chart title="Files: bytes asked for, those that the cache answered too" {...files} {...shared} unit="B" /></div>}
     <section><h2>Processes over time</h2><Notice state={list} empty="no process is known in this range" />
       {known && processes.length ? <>
         <Timeline processes={bars} gaps={shaded} from={from} to={to} at={now} dark={dark} onAt={moveTo} onOpen={open}
@@ -152,9 +113,5 @@ export function Host({ view, dark }: { view: View; dark: boolean }) {
           <td class="right">{p.pid}</td><td>{p.begin_cause === 'start' ? shortTime(p.begin).slice(11) : ''}</td><td class="mono">{p.command_line}</td></tr>)}</tbody></table></div>
       {found.length ? <p class="note">Not alive at this time; these were at others.</p> : q && !shown.length ? <p class="notice">no process fits</p> : null}
     </section>}
-    {known && <div class="charts"><Chart title="Processor: samples" state={cpu} from={from} to={to} dark={dark} />
-      <Chart title="Disks: bytes read and written" state={disk} from={from} to={to} dark={dark} unit="B" />
-      <Chart title="Network: bytes over TCP and UDP" state={network} from={from} to={to} dark={dark} unit="B" />
-      <Chart title="Files: bytes asked for, those that the cache answered too" state={files} from={from} to={to} dark={dark} unit="B" /></div>}
   </>;
 }

@@ -5,6 +5,7 @@ import 'uplot/dist/uPlot.min.css';
 import './app.css';
 import { Detections } from './detections';
 import { Events } from './events';
+import { Home } from './home';
 import { Host } from './host';
 import { Counters, Fleet, Ledger, Process, Queries, Security } from './pages';
 import { Link } from './parts';
@@ -12,8 +13,8 @@ import { Profile } from './profile';
 import { RangePicker } from './range';
 import { go, isTyping, remember, remembered, useView, type View } from './state';
 
-const PAGES: Readonly<Record<string, (props: { view: View; dark: boolean }) => JSX.Element>> = { fleet: Fleet, host: Host, process: Process, profile: Profile, counters: Counters, detections: Detections, security: Security, events: Events, queries: Queries, ledger: Ledger };
-const NAV: readonly (readonly [string, string, string])[] = [['fleet', 'Fleet', 'f'], ['detections', 'Detections', 'd'], ['security', 'Security', 's'], ['events', 'Events', 'e'], ['profile', 'Profile', 'p'], ['counters', 'Counters', 'c'], ['queries', 'Queries', 'q'], ['ledger', 'Ledger', 'l']];
+const PAGES: Readonly<Record<string, (props: { view: View; dark: boolean }) => JSX.Element>> = { home: Home, fleet: Fleet, host: Host, process: Process, profile: Profile, counters: Counters, detections: Detections, security: Security, events: Events, queries: Queries, ledger: Ledger };
+const NAV: readonly (readonly [string, string, string])[] = [['home', 'Home', 'h'], ['fleet', 'Fleet', 'f'], ['detections', 'Detections', 'd'], ['security', 'Security', 's'], ['events', 'Events', 'e'], ['profile', 'Profile', 'p'], ['counters', 'Counters', 'c'], ['queries', 'Queries', 'q'], ['ledger', 'Ledger', 'l']];
 
 function useTheme() {
   const query = matchMedia('(prefers-color-scheme: dark)');
@@ -48,7 +49,7 @@ function Keys({ close }: { close: () => void }) {
 
 function App() {
   const view = useView(), [dark, toggle] = useTheme(), [help, setHelp] = useState(false);
-  const page = Object.hasOwn(PAGES, view.page ?? '') ? view.page! : 'fleet', Page = PAGES[page];
+  const page = Object.hasOwn(PAGES, view.page ?? '') ? view.page! : 'home', Page = PAGES[page];
   const main = useRef<HTMLElement>(null), began = useRef(0);
   // what makes it another page, and not the same one with another search
   const place = [page, ...(['host', 'process'].includes(page) ? [view.host, view.stream, view.instance] : [view.tab, view.query, page === 'detections' && view.number])].join(' ');
@@ -64,7 +65,7 @@ function App() {
       const to = NAV.find(([, , k]) => k === e.key);
       if (g && Date.now() - g < 1500 && to) go({ page: to[0], range: view.range, from: view.from, to: view.to });
       else if (e.key === '/') document.querySelector<HTMLElement>('[data-hotkey="/"]')?.focus();
-      else if (e.key === 'c') document.querySelector<HTMLElement>('main canvas')?.focus();
+      else if (e.key === 'c') document.querySelector<HTMLElement>('main canvas[tabindex]')?.focus();
       else if (e.key === '?') setHelp(true);
       else { g = e.key === 'g' ? Date.now() : 0; return; }
       g = 0;

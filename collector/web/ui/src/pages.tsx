@@ -99,8 +99,8 @@ export function Fleet({ view }: { view: View }) {
   </>;
 }
 
-// What the collector saw: machines that fell silent, ledgers that do not balance. Those that last come first.
-function Incidents({ view, what, params }: { view: View; what: string; params: Params<'incidents'> }) {
+/** What the collector saw: machines that fell silent, ledgers that do not balance. Those that last come first. */
+export function Incidents({ view, what, params }: { view: View; what: string; params: Params<'incidents'> }) {
   const s = useApi(url('incidents', params), 10000);
   return <section><h2>{what}</h2><Notice state={s} empty="none" />
     {s.data?.items.length ? <Table label={what} rows={s.data.items} view={view} columns={[TIME('begin', 'Begin'), { title: 'End', show: (r) => (r.end ? shortTime(r.end) : 'it lasts') },
@@ -111,13 +111,13 @@ function Incidents({ view, what, params }: { view: View; what: string; params: P
 
 // ---- Process ----
 
-function Section<R>({ title, address, columns, empty, every }: { title: string; address: Address<{ items: R[]; next: string | null }>; columns: readonly Column<R>[]; empty?: string; every?: number }) {
+export function Section<R>({ title, address, columns, empty, every, view }: { title: string; address: Address<{ items: R[]; next: string | null }>; columns: readonly Column<R>[]; empty?: string; every?: number; view?: View }) {
   const s = useApi(address, every);
   return <section><h2>{title}{s.data?.items ? <small> {s.data.items.length}{s.data.next ? ' and more' : ''}</small> : ''}</h2>
     <Notice state={s} empty={empty ?? 'none'} />
-    {s.data?.items?.length ? <Table label={title} columns={columns} rows={s.data.items} /> : null}</section>;
+    {s.data?.items?.length ? <Table label={title} columns={columns} rows={s.data.items} view={view} /> : null}</section>;
 }
-const TIME = <N extends string>(name: N, title: string): { title: string; show: (r: Record<N, string | null>) => string } => ({ title, show: (r) => shortTime(r[name]) });
+export const TIME = <N extends string>(name: N, title: string): { title: string; show: (r: Record<N, string | null>) => string } => ({ title, show: (r) => shortTime(r[name]) });
 
 export function Process({ view }: { view: View }) {
   const it = { host: view.host, stream: view.stream, instance: view.instance };

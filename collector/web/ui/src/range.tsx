@@ -1,7 +1,7 @@
 // The time range of all pages: a button that says it, a dialog that changes it, and keys that move it.
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { messageOf } from './api';
-import { change, isTyping, RANGE_NAMES, readTime, setRange, shortTime, spanOf, toMs, type View } from './state';
+import { messageOf, url, useApi } from './api';
+import { change, isTyping, RANGE_NAMES, rangeOf, readTime, setRange, shortTime, spanOf, toMs, type View } from './state';
 
 const DAYS: readonly (readonly [string, string, string])[] = [['today', 'today', ''], ['yesterday', 'yesterday', 'today']];
 const FORMS = 'UTC: 2026-01-31T14:03:07Z, 2026-01-31 14:03, 2026-01-31, now, today, yesterday, -1h; of the data: start, +10s, end-10s';
@@ -16,6 +16,20 @@ export function rangeText(view: View) {
   const from = brief(view.from ?? ''), to = brief(view.to ?? '');
   if (from && to) return `${from} – ${from.slice(0, 11) === to.slice(0, 11) ? to.slice(11) : to}`;
   return from ? `from ${from}` : to ? `to ${to}` : 'all times';
+}
+
+/** From when to when events are stored, of a machine or of all; nothing is requested unless asked. */
+export function useStored(host: string | undefined, asked = true): { from?: string | null; to?: string | null } {
+  const one = useApi(asked && host ? url('hosts/{host}', { host }) : null);
+  const first = useApi(asked && !host ? url('hosts', { sort: 'begin', limit: 1 }) : null), last = useApi(asked && !host ? url('hosts', { sort: 'end', descending: 1, limit: 1 }) : null);
+  return { from: one.data?.begin ?? first.data?.items[0]?.begin, to: one.data?.end ?? last.data?.items[0]?.end };
+}
+/** Begin and end of what a page shows, in ms: of the view's range, and where it is open of what is stored. null: not known yet. */
+export function useTimes(view: View): { from: number; to: number } | null {
+  const range = rangeOf(view), isQuick = RANGE_NAMES.includes(view.range ?? ''), stored = useStored(view.host, !isQuick && !(range.from && range.to));
+  if (isQuick) return spanOf(view);
+  const from = toMs(range.from ?? stored.from), to = toMs(range.to ?? stored.to);
+  return to > from ? { from, to } : null;
 }
 
 /** Moves the range by its width, or makes it twice as wide. */

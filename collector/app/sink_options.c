@@ -1,0 +1,36 @@
+/* See sink_options.h. */
+#include "collector/app/sink_options.h"
+
+#include <string.h>
+
+/* Which options are for one kind alone, or for all but it. */
+static int check_kind(const ec_sink_choice *c, const char **ret_key, ea_err *err) {
+    const char *kind = EC_SINK_KINDS[c->kind]->name;
+    int is_kafka = strcmp(kind, "kafka") == 0, is_bulk = strcmp(kind, "bulk") == 0;
+    if (c->index && !is_bulk) {
+        *ret_key = "index";
+        return ea_fail(err, EA_EUSAGE, "--index is for --kind bulk");
+    }
+    if (c->properties && !is_kafka) {
+        *ret_key = "properties";
+        return ea_fail(err, EA_EUSAGE, "--properties is for --kind kafka");
+    }
+    if (c->headers && is_kafka) {
+        *ret_key = "headers";
+        return ea_fail(err, EA_EUSAGE, "--headers is not for --kind kafka: use --properties");
+    }
+    return 0;
+}
+
+int ec_sink_choice_check(const ec_sink_choice *c, const char **ret_key, ea_err *err) {
+    const char *ignored, **key = ret_key ? ret_key : &ignored;
+    *key = "name";
+    int rc = ec_sinks_check_name(c->name, err);
+    if (!rc)
+        rc = check_kind(c, key, err);
+    if (!rc && c->retry_min_ns > c->retry_max_ns) {
+        *key = "retry-min";
+        rc = ea_fail(err, EA_EUSAGE, "--retry-min is above --retry-max");
+    }
+    return rc;
+}
