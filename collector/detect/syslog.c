@@ -173,7 +173,7 @@ static int connect_stream(ec_syslog *s, ea_err *err) {
 }
 
 /* Whether the receiver has closed the connection: why, or NULL. What it sends is not looked at; one that goes on
- * sending would keep the sender here, and cannot be told from one that closes after that. */
+ * sending would keep the sender here, and cannot be distinguished from one that closes after that. */
 static const char *find_end(ec_syslog *s) {
     char unused[4096];
     size_t n = 0, total = 0;
