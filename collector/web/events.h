@@ -17,8 +17,8 @@ EA_MUST_CHECK int ec_events_search(ec_call *c, ea_err *err);
  * buckets, of a usual width; each begins at a multiple of it, but for the first and the last, which end with the range.
  */
 EA_MUST_CHECK int ec_events_counts(ec_call *c, ea_err *err);
-/* GET /api/v1/events/values: the values that a column has in the events that a search finds, and how many have each, the
- * most frequent first. */
+/* GET /api/v1/events/values: the values that a column has in the events that a search finds, and how many have each,
+ * the most frequent first. */
 EA_MUST_CHECK int ec_events_values(ec_call *c, ea_err *err);
 /* GET /api/v1/events/tail: server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html) */
 EA_MUST_CHECK int ec_events_tail(ec_call *c, ea_err *err);
