@@ -1,6 +1,6 @@
 /* What an answer to _bulk says, by SQLite's JSON functions. See sink_kinds.h. */
 #include "collector/sink/sink_kinds.h"
-#include "collector/store/sqlite.h"
+#include "collector/sqlite/sqlite.h"
 
 #include <stdlib.h>
 

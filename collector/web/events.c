@@ -727,7 +727,7 @@ int ec_events_values(ec_call *c, ea_err *err) {
                          .names_class = 1},
             err);
     ea_text_deinit(&sql);
-    deinit(&s);
+    events_deinit(&s);
     return rc;
 }
 

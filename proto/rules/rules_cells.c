@@ -75,7 +75,7 @@ static int prepare(placing *p, size_t index) {
     return 0;
 }
 
-static int fits(const placing *p, size_t index) {
+static int cells_fits(const placing *p, size_t index) {
     if (p->is_taken[index])
         return 0;
     for (uint32_t i = 0; i < p->edge_count; i++)
@@ -89,7 +89,7 @@ static int find_place(placing *p, size_t *ret) {
     for (;; index++) {
         if (prepare(p, index))
             return EA_ENOMEM;
-        if (fits(p, index))
+        if (cells_fits(p, index))
             break;
         if (p->edge_count && index - p->from == WINDOW) {
             p->from += WINDOW / 2;

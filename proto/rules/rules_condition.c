@@ -52,7 +52,7 @@ static uint32_t condition_column_of(const words *w) {
 }
 
 /* A name with * for any text. */
-static int fits(const char *name, const char *pattern, size_t n) {
+static int condition_fits(const char *name, const char *pattern, size_t n) {
     const char *kept = NULL;
     size_t i = 0, after = 0;
     while (*name) {
@@ -88,7 +88,7 @@ static rules_expr *parse_of(words *w, int is_all) {
     rules_expr *e = rules_expr_new(w->r, is_all ? RULES_AND : RULES_OR, (uint32_t)w->count);
     e->count = 0;
     for (size_t i = 0; i < w->count; i++)
-        if (is_them ? w->names[i].name[0] != '_' : fits(w->names[i].name, pattern, w->len_bytes))
+        if (is_them ? w->names[i].name[0] != '_' : condition_fits(w->names[i].name, pattern, w->len_bytes))
             e->children[e->count++] = w->names[i].expr;
     if (!e->count)
         rules_fail(w->r, w->text.line, condition_column_of(w), "no search of the detection has a name like %.*s",

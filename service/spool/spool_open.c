@@ -230,7 +230,7 @@ static int recover_summed_up(recovery *r, uint64_t sequence) EA_SPOOL_ALONE {
         g->sequence = sequence;
         g->priority = head.priority;
         g->begun_ns = head.created_utc_ns < 0 ? 0 : head.created_utc_ns; /* UTC until set_ages converts it */
-        rc = unlock(r, g, &head);
+        rc = spool_open_unlock(r, g, &head);
         if (!rc && !ea_file_size(file, &g->size_bytes, NULL))
             rc = ea_spool_recover_summed_up(s, g, file, r->err);
     }

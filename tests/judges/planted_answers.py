@@ -5,7 +5,7 @@ import complete
 
 # what is planted: (file, a text that occurs in it once, the replacement, the begin of the problem's text)
 PLANTED = {
-    "a route": ("collector/web/api.c", '    {EC_GET, "/metrics",', '    {EC_GET,\n     "/api/v1/planted", EC_LANE_QUESTION, asset, NULL},\n    {EC_GET, "/metrics",', "route /api/v1/planted: no row"),
+    "a route": ("collector/web/api.c", '    {EC_GET, "/metrics",', '    {EC_GET,\n     "/api/v1/planted", EC_POOL_QUESTION, asset, NULL},\n    {EC_GET, "/metrics",', "route /api/v1/planted: no row"),
     "a query": ("collector/web/questions.c", '    {"ipc-by-machine",\n', '    {"planted", "on one line", "SELECT 1", NULL, {{0}}, FIXED_LIST},\n    {"ipc-by-machine",\n', "query planted: no row"),
     "a table": ("collector/query/sql/sql_tables.c", '    {"ledger_last", STATE,', '    {"planted",\n     STATE, "x", NULL, {{"host", EC_KIND_TEXT, "host"}}},\n    {"ledger_last", STATE,', "table planted: no row"),
     "a table over a time": ("collector/query/analysis/activity_tables.c", "    [EC_ACTIVITY_MISSED_STACKS] =", '    [EC_ACTIVITY_PLANTED] =\n        {.name = "planted"},\n    [EC_ACTIVITY_MISSED_STACKS] =',

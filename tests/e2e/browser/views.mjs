@@ -33,7 +33,7 @@ async function home({ page, world, check, link, settled, rows, accessible, pictu
   const [[events, bytes]] = await sql(world, 'SELECT sum(events), sum(bytes) FROM batches WHERE begin IS NOT NULL');
   check((await total(page, 'Events')) === events && (await total(page, 'Stored bytes')) === bytes, `Home: the charts have ${events} events and ${bytes} bytes`);
   await picture(page, 'home');
-  check(sum(await numbers(page, 'Events')) === events, 'Home: the table behind a chart has its numbers');
+  check(sum(await numbers(page, 'Events')) === events, 'Home: the table of a chart has its numbers');
   for (const [title, table, value] of [['Processor', 'cpu_usage', 'samples'], ['Disk', 'disk_usage', 'read_bytes + written_bytes'], ['Network', 'network_usage', 'received_bytes + sent_bytes']]) {
     const found = await sql(world, `SELECT host, image, pid, sum(${value}) AS n FROM ${table}() WHERE pid IS NOT 0 GROUP BY host, stream, process_key, pid ORDER BY n DESC LIMIT 1`);
     const first = await rows(page, title).first().innerText();
