@@ -135,6 +135,7 @@ enum lang_code {
     CODE_ERASE,  /* variables[imm], a map: all keys */
     CODE_PRINTF, /* formats[imm]; a: first argument */
     CODE_EMIT,   /* rows[imm]; a: first value */
+    CODE_TRIGGER, /* triggers[imm] */
     CODE_EXIT,
     CODE_COUNT
 };
@@ -242,6 +243,8 @@ struct ea_lang_program {
     uint32_t format_count;
     lang_row *rows;
     uint32_t row_count;
+    ea_lang_trigger *triggers;
+    uint32_t trigger_count;
     span *counters; /* names after pmc. */
     uint32_t counter_count;
     uint8_t needs_stacks, needs_names, needs_delta;
