@@ -134,7 +134,7 @@ typedef struct ea_lang_output {
     const char *name; /* of the aggregation, without @; "printf", "emit", "trigger" */
     size_t name_bytes;
     int is_aggregation, is_others;
-    int64_t utc_ns; /* when; 0: before the first event */
+    int64_t utc_ns;                 /* when; 0: before the first event */
     const ea_lang_trigger *trigger; /* NULL: it is none */
     const ea_lang_column *columns;
     size_t column_count;

@@ -142,12 +142,8 @@ static void parse_rate(parser *p, uint64_t *ret_most, uint64_t *ret_per_ns) {
 
 static node *parse_trigger(parser *p, token name) {
     node *n = parse_new_node(p, NODE_TRIGGER, name.at);
-    uint64_t numbers[TRIGGER_ARGS] = {0,
-                                      (uint64_t)60 * 1000000000,
-                                      (uint64_t)10 * 1000000000,
-                                      10,
-                                      (uint64_t)86400 * 1000000000,
-                                      (uint64_t)60 * 1000000000};
+    uint64_t numbers[TRIGGER_ARGS] = {0,  (uint64_t)60 * 1000000000,    (uint64_t)10 * 1000000000,
+                                      10, (uint64_t)86400 * 1000000000, (uint64_t)60 * 1000000000};
     static const char *const WORDS[TRIGGER_ARGS] = {"", "before", "after", "at", "", "cooldown"};
     unsigned given = 0;
     n->text = name.text;

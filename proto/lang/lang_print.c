@@ -725,8 +725,8 @@ void lang_print_trigger(ea_lang_run *r, const ea_lang_trigger *t) {
         r->printed_csv = 0; /* what follows has its own columns */
         break;
     case EA_LANG_ROWS:
-        print_put_row(
-            r, &(ea_lang_output){.name = "trigger", .name_bytes = 7, .trigger = t, .column_count = 2}, columns);
+        print_put_row(r, &(ea_lang_output){.name = "trigger", .name_bytes = 7, .trigger = t, .column_count = 2},
+                      columns);
         return;
     }
     ea_text_char(out, '\n');

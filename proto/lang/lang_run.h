@@ -131,7 +131,7 @@ struct ea_lang_run {
     lang_place_name *place_names;
     ea_text scratch, stack_text, place_text, out;
     ea_lang_counts counts;
-    lang_firings *firings; /* of each trigger */
+    lang_firings *firings;                /* of each trigger */
     uint64_t visits;                      /* of keys by print and trunc */
     int redraws;                          /* the next table is the first one of the ticks that are due */
     int is_over, is_ending, is_selective; /* is_selective: clauses run for some processes alone */

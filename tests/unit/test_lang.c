@@ -362,8 +362,9 @@ static void triggers_fire_within_their_limits(void **state) {
         unfired += !EVENTS[i].fires;
         assert_int_equal(ea_lang_run_counts(w->run).unfired, unfired);
     }
-    assert_non_null(strstr(
-        output(w), "{\"trigger\":\"slow-gc\",\"event\":\"Thread/CSwitch\",\"time\":\"1970-01-01T00:00:10.0000000Z\"}\n"));
+    assert_non_null(
+        strstr(output(w),
+               "{\"trigger\":\"slow-gc\",\"event\":\"Thread/CSwitch\",\"time\":\"1970-01-01T00:00:10.0000000Z\"}\n"));
     end_run(w);
     start(w, "Thread/CSwitch { trigger(\"slow\", cooldown 1m, at most 5/d); }");
     ea_lang_run_fired(w->run, "slow", 0);
