@@ -242,6 +242,10 @@ void ec_ledger_close(ec_ledger *l) {
     free(l);
 }
 
+int ec_ledger_has_numbers(const ec_ledger *l) {
+    return l->last_end_utc_ns != INT64_MIN;
+}
+
 int ec_ledger_alert(ec_ledger *l, uint64_t number, const char *family, enum ec_alert_kind kind, int64_t utc_ns,
                     uint64_t left, uint64_t right, const char *text, ea_err *err) {
     sqlite3_stmt *s = NULL;

@@ -71,13 +71,14 @@ static void report_gap(ec_state_live *l, int gap) {
         h->options.on_gap(h->options.arg, l->fold.host, l->fold.stream, gap);
 }
 
-/* A keyframe's corrections show rows that were lost, or folded wrongly: both raise an alert. */
+/* A keyframe's corrections show rows that were lost, or folded wrongly: both raise an alert. Parts of a recording do
+ * not have what came before each of them. */
 static int on_keyframe(void *arg, const ea_keyframe_result *r) {
     ec_state_live *l = arg;
     char text[1024];
     if (r->whole)
         report_gap(l, 0);
-    if (r->whole && !r->added && !r->completed && !r->closed)
+    if ((r->whole && !r->added && !r->completed && !r->closed) || !ec_ledger_has_numbers(l->ledger))
         return 0;
     snprintf(text, sizeof text,
              "a keyframe of %" PRIu32 " rows%s differs from the state: %" PRIu32 " added, %" PRIu32

@@ -66,6 +66,14 @@ enum ea_counter_part {
       "files that a recorder removed: it was full, or they were too old")                                              \
     X(recorder_earlier_removed, 235, EA_INFO, EA_OF_LEDGER,                                                            \
       "events of earlier runs that a recorder removed: their own ledgers have ended")                                  \
+    S(triggers_fired, 250, EA_INFO, EA_OF_LEDGER, "times a trigger fired, whose window of the recorder is sent")       \
+    S(triggers_limited, 251, EA_NOTICE, EA_OF_LEDGER, "times a trigger did not fire: its limit or its cooldown")       \
+    S(events_triggered, 252, EA_INFO, EA_OF_LEDGER,                                                                    \
+      "events of a recorder that triggers sent, beside those that it keeps")                                           \
+    S(batches_untriggered, 253, EA_NOTICE, EA_OF_LEDGER,                                                               \
+      "batches of a trigger's window that the recorder did not have any more")                                         \
+    S(windows_untriggered, 254, EA_NOTICE, EA_OF_LEDGER,                                                               \
+      "windows of triggers that were not sent: the recorder had nothing of them, or too many waited")                  \
     X(batches_closed, 18, EA_INFO, EA_OF_LEDGER, "batches closed")                                                     \
     X(batches_sent, 19, EA_INFO, EA_OF_LEDGER, "batches sent, repeats included")                                       \
     X(batches_refused, 20, EA_LOSS, EA_OF_LEDGER, "batches that a collector refused for good")                         \

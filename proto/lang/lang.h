@@ -21,6 +21,9 @@ enum {
     EA_LANG_OPS_MAX = 4096,          /* instructions of a clause */
     EA_LANG_NAME_MAX_BYTES = 60,     /* of an aggregation, and of a value of emit: they name tables and columns */
     EA_LANG_PATTERN_MAX_BYTES = 128, /* of =~: what a comparison costs grows with it */
+    EA_LANG_TRIGGERS_MAX = 16,       /* of a program */
+    EA_LANG_TRIGGER_NAME_MAX = 40,   /* bytes: a-z, A-Z, 0-9, _, - and . */
+    EA_LANG_TRIGGER_MOST = 100,      /* firings in a time */
     EA_LANG_ENTRIES = 65536          /* keys of an aggregation or a map, unless the options say otherwise */
 };
 
@@ -78,8 +81,20 @@ int ea_lang_needs_processes(const ea_lang_program *p);
 /* 1 when it reads stacks or the module of an address. */
 int ea_lang_needs_modules(const ea_lang_program *p);
 
-/* What the program gives apart: an aggregation, by its name without @; "emit" or "printf", when a statement is one.
- * line and column: of its first statement; 0 of emit and printf. From i = 0; 0: there is no further one. */
+/* What trigger() says. A recorder sends its window: from so long before the event to so long after it. */
+typedef struct ea_lang_trigger {
+    const char *name;
+    int64_t before_ns, after_ns;
+    uint32_t most; /* firings in per_ns */
+    int64_t per_ns, cooldown_ns;
+    uint32_t line, column;
+} ea_lang_trigger;
+
+/* From i = 0; NULL: there is no further one. Their names differ. */
+const ea_lang_trigger *ea_lang_trigger_at(const ea_lang_program *p, size_t i);
+
+/* What the program gives apart: an aggregation, by its name without @; "emit", "printf" or "trigger", when a statement
+ * is one. line and column: of its first statement; 0 of these three. From i = 0; 0: there is no further one. */
 typedef struct ea_lang_result {
     const char *name;
     size_t name_bytes;
@@ -112,13 +127,15 @@ typedef struct ea_lang_column {
     size_t len_bytes;
 } ea_lang_column;
 
-/* An entry of an aggregation (of a distribution: a bucket; of top: a value), what printf printed, or what emit gave.
+/* An entry of an aggregation (of a distribution: a bucket; of top: a value), what printf printed, what emit gave, or a
+ * trigger that fired: its name, and the event's class.
  * Keys of the entry that holds the sum of keys without room are 0 and "". All is borrowed during the call. */
 typedef struct ea_lang_output {
-    const char *name; /* of the aggregation, without @; "printf", "emit" */
+    const char *name; /* of the aggregation, without @; "printf", "emit", "trigger" */
     size_t name_bytes;
     int is_aggregation, is_others;
-    int64_t utc_ns; /* when; 0: before the first event */
+    int64_t utc_ns;                 /* when; 0: before the first event */
+    const ea_lang_trigger *trigger; /* NULL: it is none */
     const ea_lang_column *columns;
     size_t column_count;
 } ea_lang_output;
@@ -194,6 +211,8 @@ typedef struct ea_lang_event {
     uint32_t stack_pid; /* whose stack it is; 0xFFFFFFFF: that of the header's process */
 } ea_lang_event;
 
+/* The trigger of this name fired at that time in an earlier run: it counts for its limits. Before the first event. */
+void ea_lang_run_fired(ea_lang_run *r, const char *trigger, int64_t utc_ns);
 /* Runs `begin` clauses; before the first event. */
 EA_MUST_CHECK int ea_lang_run_begin(ea_lang_run *r);
 /* Runs `tick` clauses that are due and the clauses of the event. Returns 0, 1 when the program has ended by exit(), or
@@ -238,6 +257,7 @@ typedef struct ea_lang_counts {
     uint64_t dropped; /* values of variables that were dropped for the same reason */
     uint64_t texts;   /* texts that were replaced by "(no room)" */
     uint64_t costly;  /* print and trunc that were skipped: they would visit too many keys */
+    uint64_t unfired; /* triggers that did not fire: their limit, or their cooldown */
 } ea_lang_counts;
 
 ea_lang_counts ea_lang_run_counts(const ea_lang_run *r);

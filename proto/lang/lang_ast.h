@@ -87,6 +87,7 @@ enum node_kind {
     NODE_BINARY,
     NODE_CONDITIONAL, /* a ? b : c */
     NODE_NAMED,       /* text = a: an argument of emit */
+    NODE_TRIGGER,     /* text (args): the name, and then numbers: before, after, most, per, cooldown */
 };
 
 typedef struct node {

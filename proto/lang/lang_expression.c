@@ -400,6 +400,8 @@ static enum lang_type expression_at_depth(compiler *k, const node *n, unsigned d
     }
     case NODE_CALL:
         return lang_call_expression(k, n, dst);
+    case NODE_TRIGGER:
+        lang_fail(&k->s, n->at, "trigger() has no value: it is a statement");
     case NODE_NAMED:
         lang_fail(&k->s, n->at, "only emit has arguments with names");
     case NODE_UNARY:

@@ -152,8 +152,13 @@ int ea_lang_result_at(const ea_lang_program *p, size_t i, ea_lang_result *ret) {
     i -= p->aggregation_count;
     if (p->row_count && i-- == 0)
         return 1;
-    if (!p->format_count || i)
-        return 0;
     *ret = (ea_lang_result){.name = "printf", .name_bytes = 6};
-    return 1;
+    if (p->format_count && i-- == 0)
+        return 1;
+    *ret = (ea_lang_result){.name = "trigger", .name_bytes = 7};
+    return p->trigger_count && i == 0;
+}
+
+const ea_lang_trigger *ea_lang_trigger_at(const ea_lang_program *p, size_t i) {
+    return i < p->trigger_count ? &p->triggers[i] : NULL;
 }

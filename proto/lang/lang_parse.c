@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { ARGS_MAX = 32, TICK_LEAST_NS = 1000000, PREFIX_BINDING = 23 };
+enum { ARGS_MAX = 32, TICK_LEAST_NS = 1000000, PREFIX_BINDING = 23, TRIGGER_ARGS = 6 };
 
 typedef struct parser {
     lang_source *s;
@@ -52,6 +52,8 @@ static node *parse_new_node(parser *p, enum node_kind kind, uint32_t at) {
     return n;
 }
 
+static const int64_t TRIGGER_MOST_NS = INT64_C(86400) * 1000000000;
+
 static node *parse_expression(parser *p, int least);
 
 static node *parse_argument(parser *p) {
@@ -95,6 +97,90 @@ static void parse_args(parser *p, node *n, uint32_t close, const char *what) {
     }
 }
 
+/* ---- trigger("name", before 60s, after 10s, at most 3/d, cooldown 1h) ---- */
+
+static int64_t parse_duration(parser *p, span text, uint32_t at) {
+    char copy[32];
+    int64_t ns;
+    if (text.len_bytes < sizeof copy) {
+        memcpy(copy, text.text, text.len_bytes);
+        copy[text.len_bytes] = 0;
+        if (!ea_duration_parse(copy, &ns) && ns >= 0 && ns <= TRIGGER_MOST_NS)
+            return ns;
+    }
+    lang_fail(p->s, at, "expected a duration up to 1d, as in 60s");
+}
+
+/* The text after the word at hand, up to a comma, a parenthesis or a space; the next token becomes the one at hand. */
+static span parse_word_after(parser *p, uint32_t *ret_at) {
+    uint32_t at = lang_skip_space(p->s, p->at), end = at;
+    while (end < p->s->len_bytes && p->s->text[end] && !strchr(", )\t\r\n", p->s->text[end]))
+        end++;
+    *ret_at = at;
+    p->at = end;
+    parse_advance(p);
+    return (span){p->s->text + at, end - at};
+}
+
+/* N/UNIT: how many in how long a time. */
+static void parse_rate(parser *p, uint64_t *ret_most, uint64_t *ret_per_ns) {
+    static const char UNITS[] = "smhd";
+    static const uint64_t SECONDS[] = {1, 60, 3600, 86400};
+
+    uint32_t at;
+    span text = parse_word_after(p, &at);
+    uint64_t most = 0;
+    size_t i = 0;
+    while (i < text.len_bytes && text.text[i] >= '0' && text.text[i] <= '9' && most <= EA_LANG_TRIGGER_MOST)
+        most = most * 10 + (uint64_t)(text.text[i++] - '0');
+    const char *unit = i + 2 == text.len_bytes && text.text[i] == '/' ? strchr(UNITS, text.text[i + 1]) : NULL;
+    if (!unit || !most || most > EA_LANG_TRIGGER_MOST)
+        lang_fail(p->s, at, "expected a number up to %d and s, m, h or d, as in 3/d", EA_LANG_TRIGGER_MOST);
+    *ret_most = most;
+    *ret_per_ns = SECONDS[unit - UNITS] * 1000000000;
+}
+
+static node *parse_trigger(parser *p, token name) {
+    node *n = parse_new_node(p, NODE_TRIGGER, name.at);
+    uint64_t numbers[TRIGGER_ARGS] = {0,  (uint64_t)60 * 1000000000,    (uint64_t)10 * 1000000000,
+                                      10, (uint64_t)86400 * 1000000000, (uint64_t)60 * 1000000000};
+    static const char *const WORDS[TRIGGER_ARGS] = {"", "before", "after", "at", "", "cooldown"};
+    unsigned given = 0;
+    n->text = name.text;
+    n->arg_count = TRIGGER_ARGS;
+    n->args = lang_alloc(p->s, TRIGGER_ARGS, sizeof *n->args);
+    if (p->now.kind != TOKEN_TEXT)
+        lang_fail(p->s, p->now.at, "expected the trigger's name, as in trigger(\"slow\", before 60s, after 10s)");
+    for (unsigned i = 0; i < TRIGGER_ARGS; i++)
+        n->args[i] = parse_new_node(p, i ? NODE_INT : NODE_TEXT, p->now.at);
+    n->args[0]->text = p->now.text;
+    parse_advance(p);
+    while (parse_accept(p, OP1(','))) {
+        unsigned which = 1;
+        uint32_t at = p->now.at, value_at;
+        while (which < TRIGGER_ARGS &&
+               (p->now.kind != TOKEN_NAME || !*WORDS[which] || !span_is(p->now.text, WORDS[which])))
+            which++;
+        if (which == TRIGGER_ARGS || given & 1u << which)
+            lang_fail(p->s, at, "expected before TIME, after TIME, at most N/d or cooldown TIME, each once");
+        given |= 1u << which;
+        if (which == 3) {
+            parse_advance(p);
+            if (p->now.kind != TOKEN_NAME || !span_is(p->now.text, "most"))
+                lang_fail(p->s, p->now.at, "expected at most N/d");
+            parse_rate(p, &numbers[3], &numbers[4]);
+        } else {
+            span value = parse_word_after(p, &value_at);
+            numbers[which] = (uint64_t)parse_duration(p, value, value_at);
+        }
+    }
+    for (unsigned i = 1; i < TRIGGER_ARGS; i++)
+        n->args[i]->number = numbers[i];
+    n->end = p->now.end;
+    parse_expect(p, OP1(')'), ") after the trigger");
+    return n;
+}
+
 static node *parse_primary(parser *p) {
     token t = p->now;
     node *n;
@@ -122,6 +208,10 @@ static node *parse_primary(parser *p) {
         n = parse_new_node(p, NODE_NAME, t.at);
         n->text = t.text;
         n->end = t.end;
+        if (parse_is_op(p, OP1('(')) && span_is(t.text, "trigger")) {
+            parse_advance(p);
+            return parse_trigger(p, t);
+        }
         if (parse_accept(p, OP1('('))) {
             n->kind = NODE_CALL;
             parse_args(p, n, OP1(')'), ") after the arguments");
@@ -332,7 +422,7 @@ static statement *parse_statement(parser *p) {
             st->target = left;
             st->value = parse_one(p, st->at);
             parse_advance(p);
-        } else if (left->kind == NODE_CALL) {
+        } else if (left->kind == NODE_CALL || left->kind == NODE_TRIGGER) {
             st->kind = STATEMENT_CALL;
             st->value = left;
         } else {

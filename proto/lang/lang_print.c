@@ -702,6 +702,36 @@ void lang_print_row(ea_lang_run *r, uint32_t row, const uint64_t *values) {
     ea_text_char(out, '\n');
 }
 
+void lang_print_trigger(ea_lang_run *r, const ea_lang_trigger *t) {
+    ea_text *out = &r->out;
+    uint64_t event = lang_read_value(r, VALUE_probe);
+    ea_lang_column columns[] = {
+        {.name = "trigger", .kind = EA_LANG_COLUMN_TEXT, .data = t->name, .len_bytes = strlen(t->name)},
+        print_column_of(r, "event", TYPE_TEXT, event)};
+    switch (r->o.form) {
+    case EA_LANG_TEXT:
+        ea_text_printf(out, "trigger %s: ", t->name);
+        print_put_plain(r, out, TYPE_TEXT, event);
+        break;
+    case EA_LANG_JSON:
+        ea_text_printf(out, "{\"trigger\":\"%s\",\"event\":", t->name);
+        print_put_json(r, out, TYPE_TEXT, event);
+        print_put_time(r, out);
+        ea_text_char(out, '}');
+        break;
+    case EA_LANG_CSV:
+        ea_text_printf(out, "trigger,event\n%s,", t->name);
+        print_put_csv(r, out, TYPE_TEXT, event);
+        r->printed_csv = 0; /* what follows has its own columns */
+        break;
+    case EA_LANG_ROWS:
+        print_put_row(r, &(ea_lang_output){.name = "trigger", .name_bytes = 7, .trigger = t, .column_count = 2},
+                      columns);
+        return;
+    }
+    ea_text_char(out, '\n');
+}
+
 void ea_lang_counts_print(const ea_lang_counts *c, const char *command, ea_text *out) {
     const struct {
         uint64_t count;
@@ -713,6 +743,7 @@ void ea_lang_counts_print(const ea_lang_counts *c, const char *command, ea_text 
         {c->dropped, "values of variables were dropped: --keys or --memory is the limit"},
         {c->costly, "times print or trunc was skipped: it would visit too many keys for so few events"},
         {c->texts, "texts are shown as (no room): --memory is the limit"},
+        {c->unfired, "times a trigger did not fire: its limit or its cooldown"},
     };
 
     for (size_t i = 0; i < sizeof LINES / sizeof *LINES; i++)

@@ -127,14 +127,15 @@ enum lang_code {
     CODE_LT_FLOAT,
     CODE_LE_FLOAT,
     CODE_EQ_FLOAT,
-    CODE_LIKE,   /* dst = text a fits the pattern constants[imm] */
-    CODE_LENGTH, /* dst = bytes of text a */
-    CODE_PRINT,  /* aggregations[imm]; a: register with the number of rows, or NO_REGISTER */
-    CODE_CLEAR,  /* aggregations[imm] */
-    CODE_TRUNC,  /* aggregations[imm]; a */
-    CODE_ERASE,  /* variables[imm], a map: all keys */
-    CODE_PRINTF, /* formats[imm]; a: first argument */
-    CODE_EMIT,   /* rows[imm]; a: first value */
+    CODE_LIKE,    /* dst = text a fits the pattern constants[imm] */
+    CODE_LENGTH,  /* dst = bytes of text a */
+    CODE_PRINT,   /* aggregations[imm]; a: register with the number of rows, or NO_REGISTER */
+    CODE_CLEAR,   /* aggregations[imm] */
+    CODE_TRUNC,   /* aggregations[imm]; a */
+    CODE_ERASE,   /* variables[imm], a map: all keys */
+    CODE_PRINTF,  /* formats[imm]; a: first argument */
+    CODE_EMIT,    /* rows[imm]; a: first value */
+    CODE_TRIGGER, /* triggers[imm] */
     CODE_EXIT,
     CODE_COUNT
 };
@@ -242,6 +243,8 @@ struct ea_lang_program {
     uint32_t format_count;
     lang_row *rows;
     uint32_t row_count;
+    ea_lang_trigger *triggers;
+    uint32_t trigger_count;
     span *counters; /* names after pmc. */
     uint32_t counter_count;
     uint8_t needs_stacks, needs_names, needs_delta;

@@ -141,7 +141,8 @@ int ea_lang_run_create(ea_lang_run **ret, const ea_lang_program *p, const ea_lan
     r->stacks = calloc(r->has_places ? STACK_CACHE : 1, sizeof *r->stacks);
     r->place_names = calloc(r->has_places ? PLACE_CACHE : 1, sizeof *r->place_names);
     int rc = ea_random_bytes(&r->memory.seed, sizeof r->memory.seed, err);
-    if (!rc && (run_find_place(r, 0) || !r->processes || !r->names || !r->stacks || !r->place_names ||
+    r->firings = calloc(p->trigger_count + 1, sizeof *r->firings);
+    if (!rc && (run_find_place(r, 0) || !r->firings || !r->processes || !r->names || !r->stacks || !r->place_names ||
                 lang_strings_init(&r->strings, &r->memory) || run_make_constants(r) || run_make_tables(r) ||
                 run_make_clauses(r)))
         rc = ea_fail(err, EA_ENOMEM, "run a program");
@@ -172,6 +173,7 @@ void ea_lang_run_destroy(ea_lang_run *r) {
     ea_text_deinit(&r->stack_text);
     ea_text_deinit(&r->place_text);
     ea_text_deinit(&r->out);
+    free(r->firings);
     free(r->constants);
     free(r->aggregates);
     free(r->tables);
@@ -505,6 +507,43 @@ static int run_may_visit(ea_lang_run *r, uint32_t aggregation) {
     return 1;
 }
 
+/* ---- triggers ---- */
+
+static void run_note_firing(lang_firings *f, int64_t utc_ns) {
+    f->utc_ns[f->count++ % EA_LANG_TRIGGER_MOST] = utc_ns;
+}
+
+void ea_lang_run_fired(ea_lang_run *r, const char *trigger, int64_t utc_ns) {
+    for (uint32_t i = 0; i < r->p->trigger_count; i++)
+        if (strcmp(r->p->triggers[i].name, trigger) == 0)
+            run_note_firing(&r->firings[i], utc_ns);
+}
+
+/* Events may be a little out of order: what is before a firing is as near as what is after it. */
+static int run_is_near(int64_t a, int64_t b, int64_t ns) {
+    uint64_t apart = a < b ? (uint64_t)b - (uint64_t)a : (uint64_t)a - (uint64_t)b;
+    return apart < (uint64_t)ns;
+}
+
+static void run_trigger(ea_lang_run *r, uint32_t number) {
+    const ea_lang_trigger *t = &r->p->triggers[number];
+    lang_firings *f = &r->firings[number];
+    uint64_t kept = f->count < EA_LANG_TRIGGER_MOST ? f->count : EA_LANG_TRIGGER_MOST;
+    uint32_t recent = 0;
+    int is_hot = 0;
+    for (uint64_t i = 1; i <= kept; i++) {
+        int64_t fired = f->utc_ns[(f->count - i) % EA_LANG_TRIGGER_MOST];
+        is_hot |= run_is_near(fired, r->now_utc_ns, t->cooldown_ns);
+        recent += (uint32_t)run_is_near(fired, r->now_utc_ns, t->per_ns);
+    }
+    if (is_hot || recent >= t->most) {
+        r->counts.unfired++;
+        return;
+    }
+    run_note_firing(f, r->now_utc_ns);
+    lang_print_trigger(r, t);
+}
+
 /* One clause on the event at hand. The verifier has proved that each index is good and that jumps go forward. */
 static void run_execute(ea_lang_run *r, const lang_clause *c, const bound_field *fields) {
     uint64_t v[LANG_REGISTERS];
@@ -761,6 +800,9 @@ static void run_execute(ea_lang_run *r, const lang_clause *c, const bound_field 
             continue;
         case CODE_EMIT:
             lang_print_row(r, op->imm, &A);
+            continue;
+        case CODE_TRIGGER:
+            run_trigger(r, op->imm);
             continue;
         case CODE_EXIT:
             r->is_over = 1;

@@ -83,6 +83,12 @@ typedef struct name_cache {
     uint32_t text;
 } name_cache;
 
+/* When a trigger fired last: a ring. */
+typedef struct lang_firings {
+    int64_t utc_ns[EA_LANG_TRIGGER_MOST];
+    uint64_t count; /* ever; the last one is at (count - 1) % EA_LANG_TRIGGER_MOST */
+} lang_firings;
+
 struct ea_lang_run {
     const ea_lang_program *p;
     ea_lang_run_options o;
@@ -125,6 +131,7 @@ struct ea_lang_run {
     lang_place_name *place_names;
     ea_text scratch, stack_text, place_text, out;
     ea_lang_counts counts;
+    lang_firings *firings;                /* of each trigger */
     uint64_t visits;                      /* of keys by print and trunc */
     int redraws;                          /* the next table is the first one of the ticks that are due */
     int is_over, is_ending, is_selective; /* is_selective: clauses run for some processes alone */
@@ -173,5 +180,6 @@ uint64_t lang_read_module(ea_lang_run *r);
 void lang_print_aggregate(ea_lang_run *r, uint32_t number, uint64_t rows);
 void lang_print_format(ea_lang_run *r, uint32_t format, const uint64_t *args);
 void lang_print_row(ea_lang_run *r, uint32_t row, const uint64_t *values);
+void lang_print_trigger(ea_lang_run *r, const ea_lang_trigger *t);
 
 #endif

@@ -142,8 +142,49 @@ static uint32_t statement_add_row(compiler *k, const lang_row *row) {
     return p->row_count++;
 }
 
+static void trigger_statement(compiler *k, const node *n) {
+    ea_lang_program *p = k->p;
+    span name = n->args[0]->text;
+    ea_lang_trigger t = {.before_ns = (int64_t)n->args[1]->number,
+                         .after_ns = (int64_t)n->args[2]->number,
+                         .most = (uint32_t)n->args[3]->number,
+                         .per_ns = (int64_t)n->args[4]->number,
+                         .cooldown_ns = (int64_t)n->args[5]->number,
+                         .line = 1,
+                         .column = 1};
+    int is_good = name.len_bytes && name.len_bytes <= EA_LANG_TRIGGER_NAME_MAX;
+    for (size_t i = 0; is_good && i < name.len_bytes; i++) {
+        char c = name.text[i];
+        is_good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
+                  c == '.';
+    }
+    if (!is_good)
+        lang_fail(&k->s, n->args[0]->at, "a trigger's name has 1 to %d letters, digits, _, - and .",
+                  EA_LANG_TRIGGER_NAME_MAX);
+    if (!k->is_dry) {
+        char *copy = lang_alloc(&k->s, name.len_bytes + 1, 1);
+        memcpy(copy, name.text, name.len_bytes);
+        t.name = copy;
+        for (uint32_t at = 0; at < n->at; at++) {
+            t.line += k->s.text[at] == '\n';
+            t.column = k->s.text[at] == '\n' ? 1 : t.column + 1;
+        }
+        for (uint32_t i = 0; i < p->trigger_count; i++)
+            if (strcmp(p->triggers[i].name, copy) == 0)
+                lang_fail(&k->s, n->args[0]->at, "two triggers are named %s", copy);
+        if (p->trigger_count == EA_LANG_TRIGGERS_MAX)
+            lang_fail(&k->s, n->at, "more than %d triggers", EA_LANG_TRIGGERS_MAX);
+        if (!p->triggers)
+            p->triggers = lang_alloc(&k->s, EA_LANG_TRIGGERS_MAX, sizeof *p->triggers);
+        p->triggers[p->trigger_count++] = t;
+    }
+    lang_emit(k, CODE_TRIGGER, 0, 0, 0, k->is_dry ? 0 : p->trigger_count - 1);
+}
+
 static void call_statement(compiler *k, const node *n) {
-    if (span_is(n->text, "printf")) {
+    if (n->kind == NODE_TRIGGER)
+        trigger_statement(k, n);
+    else if (span_is(n->text, "printf")) {
         enum lang_type types[32];
         if (!n->arg_count || n->args[0]->kind != NODE_TEXT)
             lang_fail(&k->s, n->at, "expected printf(\"format\", arguments)");
@@ -207,8 +248,6 @@ static void call_statement(compiler *k, const node *n) {
         lang_fail(&k->s, n->at,
                   "ship() does not exist: an event travels with the priority of its session or source (priority: "
                   "security)");
-    } else if (span_is(n->text, "trigger")) {
-        lang_fail(&k->s, n->at, "trigger() does not exist: the agent has no recorder whose window it could send");
     } else {
         nearest m;
         lang_nearest_begin(&m, n->text);

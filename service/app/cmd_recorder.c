@@ -7,6 +7,7 @@
 #include "proto/wire/batch_file.h"
 #include "service/app/agent_commands.h"
 #include "service/core/shipping.h"
+#include "service/spool/recorder_window.h"
 
 #include <inttypes.h>
 #include <stddef.h>
@@ -19,21 +20,10 @@ typedef struct options {
     int json;
 } options;
 
-/* A batch in a recorder. Its times are unknown (INT64_MAX, INT64_MIN) without events, or while it is locked. */
-typedef struct recorded {
-    uint8_t stream[EA_STREAM_ID_BYTES];
-    uint64_t number;
-    uint32_t events;
-    int is_keyframe, is_locked;
-    int is_chosen, is_written; /* by an export */
-    int64_t from_utc_ns, to_utc_ns;
-} recorded;
-
 /* What one recorder has. */
 typedef struct look {
     char name[256], dir[EA_SPOOL_PATH_BYTES];
-    recorded *items; /* by stream and number */
-    size_t count, capacity;
+    ea_recorded_list batches;
     uint64_t files, bytes, bad_bytes, torn_bytes, unreadable_files, unreadable_batches;
     ea_err *err;
 } look;
@@ -64,39 +54,14 @@ static int recorder_on_segment(const char *name, uint64_t len_bytes, const ea_sp
 
 static int recorder_on_record(const ea_spool_seen *seen, void *arg) {
     look *l = arg;
-    const ea_spool_record *r = seen->record;
-    recorded found = {.number = r->number,
-                      .events = r->event_count,
-                      .is_locked = seen->opened != 1,
-                      .from_utc_ns = INT64_MAX,
-                      .to_utc_ns = INT64_MIN};
-    ea_batch_head head;
-    ea_err why = {0};
-    memcpy(found.stream, r->stream, sizeof found.stream);
-    int unread = seen->opened < 0 || (seen->opened && ea_batch_read_head(r->batch, r->len_bytes, &head, &why));
-    if (unread) {
+    ea_err why;
+    int rc = ea_recorded_add(&l->batches, seen, &why);
+    if (rc == EA_ECORRUPT) {
         l->unreadable_batches++;
-        fprintf(stderr, "etwagent: %s: batch %" PRIu64 ": %s\n", seen->segment, r->number,
-                why.code ? why.message : "it was changed after it was encrypted");
+        fprintf(stderr, "etwagent: %s: batch %" PRIu64 ": %s\n", seen->segment, seen->record->number, why.message);
         return 0;
     }
-    if (seen->opened) {
-        found.is_keyframe = head.kind == EA_BATCH_KEYFRAME;
-        if (head.event_count) {
-            found.from_utc_ns = head.utc_min_ns;
-            found.to_utc_ns = head.utc_max_ns;
-        }
-    }
-    if (EA_GROW(l->items, l->capacity, l->count + 1, SIZE_MAX))
-        return ea_fail(l->err, EA_ENOMEM, "look into a recorder");
-    l->items[l->count++] = found;
-    return 0;
-}
-
-static int by_stream_and_number(const void *a, const void *b) {
-    const recorded *x = a, *y = b;
-    int order = memcmp(x->stream, y->stream, sizeof x->stream);
-    return order ? order : x->number < y->number ? -1 : x->number > y->number;
+    return rc ? ea_fail(l->err, rc, "look into a recorder") : 0;
 }
 
 static int recorder_look_into(const char *dir, const char *name, void *arg) {
@@ -114,8 +79,7 @@ static int recorder_look_into(const char *dir, const char *name, void *arg) {
         &(ea_spool_visitor){
             .on_segment = recorder_on_segment, .on_record = recorder_on_record, .keys = &all->keys, .arg = l},
         all->err);
-    if (l->count)
-        qsort(l->items, l->count, sizeof *l->items, by_stream_and_number);
+    ea_recorded_sort(&l->batches);
     return rc;
 }
 
@@ -131,7 +95,7 @@ static int look_into_all(looks *all, const options *o, ea_err *err) {
 
 static void looks_deinit(looks *all) {
     for (size_t i = 0; i < all->count; i++)
-        free(all->items[i].items);
+        free(all->items[i].batches.items);
     free(all->items);
     ea_spool_keys_clear(&all->keys);
 }
@@ -144,9 +108,9 @@ typedef struct sums {
 } sums;
 
 static sums sum_up(const look *l) {
-    sums s = {.batches = l->count, .from_utc_ns = INT64_MAX, .to_utc_ns = INT64_MIN};
-    for (size_t i = 0; i < l->count; i++) {
-        const recorded *r = &l->items[i];
+    sums s = {.batches = l->batches.count, .from_utc_ns = INT64_MAX, .to_utc_ns = INT64_MIN};
+    for (size_t i = 0; i < l->batches.count; i++) {
+        const ea_recorded *r = &l->batches.items[i];
         s.events += r->is_keyframe ? 0 : r->events;
         s.keyframes += (uint64_t)r->is_keyframe;
         s.locked += (uint64_t)r->is_locked;
@@ -171,8 +135,8 @@ static void recorder_put_time(ea_text *t, int json, int64_t utc_ns) {
 /* Numbers that are missing between two batches of a stream. Returns how many gaps. */
 static size_t put_gaps(const look *l, int json, ea_text *t) {
     size_t n = 0;
-    for (size_t i = 1; i < l->count; i++) {
-        const recorded *a = &l->items[i - 1], *b = &l->items[i];
+    for (size_t i = 1; i < l->batches.count; i++) {
+        const ea_recorded *a = &l->batches.items[i - 1], *b = &l->batches.items[i];
         if (memcmp(a->stream, b->stream, sizeof a->stream) != 0 || b->number <= a->number + 1)
             continue;
         ea_text_str(t, json ? (n ? ", {\"stream\": \"" : "{\"stream\": \"") : "  gap in stream ");
@@ -294,35 +258,6 @@ const ea_command ea_cmd_recorder_list = {
 
 /* ---- recorder export ---- */
 
-/* The batches of one stream, items[0..count): those whose events' times touch [from, to), all between, and all from the
- * last keyframe before on, which has the state at its time. */
-static void recorder_choose(recorded *items, size_t count, int64_t from_utc_ns, int64_t to_utc_ns) {
-    size_t first = count, end = 0;
-    for (size_t i = 0; i < count; i++) {
-        const recorded *r = &items[i];
-        if (r->is_locked || !r->events || r->is_keyframe || r->to_utc_ns < from_utc_ns || r->from_utc_ns >= to_utc_ns)
-            continue;
-        first = i < first ? i : first;
-        end = i + 1;
-    }
-    size_t keyframe = first;
-    while (keyframe && keyframe < count && !items[keyframe - 1].is_keyframe)
-        keyframe--;
-    while (keyframe && keyframe < count && items[keyframe - 1].is_keyframe)
-        keyframe--; /* a keyframe may have several batches */
-    if (keyframe < count && items[keyframe].is_keyframe)
-        first = keyframe;
-    for (size_t i = first; i < end; i++)
-        items[i].is_chosen = !items[i].is_locked;
-}
-
-static size_t end_of_stream(const look *l, size_t first) {
-    size_t end = first;
-    while (end < l->count && memcmp(l->items[end].stream, l->items[first].stream, EA_STREAM_ID_BYTES) == 0)
-        end++;
-    return end;
-}
-
 /* The chosen batches of items[first..end) are numbered from 1 under a name of their own, so that a part of a recording
  * has no holes before and after it; the same part has the same name. */
 typedef struct part {
@@ -340,15 +275,15 @@ static int find_part(const look *l, size_t first, size_t end, part *ret, ea_err 
     _Static_assert((int)EA_CLASS_HASH_BYTES == (int)EA_STREAM_ID_BYTES, "a hash names a stream");
     *ret = (part){.before = 0};
     for (size_t i = first; i < end; i++) {
-        if (!l->items[i].is_chosen)
+        if (!l->batches.items[i].is_chosen)
             continue;
         if (!ret->last)
-            ret->before = l->items[i].number - 1;
-        ret->last = l->items[i].number;
+            ret->before = l->batches.items[i].number - 1;
+        ret->last = l->batches.items[i].number;
     }
     if (!ret->last)
         return 0;
-    memcpy(what.stream, l->items[first].stream, sizeof what.stream);
+    memcpy(what.stream, l->batches.items[first].stream, sizeof what.stream);
     ea_store64(what.first, ret->before + 1);
     ea_store64(what.last, ret->last);
     return ea_definition_hash((const uint8_t *)&what, sizeof what, ret->stream, err);
@@ -369,22 +304,21 @@ typedef struct exporting {
  * done once a stream, not once a batch. */
 static int export_turn_to(exporting *x, size_t at) {
     size_t first = at;
-    while (first && memcmp(x->look->items[first - 1].stream, x->look->items[at].stream, EA_STREAM_ID_BYTES) == 0)
+    while (first &&
+           memcmp(x->look->batches.items[first - 1].stream, x->look->batches.items[at].stream, EA_STREAM_ID_BYTES) == 0)
         first--;
     x->first = first;
-    x->end = end_of_stream(x->look, first);
+    x->end = ea_recorded_end(&x->look->batches, first);
     return find_part(x->look, x->first, x->end, &x->of, x->err);
 }
 
 static int export_record(const ea_spool_seen *seen, void *arg) {
     exporting *x = arg;
     const ea_spool_record *r = seen->record;
-    recorded wanted = {.number = r->number};
-    memcpy(wanted.stream, r->stream, sizeof wanted.stream);
-    recorded *found = bsearch(&wanted, x->look->items, x->look->count, sizeof wanted, by_stream_and_number);
+    ea_recorded *found = ea_recorded_find(&x->look->batches, r->stream, r->number);
     if (!found || !found->is_chosen || found->is_written || seen->opened != 1 || found->events != r->event_count)
         return 0;
-    size_t at = (size_t)(found - x->look->items);
+    size_t at = (size_t)(found - x->look->batches.items);
     int rc = at >= x->first && at < x->end ? 0 : export_turn_to(x, at);
     ea_text_clear(&x->batch);
     if (!rc)
@@ -414,7 +348,7 @@ static int export_gaps(exporting *x, size_t first, size_t end) {
     int rc = find_part(x->look, first, end, &of, x->err);
     uint64_t next = of.before + 1;
     for (size_t i = first; !rc && of.last && i < end; i++) {
-        const recorded *r = &x->look->items[i];
+        const ea_recorded *r = &x->look->batches.items[i];
         if (r->number > of.last)
             break;
         if (!r->is_written)
@@ -473,8 +407,8 @@ static int write_export(exporting *x, const ea_spool_keys *keys, ea_file *file) 
     int rc = ea_batch_file_begin(&x->file, file, x->err);
     if (!rc)
         rc = ea_spool_visit(l->dir, &(ea_spool_visitor){.on_record = export_record, .keys = keys, .arg = x}, x->err);
-    for (size_t first = 0, end; !rc && first < l->count; first = end) {
-        end = end_of_stream(l, first);
+    for (size_t first = 0, end; !rc && first < l->batches.count; first = end) {
+        end = ea_recorded_end(&l->batches, first);
         rc = export_gaps(x, first, end);
     }
     if (!rc && !x->batches)
@@ -551,10 +485,8 @@ static int run_recorder_export(const void *opts, int operand_count, char **opera
     }
     if (!rc && from >= to)
         rc = ea_fail(&err, EA_EUSAGE, "--from: expected a time before --to");
-    for (size_t first = 0, end; !rc && first < x.look->count; first = end) {
-        end = end_of_stream(x.look, first);
-        recorder_choose(x.look->items + first, end - first, from, to);
-    }
+    if (!rc)
+        ea_recorded_choose(&x.look->batches, from, to);
     if (!rc)
         rc = export_to(&x, &all.keys, o->output);
     if (!rc)

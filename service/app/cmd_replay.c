@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { PROGRAM_BYTES = 16 << 20 };
+
 typedef struct options {
     ea_shipping_options shipping;
     ea_schema_options schemas;
@@ -23,6 +25,7 @@ typedef struct options {
     ea_batching_options batching;
     uint64_t recorder_bytes;
     int64_t recorder_age_ns;
+    const char *program;
     int json, live, follow;
 } options;
 
@@ -33,6 +36,8 @@ typedef struct replay {
     ea_ingest_session *feed;
     ea_schemas *schemas;
     ea_spool *spool, *recorder; /* recorder NULL: none */
+    ea_watch_config program;    /* on what is recorded */
+    ea_tables programs;
     ea_sender *sender;
     ea_sender_events events;
     int shows_progress;                 /* a progress line is on the terminal */
@@ -178,6 +183,16 @@ static int replay_open_all(replay *r, char **paths, int count, ea_err *err) {
     int rc = parse_speed(o->speed, &speed, err);
     if (!rc && o->recorder_bytes && !o->live)
         rc = ea_fail(err, EA_EUSAGE, "--recorder: needs --live: a replay that is not live ships each event");
+    if (!rc && o->program && !o->recorder_bytes)
+        rc = ea_fail(err, EA_EUSAGE, "--program: needs --recorder, a window of which its triggers send");
+    if (o->program) {
+        r->program = (ea_watch_config){.name = "replay",
+                                       .program = o->program,
+                                       .events = EA_WATCH_SHIP,
+                                       .keys = EA_LANG_ENTRIES,
+                                       .memory_bytes = PROGRAM_BYTES};
+        r->programs = (ea_tables){.items = &r->program, .count = 1};
+    }
     if (!rc && o->recorder_bytes)
         rc = ea_shipping_open_recorder(&r->recorder, &o->shipping, "replay", o->recorder_bytes, o->recorder_age_ns,
                                        &r->counters, err);
@@ -194,6 +209,7 @@ static int replay_open_all(replay *r, char **paths, int count, ea_err *err) {
                                                                  .live = o->live,
                                                                  .priority = 1,
                                                                  .batching = &o->batching,
+                                                                 .watches = &r->programs,
                                                                  .recorder = r->recorder,
                                                                  .recorder_age_ns = o->recorder_age_ns,
                                                                  .schemas = r->schemas,
@@ -406,6 +422,12 @@ const ea_command ea_cmd_replay = {
              .offset = offsetof(options, recorder_age_ns),
              .fallback = "0",
              .help = "remove events from the recorder after this time; 0: when there is no room"},
+            {.name = "program",
+             .argument = "TEXT",
+             .type = EA_OPT_STRING,
+             .offset = offsetof(options, program),
+             .help = "with --recorder: a program of the query language on these events, whose trigger() sends windows "
+                     "of the recorder"},
             {.name = "follow",
              .type = EA_OPT_FLAG,
              .offset = offsetof(options, follow),

@@ -334,8 +334,8 @@ static int check_program_names(const char *list, size_t item, const ea_agent_con
 }
 
 /* The programs of one list; files of schemas are read when a class or a field is not known without them. */
-static int check_watches(const char *list, size_t item, const ea_tables *watches, const ea_schema_options *options,
-                         ea_option_place *ret_place, ea_err *err) {
+static int check_watches(const char *list, size_t item, const ea_tables *watches, int has_recorder,
+                         const ea_schema_options *options, ea_option_place *ret_place, ea_err *err) {
     ea_watches *w = NULL;
     ea_schemas *schemas = NULL;
     ea_watch_problem problem = {0};
@@ -343,9 +343,9 @@ static int check_watches(const char *list, size_t item, const ea_tables *watches
     int has_schemas = options->folder || options->plugins || options->manifests.count || options->tmfs.count;
     if (!watches->count)
         return 0;
-    int rc = ea_watches_create(&w, watches, NULL, &problem, err);
+    int rc = ea_watches_create(&w, watches, has_recorder, NULL, &problem, err);
     if (rc == EA_EINVAL && problem.is_class && has_schemas && !ea_schema_options_read(&schemas, options, &unread))
-        rc = ea_watches_create(&w, watches, schemas, &problem, err);
+        rc = ea_watches_create(&w, watches, has_recorder, schemas, &problem, err);
     ea_schemas_destroy(schemas);
     if (!rc)
         ea_watches_destroy(w);
@@ -395,12 +395,13 @@ static int check_values(const void *table, ea_option_place *ret_place, ea_err *e
         rc = check_list("sources", i, &sources[i].filters, c, ret_place, err);
     for (size_t i = 0; i < c->sources.count && !rc; i++)
         if (!(rc = check_program_names("sources", i, c, ret_place, err)))
-            rc = check_watches("sources", i, &sources[i].watches, &c->schemas, ret_place, err);
+            rc = check_watches("sources", i, &sources[i].watches, 0, &c->schemas, ret_place, err);
     for (size_t i = 0; i < c->sessions.count && !rc; i++)
         rc = check_list("sessions", i, &sessions[i].filters, c, ret_place, err);
     for (size_t i = 0; i < c->sessions.count && !rc; i++)
         if (!(rc = check_program_names("sessions", i, c, ret_place, err)))
-            rc = check_watches("sessions", i, &sessions[i].watches, &c->schemas, ret_place, err);
+            rc = check_watches("sessions", i, &sessions[i].watches, sessions[i].recorder.size_bytes != 0, &c->schemas,
+                               ret_place, err);
     return rc;
 }
 

@@ -19,6 +19,8 @@ enum {
     RECORDER_KEYFRAMES = 8,
 };
 
+static const int64_t TRIGGER_SLACK_NS = (int64_t)3 * 1000000000;     /* events wait for their stacks, and for a batch */
+static const int64_t TRIGGER_KEYFRAME_NS = (int64_t)60 * 1000000000; /* a window begins with the keyframe before it */
 static const int64_t RECORDER_KEYFRAME_NS = (int64_t)300 * 1000000000;
 
 /* Filters and programs shape batches. */
@@ -46,7 +48,7 @@ int ea_ingest_session_open(ea_ingest_session **ret, const ea_ingest_session_opti
                  : 0;
     ea_watch_problem mistake;
     if (!rc && f->o.watches && f->o.watches->count)
-        rc = ea_watches_create(&f->watches, f->o.watches, f->o.schemas, &mistake, err);
+        rc = ea_watches_create(&f->watches, f->o.watches, f->o.recorder != NULL, f->o.schemas, &mistake, err);
     if (rc) {
         ea_ingest_session_close(f);
         return rc;
@@ -88,11 +90,43 @@ static void close_recording(ea_ingest_session *f, const uint8_t *stream) {
     ea_spool_detach(f->o.recorder, f->ledger);
 }
 
+/* ---- triggers ---- */
+
+static void session_trigger_fired(void *arg, const char *program, const ea_lang_trigger *trigger, int64_t utc_ns) {
+    ea_ingest_session *f = arg;
+    ea_triggers_fire(f->triggers, program, trigger, utc_ns);
+}
+
+static void session_note_fired(void *arg, const char *program, const char *trigger, int64_t utc_ns) {
+    ea_ingest_session *f = arg;
+    ea_watches_fired(f->watches, program, trigger, utc_ns);
+}
+
+/* Before the programs begin. */
+static int open_triggers(ea_ingest_session *f, ea_err *err) {
+    int has_any = f->watches && ea_watches_have_triggers(f->watches);
+    if (!f->o.recorder || (!has_any && !ea_triggers_left(f->o.recorder)))
+        return 0;
+    int rc = ea_triggers_create(&f->triggers,
+                                &(ea_triggers_options){.name = f->o.name ? f->o.name : "replay",
+                                                       .spool = f->spool,
+                                                       .recorder = f->o.recorder,
+                                                       .ledger = f->ledger,
+                                                       .priority = f->o.priority,
+                                                       .slack_ns = f->o.delay_ns + TRIGGER_SLACK_NS},
+                                err);
+    if (!rc && has_any)
+        ea_watches_on_trigger(f->watches, session_trigger_fired, f);
+    return rc;
+}
+
 /* A recorder keeps a keyframe before nearly all of what it has. */
 static int64_t keyframe_interval(const ea_ingest_session *f) {
     int64_t given = f->batching.keyframe_ns ? f->batching.keyframe_ns : f->o.keyframe_ns, most = RECORDER_KEYFRAME_NS;
     if (!f->o.recorder)
         return given;
+    if (f->triggers)
+        most = TRIGGER_KEYFRAME_NS;
     if (f->o.recorder_age_ns && f->o.recorder_age_ns / RECORDER_KEYFRAMES < most)
         most = f->o.recorder_age_ns / RECORDER_KEYFRAMES;
     return given && given < most ? given : most;
@@ -111,6 +145,11 @@ int ea_ingest_session_attach(ea_ingest_session *f, ea_spool *spool, uint64_t tar
     int rc = ea_spool_stream(spool, f->stream, !f->o.live, target, f->ledger, err);
     if (!rc && f->o.recorder && (rc = open_recording(f, err)))
         ea_spool_stream_end(spool, f->stream, 0);
+    if (!rc && (rc = open_triggers(f, err))) {
+        ea_spool_stream_end(spool, f->stream, 0);
+        ea_spool_detach(spool, f->ledger);
+        close_recording(f, f->stream);
+    }
     if (!rc) {
         rc = ea_pipeline_create(&f->pipeline,
                                 &(ea_pipeline_options){.stream = f->stream,
@@ -144,6 +183,8 @@ int ea_ingest_session_attach(ea_ingest_session *f, ea_spool *spool, uint64_t tar
         }
     }
     free(rows);
+    if (!rc && f->triggers && f->watches)
+        ea_triggers_each_fired(f->triggers, session_note_fired, f);
     return rc;
 }
 
@@ -220,6 +261,8 @@ int ea_ingest_session_run(ea_ingest_session *f, ea_err *err) {
     }
     if (!rc)
         rc = store_if_ahead(f, 1, err);
+    if (!rc && f->triggers && !f->o.source) /* of a session the next run adds what comes after this one */
+        ea_triggers_finish(f->triggers);
     if (!rc) {
         atomic_store(&f->progress_permille, 1000);
         f->is_over = 1;
@@ -243,6 +286,8 @@ int ea_ingest_session_end(ea_ingest_session *f, int at_once, ea_err *err) {
 void ea_ingest_session_stop(ea_ingest_session *f) {
     uint8_t stream[EA_STREAM_ID_BYTES];
     ea_source_stop(f->source);
+    if (f->triggers)
+        ea_triggers_stop(f->triggers);
     if (f->o.source) /* it ends without help: its events go into the spool, which does not block a live stream */
         return;
     ea_pipeline_stream(f->pipeline, stream);
@@ -253,6 +298,7 @@ void ea_ingest_session_close(ea_ingest_session *f) {
     uint8_t stream[EA_STREAM_ID_BYTES];
     if (!f)
         return;
+    ea_triggers_destroy(f->triggers);
     if (f->pipeline) {
         ea_pipeline_stream(f->pipeline, stream);
         ea_pipeline_destroy(f->pipeline);

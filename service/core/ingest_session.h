@@ -6,6 +6,7 @@
 #include "proto/etl/etl.h"
 #include "service/core/batching.h"
 #include "service/core/pipeline.h"
+#include "service/core/triggers.h"
 #include "service/source/source.h"
 
 #include <stdatomic.h>
@@ -13,6 +14,7 @@
 typedef struct ea_ingest_session_options {
     const char *const *paths; /* .etl files of one machine; borrowed until it is closed */
     size_t path_count;
+    const char *name;      /* of the session, in messages; borrowed; NULL: a replay */
     ea_source *source;     /* in place of files: taken, whatever becomes of the feed */
     const uint8_t *stream; /* its stream's name, EA_STREAM_ID_BYTES; copied */
     int64_t delay_ns;      /* its batches are closed after so long at the latest */
@@ -47,6 +49,7 @@ typedef struct ea_ingest_session {
     ea_batching_options batching;
     ea_event_filters *filters; /* NULL: none */
     ea_watches *watches;       /* NULL: none */
+    ea_triggers *triggers;     /* NULL: none */
     uint8_t *dictionary;       /* NULL: none */
     size_t dictionary_bytes;
     int64_t flushed_ns;                        /* monotonic; the source's thread */

@@ -434,9 +434,10 @@ static void pipeline_post_watches(ea_pipeline *p) {
     ea_posting postings[] = {
         {EA_COUNT_watch_skipped, (int64_t)(now.absent + now.divided_by_zero - had.absent - had.divided_by_zero)},
         {EA_COUNT_watch_others, (int64_t)(now.others - had.others)},
+        {EA_COUNT_triggers_limited, (int64_t)(now.unfired - had.unfired)},
         {EA_COUNT_watch_dropped,
          (int64_t)(now.dropped + now.texts + now.costly - had.dropped - had.texts - had.costly)}};
-    if (postings[0].events || postings[1].events || postings[2].events)
+    if (postings[0].events || postings[1].events || postings[2].events || postings[3].events)
         ea_ledger_post(p->o.ledger, postings, sizeof postings / sizeof *postings, NULL, 0);
     p->watched = now;
 }

@@ -112,7 +112,8 @@ static int task_open_session(ea_source_task *t, ea_ingest_session **ret, ea_err 
     t->ask = (ea_schema_lookup){.answer = ea_tdh_describe, .arg = t->tdh, .counters = t->counters};
     task_name_stream(t, stream);
     rc = ea_ingest_session_open(ret,
-                                &(ea_ingest_session_options){.source = source,
+                                &(ea_ingest_session_options){.name = t->name,
+                                                             .source = source,
                                                              .stream = stream,
                                                              .delay_ns = t->session->flush_ns,
                                                              .keyframe_ns = t->session->keyframe_ns,

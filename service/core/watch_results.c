@@ -2,6 +2,7 @@
 #include "service/core/watch_results.h"
 
 #include "proto/base/map.h"
+#include "proto/base/platform.h"
 #include "proto/lang/lang_where.h"
 #include "service/core/watcher.h"
 
@@ -40,6 +41,8 @@ struct ea_watches {
     ea_watcher *watcher;
     int (*on_row)(void *arg, const ea_record *record);
     void *on_row_arg;
+    void (*on_trigger)(void *arg, const char *program, const ea_lang_trigger *trigger, int64_t utc_ns);
+    void *on_trigger_arg;
     ea_text metadata, payload;
     uint8_t traits[2 + sizeof PROVIDER_NAME];
     ea_record last; /* the event at hand, without its payload */
@@ -47,7 +50,8 @@ struct ea_watches {
 
 /* ---- compiling ---- */
 
-static int watch_compile(ea_lang_classes *classes, program *p, ea_watch_problem *ret_problem, ea_err *err) {
+static int watch_compile(ea_lang_classes *classes, program *p, int has_recorder, ea_watch_problem *ret_problem,
+                         ea_err *err) {
     ea_lang_problem problem;
     const char *text = p->c->program;
     int rc = ea_lang_compile_text(&p->program, text, strlen(text), NULL, classes, &problem, err);
@@ -63,6 +67,14 @@ static int watch_compile(ea_lang_classes *classes, program *p, ea_watch_problem 
         return ea_fail(err, EA_EINVAL,
                        "it uses names of file objects or registry keys, which the agent has only at a "
                        "trace's end");
+    }
+    const ea_lang_trigger *t = ea_lang_trigger_at(p->program, 0);
+    if (t && !has_recorder) {
+        *ret_problem = (ea_watch_problem){.line = t->line, .column = t->column};
+        return ea_fail(err, EA_EINVAL,
+                       "line %u, column %u of the program: a trigger sends a window of a recorder, and these events "
+                       "have none (recorder: {size: 2GiB})",
+                       t->line, t->column);
     }
     return 0;
 }
@@ -104,7 +116,7 @@ static int watch_check_tables(const ea_watches *w, ea_watch_problem *ret_problem
     return rc;
 }
 
-int ea_watches_create(ea_watches **ret, const ea_tables *configs, const ea_schemas *schemas,
+int ea_watches_create(ea_watches **ret, const ea_tables *configs, int has_recorder, const ea_schemas *schemas,
                       ea_watch_problem *ret_problem, ea_err *err) {
     ea_watches *w = calloc(1, sizeof *w);
     const ea_watch_config *all = configs->items;
@@ -124,7 +136,7 @@ int ea_watches_create(ea_watches **ret, const ea_tables *configs, const ea_schem
         program *p = &w->programs[w->count++];
         p->owner = w;
         p->c = &all[i];
-        rc = watch_compile(&classes, p, ret_problem, err);
+        rc = watch_compile(&classes, p, has_recorder, ret_problem, err);
         if (!rc)
             rc = watch_check_tables(w, ret_problem, err);
         if (rc)
@@ -284,7 +296,32 @@ static int on_row(void *arg, const ea_lang_output *o) {
                    .ext = ext,
                    .payload = (const uint8_t *)w->payload.data,
                    .position = w->last.position};
-    return w->on_row(w->on_row_arg, &r);
+    int rc = w->on_row(w->on_row_arg, &r);
+    if (!rc && o->trigger && w->on_trigger)
+        w->on_trigger(w->on_trigger_arg, p->c->name, o->trigger, o->utc_ns ? o->utc_ns : ea_utc_ns());
+    return rc;
+}
+
+/* ---- triggers ---- */
+
+int ea_watches_have_triggers(const ea_watches *w) {
+    for (size_t i = 0; i < w->count; i++)
+        if (ea_lang_trigger_at(w->programs[i].program, 0))
+            return 1;
+    return 0;
+}
+
+void ea_watches_on_trigger(ea_watches *w,
+                           void (*fn)(void *arg, const char *program, const ea_lang_trigger *trigger, int64_t utc_ns),
+                           void *arg) {
+    w->on_trigger = fn;
+    w->on_trigger_arg = arg;
+}
+
+void ea_watches_fired(ea_watches *w, const char *name, const char *trigger, int64_t utc_ns) {
+    for (size_t i = 0; i < w->count; i++)
+        if (strcmp(w->programs[i].c->name, name) == 0 && w->programs[i].run)
+            ea_lang_run_fired(w->programs[i].run, trigger, utc_ns);
 }
 
 /* ---- running ---- */
@@ -340,6 +377,7 @@ ea_lang_counts ea_watches_counts(const ea_watches *w) {
         all.dropped += c.dropped;
         all.texts += c.texts;
         all.costly += c.costly;
+        all.unfired += c.unfired;
     }
     return all;
 }

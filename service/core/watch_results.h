@@ -23,13 +23,23 @@ typedef struct ea_watch_problem {
 
 typedef struct ea_watches ea_watches;
 
-/* configs: ea_watch_config; borrowed. schemas: further classes that the programs may name, beside those of the tables
- * and of the catalogue; borrowed during the call; NULL: none. Errors: EA_EINVAL with *ret_problem filled in. */
-EA_MUST_CHECK int ea_watches_create(ea_watches **ret, const ea_tables *configs, const ea_schemas *schemas,
-                                    ea_watch_problem *ret_problem, ea_err *err);
+/* configs: ea_watch_config; borrowed. has_recorder: the events are recorded; programs may have triggers. schemas:
+ * further classes that the programs may name, beside those of the tables and of the catalogue; borrowed during the
+ * call; NULL: none. Errors: EA_EINVAL with *ret_problem filled in. */
+EA_MUST_CHECK int ea_watches_create(ea_watches **ret, const ea_tables *configs, int has_recorder,
+                                    const ea_schemas *schemas, ea_watch_problem *ret_problem, ea_err *err);
 void ea_watches_destroy(ea_watches *w); /* NULL is allowed */
 /* Of what shapes batches. 0: there are no programs. */
 uint64_t ea_watches_hash(const ea_watches *w);
+
+/* 1 when one of the programs has a trigger. */
+int ea_watches_have_triggers(const ea_watches *w);
+/* on_trigger is called when one fires, after its record. Before the start. */
+void ea_watches_on_trigger(ea_watches *w,
+                           void (*fn)(void *arg, const char *program, const ea_lang_trigger *trigger, int64_t utc_ns),
+                           void *arg);
+/* A trigger fired in an earlier run, which counts for its limits. After the start. */
+void ea_watches_fired(ea_watches *w, const char *name, const char *trigger, int64_t utc_ns);
 
 /* Begins. on_row takes each record of a result; a result that it refuses ends the program's run with an error. */
 EA_MUST_CHECK int ea_watches_start(ea_watches *w, int (*on_row)(void *arg, const ea_record *record), void *arg,

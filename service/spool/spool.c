@@ -9,6 +9,10 @@ const char *ea_spool_folder(const ea_spool *s) {
     return s->dir;
 }
 
+const ea_spool_keys *ea_spool_keys_of(const ea_spool *s) {
+    return s->keys;
+}
+
 /* ---- streams ---- */
 
 static int open_stream(ea_spool *s, const uint8_t *id, int resumable, uint64_t target, ea_ledger *ledger) {

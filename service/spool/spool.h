@@ -259,6 +259,8 @@ EA_MUST_CHECK int ea_spool_sync(ea_spool *s, ea_err *err);
 EA_MUST_CHECK int ea_spool_error(ea_spool *s, ea_err *err);
 
 ea_descriptions *ea_spool_descriptions(ea_spool *s);
+/* Its keys, as they were when it was opened; NULL: it is not encrypted. Any thread. */
+const ea_spool_keys *ea_spool_keys_of(const ea_spool *s);
 /* Its folder, in which sources have files of their own. Any thread. */
 const char *ea_spool_folder(const ea_spool *s);
 

@@ -216,8 +216,7 @@ int ea_range_set_has(const ea_range_set *s, uint64_t number) {
     return lo < s->count && s->ranges[lo].first <= number;
 }
 
-/* 1 and how many numbers of the set are smaller, when it has this one. */
-static int rank_in(const ea_range_set *s, uint64_t number, uint64_t *ret) {
+int ea_range_set_rank(const ea_range_set *s, uint64_t number, uint64_t *ret) {
     uint64_t before = 0;
     for (size_t i = 0; i < s->count && s->ranges[i].first <= number; i++) {
         if (number <= s->ranges[i].last) {
@@ -245,14 +244,14 @@ int ea_spool_state_has_moved(const ea_spool_stream_state *s, const uint8_t *stre
     uint64_t rank;
     for (size_t i = 0; i < s->moved_count; i++)
         if (memcmp(s->moved[i].stream, stream, EA_STREAM_ID_BYTES) == 0 &&
-            rank_in(&s->moved[i].numbers, number, &rank)) {
+            ea_range_set_rank(&s->moved[i].numbers, number, &rank)) {
             *ret = s->moved[i].base + rank;
             return 1;
         }
     return 0;
 }
 
-static void put_ranges(ea_text *out, const ea_range_set *set) {
+void ea_range_set_put(ea_text *out, const ea_range_set *set) {
     for (size_t i = 0; i < set->count; i++)
         ea_text_printf(out, "%s%llu-%llu", i ? "," : "", (unsigned long long)set->ranges[i].first,
                        (unsigned long long)set->ranges[i].last);
@@ -268,12 +267,12 @@ void ea_spool_state_stream(ea_text *out, const ea_spool_stream_state *s) {
     ea_text_hex(out, s->stream, sizeof s->stream);
     ea_text_printf(out, " %d %016llx %llu ", s->resumable, (unsigned long long)s->target,
                    (unsigned long long)s->highest);
-    put_ranges(out, &s->acknowledged);
+    ea_range_set_put(out, &s->acknowledged);
     for (size_t i = 0; i < s->moved_count; i++) {
         ea_text_str(out, "moved ");
         ea_text_hex(out, s->moved[i].stream, EA_STREAM_ID_BYTES);
         ea_text_printf(out, " %llu ", (unsigned long long)s->moved[i].base);
-        put_ranges(out, &s->moved[i].numbers);
+        ea_range_set_put(out, &s->moved[i].numbers);
     }
     if (s->numbers)
         ea_last_numbers_put(out, s->numbers);
@@ -292,8 +291,7 @@ static int expect(const char **at, const char *text) {
     return 1;
 }
 
-/* Ranges and the end of the line. */
-static int parse_ranges(const char **at, ea_range_set *ret) {
+int ea_range_set_parse(const char **at, ea_range_set *ret) {
     int good = 1;
     if (!expect(at, "-")) {
         do {
@@ -305,7 +303,7 @@ static int parse_ranges(const char **at, ea_range_set *ret) {
     return good && expect(at, "\n");
 }
 
-static int parse_id(const char **at, uint8_t *ret) {
+int ea_stream_id_parse(const char **at, uint8_t *ret) {
     char hex[2 * EA_STREAM_ID_BYTES + 1];
     size_t n = 0;
     while (n < sizeof hex - 1 && (*at)[n] && (*at)[n] != ' ') {
@@ -325,20 +323,20 @@ static int parse_moved(const char **at, ea_spool_stream_state *s) {
     s->moved = grown;
     ea_spool_moved *m = &s->moved[s->moved_count++];
     *m = (ea_spool_moved){.base = 0};
-    return parse_id(at, m->stream) && ea_digits_parse(at, 10, &m->base) && m->base && expect(at, " ") &&
-           parse_ranges(at, &m->numbers);
+    return ea_stream_id_parse(at, m->stream) && ea_digits_parse(at, 10, &m->base) && m->base && expect(at, " ") &&
+           ea_range_set_parse(at, &m->numbers);
 }
 
 /* 1 and the stream (which then owns memory), 0 when the line is wrong. */
 static int parse_stream(const char **at, ea_spool_stream_state *ret) {
     ea_spool_stream_state s = {0};
     uint64_t resumable;
-    if (!parse_id(at, s.stream) || !ea_digits_parse(at, 10, &resumable) || resumable > EA_SPOOL_REPLAY_COMPLETE ||
-        !expect(at, " ") || !ea_digits_parse(at, 16, &s.target) || !expect(at, " ") ||
-        !ea_digits_parse(at, 10, &s.highest) || !expect(at, " "))
+    if (!ea_stream_id_parse(at, s.stream) || !ea_digits_parse(at, 10, &resumable) ||
+        resumable > EA_SPOOL_REPLAY_COMPLETE || !expect(at, " ") || !ea_digits_parse(at, 16, &s.target) ||
+        !expect(at, " ") || !ea_digits_parse(at, 10, &s.highest) || !expect(at, " "))
         return 0;
     s.resumable = (int)resumable;
-    int good = parse_ranges(at, &s.acknowledged);
+    int good = ea_range_set_parse(at, &s.acknowledged);
     while (good && expect(at, "moved "))
         good = s.moved_count < EA_SPOOL_MOVED_MAX && parse_moved(at, &s);
     if (good && expect(at, "ledger "))

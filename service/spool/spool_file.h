@@ -142,6 +142,14 @@ typedef struct ea_range_set {
 /* Adds first..last. EA_ENOMEM. */
 EA_MUST_CHECK int ea_range_set_add(ea_range_set *s, uint64_t first, uint64_t last);
 int ea_range_set_has(const ea_range_set *s, uint64_t number);
+/* 1 and how many numbers of the set are smaller, when it has this one. */
+int ea_range_set_rank(const ea_range_set *s, uint64_t number, uint64_t *ret);
+/* 1-5,7-9 or -, and the end of the line. */
+void ea_range_set_put(ea_text *out, const ea_range_set *s);
+/* Reads that. 1, and *at is after it; 0: it is wrong, or no memory. */
+int ea_range_set_parse(const char **at, ea_range_set *ret);
+/* Reads a stream's name in hex, and the space after it; likewise. */
+int ea_stream_id_parse(const char **at, uint8_t *ret);
 
 /* What a recorder's segment has of one stream, under the stream's name on disk. */
 typedef struct ea_spool_share {

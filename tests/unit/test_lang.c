@@ -73,7 +73,16 @@ static const refusal REFUSALS[] = {
     {"begin { @ = lquantize(1, 0, 2047, 2); }", 1, 13, "more than 1024"},
     {"begin { @a = sum(@a); }", 1, 9, "@a gets its value from itself alone"},
     {"begin { ship(); }", 1, 9, "priority of its session"},
-    {"begin { trigger(\"slow\", 1m, 10s, 3); }", 1, 9, "no recorder"},
+    {"begin { trigger(\"slow\", 1m, 10s, 3); }", 1, 25, "before TIME, after TIME"},
+    {"begin { trigger(\"slow\", before 2d); }", 1, 32, "up to 1d"},
+    {"begin { trigger(\"slow\", at most 0/d); }", 1, 33, "as in 3/d"},
+    {"begin { trigger(\"slow\", at most 101/h); }", 1, 33, "up to 100"},
+    {"begin { trigger(\"slow\", at least 1/h); }", 1, 28, "at most N/d"},
+    {"begin { trigger(\"slow\", after 1s, after 2s); }", 1, 35, "each once"},
+    {"begin { trigger(\"a b\"); }", 1, 17, "letters, digits"},
+    {"begin { trigger(slow); }", 1, 17, "the trigger's name"},
+    {"begin { x = trigger(\"slow\"); }", 1, 13, "is a statement"},
+    {"begin { trigger(\"slow\"); } end { trigger(\"slow\"); }", 1, 42, "two triggers"},
     {"Thread/CSwitch { @ = count(); }\nstack-missing { @m = count(); }", 2, 1, "no clause reads a stack"},
     {"begin { emitt(a = 1); }", 1, 9, "did you mean emit?"},
     {"begin { x = strlem(\"a\"); }", 1, 13, "did you mean strlen?"},
@@ -332,6 +341,40 @@ static void a_statement_whose_value_is_absent_is_skipped_and_counted(void **stat
     assert_int_equal(c.divided_by_zero, 2);
     ends_with(w, "{\"aggregation\":\"@a\",\"time\":\"1970-01-01T00:00:01.0000000Z\",\"keys\":[],\"count\":1}\n"
                  "{\"aggregation\":\"@g\",\"time\":\"1970-01-01T00:00:01.0000000Z\",\"keys\":[],\"count\":1}\n");
+}
+
+/* By the events' times, from whichever run a firing is. */
+static void triggers_fire_within_their_limits(void **state) {
+    static const struct {
+        int64_t at_s;
+        int fires;
+    } EVENTS[] = {{10, 1}, {19, 0}, {20, 1}, {5, 0}, {31, 0}, {71, 1}, {79, 0}, {81, 1}};
+
+    world *w = *state;
+    uint64_t unfired = 0;
+    start(w, "Thread/CSwitch { trigger(\"slow-gc\", before 5m, after 0s, at most 2/m, cooldown 10s); }");
+    ea_lang_run_fired(w->run, "other", 10 * INT64_C(1000000000));
+    for (size_t i = 0; i < sizeof EVENTS / sizeof *EVENTS; i++) {
+        size_t before = strlen(output(w));
+        w->now_ns = EVENTS[i].at_s * 1000000000;
+        assert_int_equal(switch_to(w, 1, 2, 0, 0), 0);
+        assert_int_equal(strlen(output(w)) > before, EVENTS[i].fires);
+        unfired += !EVENTS[i].fires;
+        assert_int_equal(ea_lang_run_counts(w->run).unfired, unfired);
+    }
+    assert_non_null(
+        strstr(output(w),
+               "{\"trigger\":\"slow-gc\",\"event\":\"Thread/CSwitch\",\"time\":\"1970-01-01T00:00:10.0000000Z\"}\n"));
+    end_run(w);
+    start(w, "Thread/CSwitch { trigger(\"slow\", cooldown 1m, at most 5/d); }");
+    ea_lang_run_fired(w->run, "slow", 0);
+    w->now_ns = INT64_C(59) * 1000000000;
+    assert_int_equal(switch_to(w, 1, 2, 0, 0), 0);
+    assert_string_equal(output(w), "");
+    w->now_ns = INT64_C(60) * 1000000000;
+    assert_int_equal(switch_to(w, 1, 2, 0, 0), 0);
+    assert_non_null(strstr(output(w), "slow"));
+    end_run(w);
 }
 
 static void sum_with_a_negative_number_has_a_sign(void **state) {
@@ -777,6 +820,7 @@ int main(void) {
         T(comparisons_are_right_whatever_the_signs),
         T(a_statement_whose_value_is_absent_is_skipped_and_counted),
         T(variables_live_as_long_as_their_scope),
+        T(triggers_fire_within_their_limits),
         T(sum_with_a_negative_number_has_a_sign),
         T(delta_is_the_time_between_a_begin_and_its_end),
         T(a_text_and_a_number_are_different_keys_of_delta),

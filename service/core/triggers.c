@@ -1,0 +1,248 @@
+/* Triggers: firing, and the thread that sends windows. See triggers.h. */
+#include "service/core/triggers.h"
+
+#include "proto/base/array.h"
+#include "service/core/agent_log.h"
+#include "service/core/triggers_parts.h"
+#include "service/spool/recorder.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const int64_t TRY_AGAIN_NS = (int64_t)10 * 1000000000, DAY_NS = (int64_t)86400 * 1000000000;
+
+static char *triggers_path(const ea_spool *recorder) {
+    static const char NAME[] = "/triggers";
+    const char *dir = ea_spool_folder(recorder);
+    size_t n = strlen(dir) + sizeof NAME;
+    char *path = malloc(n);
+    if (path)
+        snprintf(path, n, "%s%s", dir, NAME);
+    return path;
+}
+
+int ea_triggers_left(const ea_spool *recorder) {
+    char *path = triggers_path(recorder);
+    int is_there = path && ea_path_exists(path);
+    free(path);
+    return is_there;
+}
+
+/* ---- firing ---- */
+
+void ea_triggers_each_fired(const ea_triggers *t,
+                            void (*fn)(void *arg, const char *program, const char *trigger, int64_t utc_ns),
+                            void *arg) {
+    for (size_t i = 0; i < t->fired_count; i++)
+        fn(arg, t->fired[i].program, t->fired[i].trigger, t->fired[i].utc_ns);
+}
+
+/* A time that a file can have. */
+static int64_t since_1970(int64_t utc_ns) {
+    return utc_ns < 0 ? 0 : utc_ns;
+}
+
+/* With lock. Firings that no limit counts any more leave, and the oldest where there are too many. */
+static int triggers_note_fired(ea_triggers *t, const char *program, const char *trigger, int64_t utc_ns) {
+    size_t n = 0;
+    for (size_t i = 0; i < t->fired_count; i++)
+        if (utc_ns - t->fired[i].utc_ns < DAY_NS && (i || t->fired_count < TRIGGER_FIRED_MAX))
+            t->fired[n++] = t->fired[i];
+    t->fired_count = n;
+    if (EA_GROW(t->fired, t->fired_capacity, t->fired_count + 1, TRIGGER_FIRED_MAX))
+        return EA_ENOMEM;
+    trigger_fired *f = &t->fired[t->fired_count++];
+    snprintf(f->program, sizeof f->program, "%s", program);
+    snprintf(f->trigger, sizeof f->trigger, "%s", trigger);
+    f->utc_ns = utc_ns;
+    return 0;
+}
+
+void ea_triggers_fire(ea_triggers *t, const char *program, const ea_lang_trigger *trigger, int64_t utc_ns) {
+    int is_lost = 0;
+    utc_ns = since_1970(utc_ns);
+    ea_mutex_lock(t->lock);
+    if (triggers_note_fired(t, program, trigger->name, utc_ns) ||
+        EA_GROW(t->windows, t->window_capacity, t->window_count + 1, TRIGGER_WINDOWS_MAX)) {
+        is_lost = 1;
+    } else {
+        int64_t end = utc_ns > INT64_MAX - trigger->after_ns ? INT64_MAX : utc_ns + trigger->after_ns;
+        t->windows[t->window_count++] =
+            (trigger_window){.from_utc_ns = since_1970(utc_ns - trigger->before_ns),
+                             .to_utc_ns = end,
+                             .due_ns = ea_monotonic_ns() + trigger->after_ns + t->o.slack_ns};
+    }
+    t->is_unsaved = 1;
+    ea_cond_broadcast(t->changed);
+    ea_mutex_unlock(t->lock);
+    ea_ledger_post(t->o.ledger, (ea_posting[]){{EA_COUNT_triggers_fired, 1}, {EA_COUNT_windows_untriggered, is_lost}},
+                   2, NULL, 0);
+}
+
+/* ---- the thread ---- */
+
+static void triggers_warn(ea_triggers *t, const ea_err *why) {
+    if (strcmp(t->warned, why->message) != 0)
+        ea_log_warning("session %.128s: a trigger's window is not sent: %s", t->o.name, why->message);
+    memcpy(t->warned, why->message, sizeof t->warned);
+}
+
+/* With lock. The windows that are due come first. Returns how many. */
+static size_t sort_due(ea_triggers *t, int64_t now_ns) {
+    size_t due = 0;
+    for (size_t i = 0; i < t->window_count; i++) {
+        trigger_window w = t->windows[i];
+        if (!t->is_finishing && w.due_ns > now_ns)
+            continue;
+        t->windows[i] = t->windows[due];
+        t->windows[due++] = w;
+    }
+    return due;
+}
+
+/* Plans the windows that are due; the file has them, or the plans. Returns how many there were, or an error. */
+static int plan_due(ea_triggers *t, ea_err *err) {
+    trigger_window *windows = NULL;
+    ea_mutex_lock(t->lock);
+    size_t due = sort_due(t, ea_monotonic_ns());
+    if (due && (windows = malloc(due * sizeof *windows)))
+        memcpy(windows, t->windows, due * sizeof *windows);
+    ea_mutex_unlock(t->lock);
+    if (!due)
+        return 0;
+    int rc = windows ? triggers_plan(t, windows, due, err) : ea_fail(err, EA_ENOMEM, "plan windows");
+    free(windows);
+    if (rc)
+        return rc;
+    ea_mutex_lock(t->lock); /* others only add windows, after these */
+    t->window_count -= due;
+    memmove(t->windows, t->windows + due, t->window_count * sizeof *t->windows);
+    ea_mutex_unlock(t->lock);
+    rc = triggers_save(t, err);
+    return rc ? rc : (int)due;
+}
+
+/* What is to be done now. Returns 0 when there is nothing, 1, or an error. */
+static int do_work(ea_triggers *t, int is_unsaved, ea_err *err) {
+    int rc = is_unsaved ? triggers_save(t, err) : 0;
+    if (!rc && !t->plan_count)
+        rc = plan_due(t, err);
+    if (rc < 0 || !t->plan_count)
+        return rc;
+    rc = triggers_send(t, err);
+    if (rc)
+        return rc;
+    ea_mutex_lock(t->lock);
+    triggers_drop_plans(t);
+    ea_mutex_unlock(t->lock);
+    rc = triggers_save(t, err);
+    return rc ? rc : 1;
+}
+
+/* With lock: until a window is due, at most so long. */
+static int64_t until_due(const ea_triggers *t, int64_t now_ns, int64_t most_ns) {
+    for (size_t i = 0; i < t->window_count; i++)
+        if (t->windows[i].due_ns - now_ns < most_ns)
+            most_ns = t->windows[i].due_ns - now_ns;
+    return most_ns > 1000000 ? most_ns : 1000000;
+}
+
+static void triggers_main(void *arg) {
+    ea_triggers *t = arg;
+    ea_err err;
+    ea_mutex_lock(t->lock);
+    while (!atomic_load(&t->stop)) {
+        int is_unsaved = t->is_unsaved, is_finishing = t->is_finishing;
+        ea_mutex_unlock(t->lock);
+        int rc = do_work(t, is_unsaved, &err);
+        if (rc < 0 && rc != EA_ECANCELED)
+            triggers_warn(t, &err);
+        ea_mutex_lock(t->lock);
+        if (is_finishing && rc <= 0) { /* all is sent, or cannot be */
+            t->is_finished = 1;
+            ea_cond_broadcast(t->changed);
+        }
+        if (rc > 0 || atomic_load(&t->stop) || (t->is_unsaved && rc >= 0) || t->is_finishing != is_finishing)
+            continue;
+        ea_cond_wait_for(t->changed, t->lock, rc < 0 ? TRY_AGAIN_NS : until_due(t, ea_monotonic_ns(), DAY_NS));
+    }
+    t->is_finished = 1;
+    ea_cond_broadcast(t->changed);
+    ea_mutex_unlock(t->lock);
+}
+
+/* ---- from begin to end ---- */
+
+/* An earlier process's windows: when their ends are over, by the clock. */
+static void make_due(ea_triggers *t) {
+    int64_t now_ns = ea_monotonic_ns(), utc_ns = ea_utc_ns();
+    for (size_t i = 0; i < t->window_count; i++) {
+        trigger_window *w = &t->windows[i];
+        int64_t left = w->to_utc_ns > utc_ns ? w->to_utc_ns - utc_ns : 0;
+        w->due_ns = now_ns + (left < DAY_NS ? left : DAY_NS) + t->o.slack_ns;
+    }
+}
+
+int ea_triggers_create(ea_triggers **ret, const ea_triggers_options *options, ea_err *err) {
+    ea_triggers *t = calloc(1, sizeof *t);
+    if (!t)
+        return ea_fail(err, EA_ENOMEM, "start triggers");
+    t->o = *options;
+    t->path = triggers_path(options->recorder);
+    int rc = t->path ? ea_mutex_create(&t->lock, err) : ea_fail(err, EA_ENOMEM, "start triggers");
+    if (!rc)
+        rc = ea_cond_create(&t->changed, err);
+    if (!rc)
+        rc = triggers_read(t, err);
+    make_due(t);
+    if (!rc)
+        rc = ea_thread_start(&t->thread, "triggers", triggers_main, t, err);
+    if (rc) {
+        ea_triggers_destroy(t);
+        return rc;
+    }
+    *ret = t;
+    return 0;
+}
+
+void ea_triggers_finish(ea_triggers *t) {
+    ea_mutex_lock(t->lock);
+    t->is_finishing = 1;
+    ea_cond_broadcast(t->changed);
+    while (!t->is_finished)
+        ea_cond_wait(t->changed, t->lock);
+    ea_mutex_unlock(t->lock);
+}
+
+void ea_triggers_stop(ea_triggers *t) {
+    uint8_t stream[EA_STREAM_ID_BYTES];
+    ea_mutex_lock(t->lock);
+    atomic_store(&t->stop, 1);
+    for (size_t i = 0; i < t->plan_count; i++)
+        if (t->plans[i].is_open) {
+            ea_recorder_sent_stream(t->plans[i].recording, stream);
+            ea_spool_cancel(t->o.spool, stream);
+        }
+    ea_cond_broadcast(t->changed);
+    ea_mutex_unlock(t->lock);
+}
+
+void ea_triggers_destroy(ea_triggers *t) {
+    if (!t)
+        return;
+    if (t->thread) {
+        ea_triggers_stop(t);
+        ea_thread_join(t->thread);
+    }
+    triggers_drop_plans(t);
+    for (size_t i = 0; i < t->sent_count; i++)
+        free(t->sent[i].numbers.ranges);
+    free(t->sent);
+    free(t->plans);
+    free(t->windows);
+    free(t->fired);
+    ea_cond_destroy(t->changed);
+    ea_mutex_destroy(t->lock);
+    free(t->path);
+    free(t);
+}

@@ -1,0 +1,163 @@
+/* The file of a recorder's triggers. Text, replaced as a whole (write, sync, rename):
+ *
+ *     etwagent triggers 1
+ *     fired <program> <trigger> <UTC in ns>             firings that limits may still count, from old to new
+ *     window <from, UTC in ns> <to>                     that wait for their ends
+ *     planned <recording, 32 hex> <base> <numbers>      on their way into the spool (trigger_plan)
+ *     sent <recording, 32 hex> <count> <numbers>        given out, with those that are planned (trigger_sent)
+ *     end <16 hex: checksum of all lines above>
+ *
+ * See triggers_parts.h. Thread: as it says. */
+#include "service/core/triggers_parts.h"
+
+#include "proto/base/array.h"
+#include "proto/base/map.h"
+#include "service/core/agent_log.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char FIRST_LINE[] = "etwagent triggers 1\n";
+
+#define FILE_SEED 0x72676774u
+
+static void put_text(const ea_triggers *t, ea_text *out) {
+    ea_text_str(out, FIRST_LINE);
+    for (size_t i = 0; i < t->fired_count; i++)
+        ea_text_printf(out, "fired %s %s %" PRIu64 "\n", t->fired[i].program, t->fired[i].trigger,
+                       (uint64_t)t->fired[i].utc_ns);
+    for (size_t i = 0; i < t->window_count; i++)
+        ea_text_printf(out, "window %" PRIu64 " %" PRIu64 "\n", (uint64_t)t->windows[i].from_utc_ns,
+                       (uint64_t)t->windows[i].to_utc_ns);
+    for (size_t i = 0; i < t->plan_count; i++) {
+        ea_text_str(out, "planned ");
+        ea_text_hex(out, t->plans[i].recording, EA_STREAM_ID_BYTES);
+        ea_text_printf(out, " %" PRIu64 " ", t->plans[i].base);
+        ea_range_set_put(out, &t->plans[i].numbers);
+    }
+    for (size_t i = 0; i < t->sent_count; i++) {
+        ea_text_str(out, "sent ");
+        ea_text_hex(out, t->sent[i].recording, EA_STREAM_ID_BYTES);
+        ea_text_printf(out, " %" PRIu64 " ", t->sent[i].count);
+        ea_range_set_put(out, &t->sent[i].numbers);
+    }
+    if (!out->failed)
+        ea_text_printf(out, "end %016" PRIx64 "\n", ea_hash64(out->data, out->len_bytes, FILE_SEED));
+}
+
+int triggers_save(ea_triggers *t, ea_err *err) {
+    ea_text text;
+    ea_text_init(&text);
+    ea_mutex_lock(t->lock);
+    put_text(t, &text);
+    t->is_unsaved = 0;
+    ea_mutex_unlock(t->lock);
+    int rc = text.failed ? ea_fail(err, EA_ENOMEM, "save %s", t->path)
+                         : ea_path_write_all(t->path, text.data, text.len_bytes, 1, err);
+    ea_text_deinit(&text);
+    if (rc) {
+        ea_mutex_lock(t->lock);
+        t->is_unsaved = 1;
+        ea_mutex_unlock(t->lock);
+    }
+    return rc;
+}
+
+/* ---- reading ---- */
+
+static int word(const char **at, const char *expected) {
+    size_t n = strlen(expected);
+    if (strncmp(*at, expected, n) != 0)
+        return 0;
+    *at += n;
+    return 1;
+}
+
+static int name(const char **at, char *ret) {
+    size_t n = strcspn(*at, " \n");
+    if (!n || n >= TRIGGER_NAME_BYTES || (*at)[n] != ' ')
+        return 0;
+    memcpy(ret, *at, n);
+    ret[n] = 0;
+    *at += n + 1;
+    return 1;
+}
+
+static int number(const char **at, const char *end, uint64_t *ret) {
+    return ea_digits_parse(at, 10, ret) && word(at, end);
+}
+
+static int read_fired(ea_triggers *t, const char **at) {
+    uint64_t utc_ns;
+    if (EA_GROW(t->fired, t->fired_capacity, t->fired_count + 1, TRIGGER_FIRED_MAX))
+        return 0;
+    trigger_fired *f = &t->fired[t->fired_count];
+    if (!name(at, f->program) || !name(at, f->trigger) || !number(at, "\n", &utc_ns))
+        return 0;
+    f->utc_ns = (int64_t)utc_ns;
+    t->fired_count++;
+    return 1;
+}
+
+static int read_window(ea_triggers *t, const char **at) {
+    uint64_t from, to;
+    if (!number(at, " ", &from) || !number(at, "\n", &to) ||
+        EA_GROW(t->windows, t->window_capacity, t->window_count + 1, TRIGGER_WINDOWS_MAX))
+        return 0;
+    t->windows[t->window_count++] = (trigger_window){.from_utc_ns = (int64_t)from, .to_utc_ns = (int64_t)to};
+    return 1;
+}
+
+static int read_plan(ea_triggers *t, const char **at) {
+    if (EA_GROW(t->plans, t->plan_capacity, t->plan_count + 1, EA_SPOOL_STREAMS_MAX))
+        return 0;
+    trigger_plan *p = &t->plans[t->plan_count++];
+    *p = (trigger_plan){.base = 0};
+    return ea_stream_id_parse(at, p->recording) && number(at, " ", &p->base) && p->base &&
+           ea_range_set_parse(at, &p->numbers) && p->numbers.count;
+}
+
+static int read_sent(ea_triggers *t, const char **at) {
+    if (EA_GROW(t->sent, t->sent_capacity, t->sent_count + 1, EA_SPOOL_STREAMS_MAX))
+        return 0;
+    trigger_sent *s = &t->sent[t->sent_count++];
+    *s = (trigger_sent){.count = 0};
+    return ea_stream_id_parse(at, s->recording) && number(at, " ", &s->count) && ea_range_set_parse(at, &s->numbers);
+}
+
+static int read_lines(ea_triggers *t, const char *data, size_t len_bytes) {
+    const char *at = data;
+    uint64_t said;
+    int good = strlen(data) == len_bytes && word(&at, FIRST_LINE);
+    while (good && word(&at, "fired "))
+        good = read_fired(t, &at);
+    while (good && word(&at, "window "))
+        good = read_window(t, &at);
+    while (good && word(&at, "planned "))
+        good = read_plan(t, &at);
+    while (good && word(&at, "sent "))
+        good = read_sent(t, &at);
+    uint64_t is = ea_hash64(data, (size_t)(at - data), FILE_SEED);
+    return good && word(&at, "end ") && ea_digits_parse(&at, 16, &said) && word(&at, "\n") && !*at && said == is;
+}
+
+int triggers_read(ea_triggers *t, ea_err *err) {
+    char *data = NULL;
+    size_t len_bytes = 0;
+    int rc = ea_path_read_all(t->path, TRIGGER_FILE_MAX, &data, &len_bytes, err);
+    if (rc == EA_ENOTFOUND)
+        return 0;
+    if (!rc && !read_lines(t, data, len_bytes)) {
+        ea_log_warning(
+            "session %.128s: %s is damaged: windows that its triggers had not sent are lost, and may be sent "
+            "twice when they fire again",
+            t->o.name, t->path);
+        triggers_drop_plans(t);
+        for (size_t i = 0; i < t->sent_count; i++)
+            free(t->sent[i].numbers.ranges);
+        t->sent_count = t->fired_count = t->window_count = 0;
+    }
+    free(data);
+    return rc;
+}
