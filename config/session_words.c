@@ -143,6 +143,8 @@ void ea_session_describe(const ea_session_config *s, ea_text *t) {
                        "    the files of images that are loaded: size, PDB, version, and SHA-256 up to %.0f MiB; "
                        "%.1f MiB a second\n",
                        (double)s->image_hash_bytes / 1048576.0, (double)s->image_rate_bytes / 1048576.0);
+    if (s->announced_modules)
+        ea_text_str(t, "    modules that programs announce\n");
     for (size_t i = 0; i < s->providers.count; i++)
         describe_provider((const ea_provider_config *)s->providers.items + i, t);
 }

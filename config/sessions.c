@@ -155,7 +155,8 @@ static int check_kernel_part(const ea_session_config *s, const char **ret_key, e
                        {"pmc-samples", s->pmc_samples.count},
                        {"pmc-counters", s->pmc_counters.count},
                        {"profile-interval", s->profile_interval_ns != 0},
-                       {"images", s->images != 0}};
+                       {"images", s->images != 0},
+                       {"announced-modules", s->announced_modules != 0}};
 
     for (size_t i = 0; s->kind == EA_SESSION_USER && i < sizeof KERNEL_ONLY / sizeof *KERNEL_ONLY; i++)
         if (KERNEL_ONLY[i].count) {
@@ -217,6 +218,9 @@ static int check_kernel_part(const ea_session_config *s, const char **ret_key, e
 }
 
 static int check_images(const ea_session_config *s, const char **ret_key, ea_err *err) {
+    *ret_key = "announced-modules";
+    if (s->announced_modules && s->kind == EA_SESSION_KERNEL_LOGGER)
+        return ea_fail(err, EA_EINVAL, "the NT Kernel Logger takes no providers; expected kind: system");
     *ret_key = "images";
     if (s->images && s->output == EA_OUTPUT_FILE)
         return ea_fail(err, EA_EINVAL,
@@ -350,6 +354,11 @@ static const ea_option SESSION_ROWS[] = {
          "look at the file of each image that is loaded: its size, PDB, version and SHA-256, by a thread of the lowest "
          "priority; on this machine's disks only; needs LOADER. And ask Windows what the accounts of processes are "
          "called"},
+    {.name = "announced-modules",
+     .type = EA_OPT_FLAG,
+     .offset = AT(announced_modules),
+     .help = "modules and functions of formats of their own, as programs announce them with etwagent_announce.h, those "
+             "that exist already included; samples of this session are named by them"},
     {.name = "image-rate",
      .type = EA_OPT_SIZE,
      .offset = AT(image_rate_bytes),

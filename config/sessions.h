@@ -92,6 +92,7 @@ typedef struct ea_session_config {
     int64_t flush_ns, keyframe_ns;
     int per_processor, independent, circular;
     int images;
+    int announced_modules;
     uint64_t image_rate_bytes, image_hash_bytes;
     const char *file, *boot_file;
     ea_recorder_config recorder;

@@ -2,8 +2,8 @@
 """Checks the house rules that compilers do not check. Prints FILE:LINE: sentence, exits 1 when there is any.
 
 - an include is a path from the repository's root without "../" (lint_includes.py has the rules of libraries);
-- windows.h and its kin only in proto/base's *_windows.c, service/etw/, service/eventlog/channel_api.c, service/scm/, service/host/win/, installer/windows/ and
-  tests/windows/,
+- windows.h and its kin only in proto/base's *_windows.c, service/etw/, service/eventlog/channel_api.c, service/scm/, service/host/win/, installer/windows/,
+  proto/announce/ (for programs of others) and tests/windows/,
   sockets in metrics_server.c;
 - data flows one way: proto/ includes from no other folder, service/ not from collector/, collector/ not from service/;
 - the product writes a GUID once: a second file takes it from proto/base/provider_guids.h;
@@ -38,7 +38,7 @@ TESTS_MAY = {"atoi", "atol", "atoll", "atof", "sscanf", "system", "popen"}
 BANNED_CALL = re.compile(r"(?<![\w.>])(" + "|".join(BANNED) + r")\s*\(")
 WINDOWS_HEADERS = {"windows.h", "winsock2.h", "evntrace.h", "evntcons.h", "evntprov.h", "tdh.h", "winternl.h"}
 WINDOWS_FILES = ("proto/base/delay_windows.c", "proto/base/platform_windows.c", "proto/base/trust_windows.c")
-WINDOWS_FOLDERS = ("service/etw/", "service/eventlog/channel_api.c", "service/scm/", "service/host/win/", "installer/windows/", "tests/windows/")
+WINDOWS_FOLDERS = ("service/etw/", "service/eventlog/channel_api.c", "service/scm/", "service/host/win/", "installer/windows/", "proto/announce/", "tests/windows/")
 SOCKETS = ("service/app/metrics_server.c", "winsock2.h")  # the same calls on both sides
 PARTS = ("proto", "config", "service", "collector")
 # It makes batches of a trace as the agent does, by the agent\'s own code; nothing else of the collector knows the agent.
@@ -104,7 +104,9 @@ def check_figures(path, text, report):
 
 
 def guard_of(path):
-    """The include guard of a header: EC_QUERY_SQL_ASK_H of collector/query/sql/ask.h."""
+    """The include guard of a header: EC_QUERY_SQL_ASK_H of collector/query/sql/ask.h. Programs of others include the header for announcements."""
+    if path.parts[:2] == ("proto", "announce"):
+        return re.sub(r"\W", "_", path.name).upper()
     folders = path.parts if path.parts[0] == "tests" else path.parts[1:]
     return re.sub(r"\W", "_", "_".join(["EC" if path.parts[0] == "collector" else "EA", *folders])).upper()
 

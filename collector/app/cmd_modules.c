@@ -41,6 +41,8 @@ static int add_module(const ea_module *m, void *arg) {
         ea_text_guid(t, &m->pdb_guid);
         ea_text_printf(t, " %" PRIu32, m->pdb_age);
     }
+    if (m->kind == EA_MODULE_ANNOUNCED)
+        ea_text_str(t, "  (announced)");
     ea_text_char(t, '\n');
     return 0;
 }
@@ -100,7 +102,8 @@ const ea_command ec_cmd_modules = {
     .details =
         "Prints base, size, when it was loaded, path, and the name, GUID and age of its PDB, by address.\n"
         "--json: {host, stream, time, data_begin, data_end, behind, pid, modules: [{base, size, path, original_name,\n"
-        "pdb: {guid, age, path} or null, pid, instance, begin, not_before, not_after, known_by, end, ended_by,\n"
+        "kind (image, or announced by the program itself), pdb: {guid, age, path} or null, pid, instance, begin, "
+        "not_before, not_after, known_by, end, ended_by,\n"
         "process_instance, default_base, checksum, timestamp, file: {size, sha256, version, company, product, "
         "description,\n"
         "md5, sha1, imphash} or null\n"

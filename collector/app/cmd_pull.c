@@ -83,9 +83,10 @@ static void pull_add_json(ea_text *t, const options *o, const ec_pull_result *r)
     ea_text_str(t, "{\"output\":");
     ea_text_json_str(t, o->output);
     ea_text_printf(t,
-                   ",\"bytes\":%" PRIu64 ",\"sessions\":%" PRIu64 ",\"read\":%" PRIu64 ",\"dropped\":%" PRIu64
-                   ",\"added\":%" PRIu64 ",\"written\":%" PRIu64 ",\"limited\":%s",
-                   r->bytes, r->sessions, r->read, r->dropped, r->added, r->written, r->is_limited ? "true" : "false");
+                   ",\"bytes\":%" PRIu64 ",\"sessions\":%" PRIu64 ",\"read\":%" PRIu64 ",\"announced\":%" PRIu64
+                   ",\"dropped\":%" PRIu64 ",\"added\":%" PRIu64 ",\"written\":%" PRIu64 ",\"limited\":%s",
+                   r->bytes, r->sessions, r->read, r->announced, r->dropped, r->added, r->written,
+                   r->is_limited ? "true" : "false");
 #define X(name, text) ea_text_printf(t, ",\"" #name "\":%" PRIu64, r->name);
     LACKS(X)
 #undef X
@@ -198,7 +199,8 @@ const ea_command ec_cmd_pull = {
         "rundown. What comes from outside has the time of the beginning or end, and processor 0. Records of several\n"
         "sessions get the session number 0. The agent's keyframes are not written. A time in which the machine was\n"
         "started again fails. The summary says what was added, and what could not be.\n"
-        "JSON keys: output, bytes, sessions, read, dropped, added, written, limited, backlog, missing_batches,\n"
+        "JSON keys: output, bytes, sessions, read, announced (loads and unloads that image events replace), dropped, "
+        "added, written, limited, backlog, missing_batches,\n"
         "damaged_batches, runs_inside, runs_unknown, altered, added_kinds.\n"
         "Exit codes: 0 written, 1 failed or nothing stored, 2 usage.\n\n"
         "  etwcollector pull --store /var/lib/etwcollector --host pc-17 --from 2024-05-17T14:03 --to "

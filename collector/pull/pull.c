@@ -9,6 +9,7 @@
 #include "collector/state/state_worker.h"
 #include "proto/base/provider_guids.h"
 #include "proto/lang/lang_where.h"
+#include "proto/relog/announced_records.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@
 
 static const ea_guid CONFIG_EX = EA_PROVIDER_CONFIG_EX;
 
-enum { OP_VOLUME = 35 };
+enum { OP_VOLUME = 35, WINDOWS_8_1 = 9600 };
 
 #define MEMORY_MAX_BYTES (UINT64_C(8) << 30) /* beyond what it has when it confines itself */
 
@@ -37,6 +38,7 @@ typedef struct pull {
     ec_batch_order_options batches;
     int keeps_logger;
     unsigned pointer_size;
+    uint8_t image_version; /* of Image events: ea_module_place */
     ea_clock clock;
     int64_t from_raw, to_raw;
     int64_t last_raw; /* of what was written */
@@ -210,6 +212,7 @@ static int begin_output(pull *p) {
     p->batches.pointer_size = s.first.pointer_size;
     p->keeps_logger = !s.several_loggers;
     p->pointer_size = s.first.pointer_size == 4 ? 4 : 8;
+    p->image_version = s.first.os_build < WINDOWS_8_1 ? 2 : 3;
     p->from_raw = first_tick(&p->clock, p->o->from_utc_ns);
     p->to_raw = first_tick(&p->clock, p->o->to_utc_ns);
     p->last_raw = p->from_raw;
@@ -263,8 +266,8 @@ static int read_around(pull *p, int (*wants)(void *arg, const ea_class *c), int6
     int rc = ec_batch_order_open(&b, &options, from_utc_ns, to_utc_ns, p->err);
     while (!rc && (rc = ec_batch_order_next(b, &r, &c, p->err)) == 1) {
         rc = 0;
-        if (r->time_raw < from || r->time_raw >= to)
-            continue;
+        if (r->time_raw < from || r->time_raw >= to || ea_is_announced_module(r))
+            continue; /* the history says which modules there are */
         p->has_volumes |= c->classic && r->opcode == OP_VOLUME && ea_guid_equal(&r->provider, &CONFIG_EX);
         rc = ea_cut_take(p->cut, r, c, 0, p->err);
         rc = rc < 0 ? rc : 0;
@@ -333,8 +336,27 @@ static int read_history(pull *p) {
 
 /* ---- the window ---- */
 
+/* An image event, or an id, in place of an announcement. */
+static int take_announced(void *arg, const ea_record *r) {
+    pull *p = arg;
+    const ea_class *c = ea_registry_find(ec_archive_registry(p->archive), r);
+    int wanted = p->where ? ea_where_holds(p->where, r, c, &p->clock, p->err) : 1;
+    int verdict = wanted < 0 ? wanted : ea_cut_take(p->cut, r, c, wanted, p->err);
+    if (verdict != EA_RELOG_KEEP)
+        return verdict < 0 ? verdict : 0;
+    p->result->added++;
+    return write_record(p, r);
+}
+
 static int take_event(pull *p, const ea_record *r, const ea_class *c) {
     p->result->read++;
+    if (!p->o->bare && ea_is_announced_module(r)) {
+        int rc = ea_announced_records(r, p->image_version, (uint8_t)p->pointer_size, take_announced, p, p->err);
+        p->result->dropped += rc == 0;
+        p->result->announced += rc == 0;
+        if (rc != EA_ENOTFOUND)
+            return rc;
+    }
     int wanted = p->where ? ea_where_holds(p->where, r, c, &p->clock, p->err) : 1;
     int verdict = wanted < 0 ? wanted : ea_cut_take(p->cut, r, c, wanted, p->err);
     if (verdict == EA_RELOG_KEEP)

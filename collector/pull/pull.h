@@ -27,6 +27,7 @@ typedef struct ec_pull_result {
     uint64_t sessions; /* streams with events in the window */
     uint64_t read;     /* events of the window */
     uint64_t dropped, added, written, bytes;
+    uint64_t announced; /* loads and unloads that programs announced: image events are in their place */
     ea_cut_counts added_kinds;
     int64_t end_utc_ns; /* where it ends */
     int is_limited;     /* by limit */

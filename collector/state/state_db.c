@@ -10,9 +10,10 @@
 #include <string.h>
 
 enum {
-    SCHEMA_VERSION = 9,
-    WITHOUT_FACTS = 8,  /* a version that can be completed */
-    WITHOUT_HASHES = 7, /* and other ones */
+    SCHEMA_VERSION = 10,
+    WITHOUT_KINDS = 9, /* a version that can be completed */
+    WITHOUT_FACTS = 8, /* and other ones */
+    WITHOUT_HASHES = 7,
     WITH_OLD_NAMES = 6,
     WITHOUT_SUMS = 5,
     BUSY_TIMEOUT_MS = 10000
@@ -82,6 +83,9 @@ static const char MORE_OF_FILES[] = "ALTER TABLE modules ADD COLUMN md5 TEXT NOT
                                     "ALTER TABLE modules ADD COLUMN sha1 TEXT NOT NULL DEFAULT '';"
                                     "ALTER TABLE modules ADD COLUMN imphash TEXT NOT NULL DEFAULT '';"
                                     "ALTER TABLE modules ADD COLUMN description TEXT NOT NULL DEFAULT '';";
+
+/* What version 10 has and the ones before had not. */
+static const char KIND_OF_MODULES[] = "ALTER TABLE modules ADD COLUMN kind INTEGER NOT NULL DEFAULT 0;";
 
 /* What version 9 has and the ones before had not. */
 static const char PENDING_FACTS[] =
@@ -392,9 +396,12 @@ static int open_tables(ec_state_db *t, const char *path, const char *lock_path, 
     } else {
         if (version <= WITHOUT_HASHES)
             ea_text_str(&sql, MORE_OF_FILES);
-        ea_text_str(&sql, MORE_OF_PROCESSES);
+        if (version <= WITHOUT_FACTS)
+            ea_text_str(&sql, MORE_OF_PROCESSES);
+        ea_text_str(&sql, KIND_OF_MODULES);
     }
-    ea_text_str(&sql, PENDING_FACTS);
+    if (version < WITHOUT_KINDS)
+        ea_text_str(&sql, PENDING_FACTS);
     if (version == WITHOUT_SUMS || version == WITH_OLD_NAMES)
         ea_text_str(&sql, OLD_NAMES_GO);
     if (version == 0 || version == WITHOUT_SUMS)

@@ -78,7 +78,7 @@ typedef struct fixed {
     "mandatory_label, integrity_level, elevation_type, elevated, logon_id, exit_status"
 #define MODULE_COLUMNS                                                                                                 \
     "stream, instance, begin, \"end\", pid, process_instance, base, size_bytes, path, original_name, file_bytes,"      \
-    " sha256, file_version, company, product, description, md5, sha1, imphash"
+    " sha256, file_version, company, product, description, md5, sha1, imphash, kind"
 
 #define DETECTION_COLUMNS                                                                                              \
     "number, host, time, level, title, rule, source, tags, pid, process, state, who, comment, state_time, stream,"     \

@@ -24,7 +24,7 @@ static const ea_guid META_DATA = EA_PROVIDER_META_DATA;
 static const ea_guid EVENT_TRACING = EA_PROVIDER_EVENT_TRACING;
 static const ea_guid DOTNET = EA_PROVIDER_DOTNET_RUNTIME;
 static const ea_guid RUNDOWN = EA_PROVIDER_DOTNET_RUNDOWN;
-static const ea_guid JSCRIPT = EA_PROVIDER_JSCRIPT;
+static const ea_guid JSCRIPT = EA_PROVIDER_JSCRIPT, ANNOUNCE = EA_PROVIDER_ANNOUNCE;
 
 enum {
     OP_START = 1,
@@ -330,6 +330,10 @@ static int is_method(const ea_record *r, const ea_class *c, int *ret_after) {
         *ret_after =
             id == 139 || id == 140 || id == 142 || id == 144 || id == 153 || id == 155 || id == 157 || id == 187;
         return (id >= 136 && id <= 159) || id == 187 || id == 190;
+    }
+    if (ea_guid_equal(&r->provider, &ANNOUNCE)) { /* unloads and rundowns */
+        *ret_after = id == 2 || id == 3 || id == 5 || id == 6;
+        return *ret_after || id == 1 || id == 4;
     }
     if (ea_guid_equal(&r->provider, &JSCRIPT) || is_script_engine(c)) {
         *ret_after = id == 5 || id == 6 || id == 10 || id == 39 || id == 40;

@@ -84,6 +84,7 @@ static int image_emit(image_payload *p, const ea_guid *provider, uint8_t opcode,
                    .pid = p->m->pid,
                    .tid = place->tid,
                    .cpu = place->cpu,
+                   .logger = place->logger,
                    .payload = p->bytes,
                    .payload_bytes = (uint16_t)p->used};
     if (group) {

@@ -18,7 +18,7 @@ enum ea_module_verb {
 typedef struct ea_module_place {
     enum ea_module_verb verb;
     int64_t time_raw;
-    uint16_t cpu;
+    uint16_t cpu, logger; /* logger: the session's number; a change of it within a processor takes a buffer */
     uint32_t tid;
     uint8_t version;      /* of the Image event: 2, or 3 from Windows 8.1 on */
     uint8_t pointer_size; /* 4 or 8 */

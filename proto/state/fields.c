@@ -20,6 +20,7 @@ static const ea_guid IMAGE = EA_PROVIDER_IMAGE;
 static const ea_guid IMAGE_ID = EA_PROVIDER_IMAGE_ID;
 static const ea_guid KERNEL_PROCESS = EA_PROVIDER_KERNEL_PROCESS;
 static const ea_guid SECURITY = EA_PROVIDER_SECURITY;
+static const ea_guid ANNOUNCE = EA_PROVIDER_ANNOUNCE;
 static const ea_guid EVENT_TRACE = EA_PROVIDER_EVENT_TRACE;
 static const ea_guid LOST_EVENT = EA_PROVIDER_LOST_EVENT;
 
@@ -33,6 +34,8 @@ enum {
     ID_PROCESS_START = 1, /* of Kernel-Process */
     ID_PROCESS_RUNDOWN = 15,
     ID_PROCESS_CREATED = 4688, /* of Security-Auditing */
+    ID_MODULE_LOAD = 1,        /* of Etwagent-Announce; they are as OP_START, OP_END and OP_DC_START */
+    ID_MODULE_DC_START = 3,
     OP_ID_INFO = 0,
     OP_ID_RSDS = 36,
     OP_RUNDOWN_COMPLETE = 8,
@@ -63,6 +66,8 @@ int ea_machine_concerns(const ea_guid *provider, uint16_t opcode) {
         return (opcode == ID_PROCESS_START || opcode == ID_PROCESS_RUNDOWN) && ea_guid_equal(provider, &KERNEL_PROCESS);
     case 0x54849625:
         return opcode == ID_PROCESS_CREATED && ea_guid_equal(provider, &SECURITY);
+    case 0x0c87d9d8:
+        return opcode >= ID_MODULE_LOAD && opcode <= ID_MODULE_DC_START && ea_guid_equal(provider, &ANNOUNCE);
     case 0x68fdd900:
         return opcode == OP_RUNDOWN_COMPLETE && ea_guid_equal(provider, &EVENT_TRACE);
     case 0x6a399ae0:
@@ -90,6 +95,8 @@ static enum subject subject_of(const ea_class *c) {
         return SUBJECT_NONE;
     if (ea_guid_equal(&c->provider, &KERNEL_PROCESS) || ea_guid_equal(&c->provider, &SECURITY))
         return c->classic ? SUBJECT_NONE : SUBJECT_PROCESS_FACTS;
+    if (ea_guid_equal(&c->provider, &ANNOUNCE))
+        return c->classic ? SUBJECT_NONE : SUBJECT_MODULE;
     if (!c->classic)
         return SUBJECT_NONE;
     if (ea_guid_equal(&c->provider, &PROCESS))
@@ -175,7 +182,8 @@ static const struct {
     {"Sha1", ROLE_SHA1},
     {"ImpHash", ROLE_IMPHASH},
     {"FileDescription", ROLE_DESCRIPTION},
-    {"BeginTime", ROLE_BEGIN_TIME}, /* keyframes */
+    {"ModuleKind", ROLE_MODULE_KIND}, /* keyframes */
+    {"BeginTime", ROLE_BEGIN_TIME},
     {"SeenTime", ROLE_SEEN_TIME},
     {"BeginCause", ROLE_BEGIN_CAUSE},
     {"ProcessCount", ROLE_PROCESS_COUNT},
@@ -187,6 +195,7 @@ static void make_plan(class_plan *p, const ea_class *c) {
     *p = (class_plan){.c = c, .subject = (uint8_t)subject_of(c), .verb = (uint8_t)verb_of(c->code)};
     if (ea_guid_equal(&c->provider, &ea_keyframe_provider))
         p->verb = VERB_KEYFRAME;
+    p->is_announced = p->subject == SUBJECT_MODULE && ea_guid_equal(&c->provider, &ANNOUNCE);
     memcpy(p->hash, c->hash, sizeof p->hash);
     for (int r = 0; r < ROLE_COUNT; r++)
         p->slice[r] = -1;

@@ -69,6 +69,7 @@ enum role {
     ROLE_SHA1,
     ROLE_IMPHASH,
     ROLE_DESCRIPTION,
+    ROLE_MODULE_KIND,
     ROLE_BEGIN_TIME,
     ROLE_SEEN_TIME,
     ROLE_BEGIN_CAUSE,
@@ -84,6 +85,7 @@ typedef struct class_plan {
     const ea_class *c; /* compared, with the hash, never followed: it may have been freed */
     uint8_t hash[16];
     uint8_t subject, verb;
+    uint8_t is_announced;      /* a module that its program announced */
     int16_t slice[ROLE_COUNT]; /* index among the top-level fields, -1: the class has no such field */
     int16_t field[ROLE_COUNT]; /* index among all fields */
 } class_plan;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* A payload has at most 65,535 bytes: the longest text of a record comes last and gets what the others leave. */
-enum { TEXT_MAX = 8000, FILE_TEXT_MAX = 1000, LONG_TEXT_MAX = 30000, MODULE_VERSION = 1, PROCESS_VERSION = 1 };
+enum { TEXT_MAX = 8000, FILE_TEXT_MAX = 1000, LONG_TEXT_MAX = 30000, MODULE_VERSION = 2, PROCESS_VERSION = 1 };
 
 typedef struct writer {
     ea_record record;
@@ -103,6 +103,7 @@ static void put_module(void *arg, const ea_module *mod) {
     ea_text_str_nul(&w->payload, mod->sha1, FILE_TEXT_MAX);
     ea_text_str_nul(&w->payload, mod->imphash, FILE_TEXT_MAX);
     ea_text_str_nul(&w->payload, mod->description, FILE_TEXT_MAX);
+    ea_text_le32(&w->payload, mod->kind);
     w->record.version = MODULE_VERSION;
     keyframe_finish(w, EA_KEYFRAME_MODULE);
     w->record.version = 0;

@@ -19,7 +19,7 @@ static void begin_rundown(ea_machine *m, const ea_record *record, int64_t utc_ns
 
 /* The record at hand is of a rundown's and names the row, which may be ROW_NONE. */
 static void name_row(ea_machine *m, const ea_record *record, enum which w, uint32_t row, uint32_t pid) {
-    if (m->now.plan->verb != VERB_RUNDOWN_START || !is_of_rundown(m, record))
+    if (m->now.plan->verb != VERB_RUNDOWN_START || m->now.plan->is_announced || !is_of_rundown(m, record))
         return;
     if (row != ROW_NONE)
         row_at(m, w, row)->head.rundown = m->rundown;
@@ -35,6 +35,8 @@ static int is_absent(const ea_machine *m, enum which w, uint32_t row) {
         return 0;
     if (w == PROCESSES)
         return 1;
+    if (w == MODULES && module_at(m, row)->m.kind == EA_MODULE_ANNOUNCED)
+        return 0; /* the kernel does not know it */
     uint32_t pid = w == THREADS ? thread_at(m, row)->t.pid : module_at(m, row)->m.pid;
     uint32_t process = ea_table_find(&m->tables[PROCESSES], pid, 0);
     return process != ROW_NONE && process_at(m, process)->rundown_of[w] == m->rundown;
@@ -272,6 +274,11 @@ static int use_id(ea_machine *m, uint32_t row, int64_t utc_ns) {
     return 0;
 }
 
+/* All that the record at hand says of a module. Only an announcement has the PDB in itself. */
+static int complete_module(ea_machine *m, uint32_t row) {
+    return m->now.plan->is_announced ? ea_machine_complete(m, MODULES, row) : ea_machine_complete_row(m, MODULES, row);
+}
+
 static int apply_module(ea_machine *m, const ea_record *record, int64_t utc_ns) {
     const class_plan *plan = m->now.plan;
     uint64_t base, pid64 = record->pid, size = ea_fields_u64_or_0(&m->now, ROLE_SIZE); /* Image v0 has no pid */
@@ -284,14 +291,12 @@ static int apply_module(ea_machine *m, const ea_record *record, int64_t utc_ns) 
     int same = row != ROW_NONE && (!size || !have || size == have);
     name_row(m, record, MODULES, row, pid);
     if (same && begins_late(m, MODULES, row, utc_ns)) {
-        ea_machine_complete_row(m, MODULES, row);
+        complete_module(m, row);
         use_id(m, row, utc_ns);
         return amend_begin(m, MODULES, row, utc_ns);
     }
     if (is_over(m, MODULES, row, utc_ns))
-        return same && (ea_machine_complete_row(m, MODULES, row) | use_id(m, row, utc_ns))
-                   ? ea_machine_notify(m, MODULES, row)
-                   : 0;
+        return same && (complete_module(m, row) | use_id(m, row, utc_ns)) ? ea_machine_notify(m, MODULES, row) : 0;
     if (open && (plan->verb == VERB_START || !same)) {
         ea_machine_count(m, EA_COUNT_state_missed_ends);
         rc = ea_machine_close_row(m, MODULES, row, utc_ns, EA_FINISH_REPLACED);
@@ -300,14 +305,14 @@ static int apply_module(ea_machine *m, const ea_record *record, int64_t utc_ns) 
         open = same = 0;
     }
     if (open) {
-        int grew = ea_machine_complete_row(m, MODULES, row);
+        int grew = complete_module(m, row);
         grew |= use_id(m, row, utc_ns);
         if (plan->verb == VERB_END)
             return ea_machine_close_row(m, MODULES, row, utc_ns, EA_FINISH_EVENT);
         return grew ? ea_machine_notify(m, MODULES, row) : 0;
     }
     if (plan->verb == VERB_END && same && amendable(m, MODULES, row)) {
-        ea_machine_complete_row(m, MODULES, row);
+        complete_module(m, row);
         use_id(m, row, utc_ns);
         return amend_end(m, MODULES, row, utc_ns);
     }
@@ -321,9 +326,10 @@ static int apply_module(ea_machine *m, const ea_record *record, int64_t utc_ns) 
     ea_module *mod = &module_at(m, row)->m;
     mod->pid = pid;
     mod->base = base;
+    mod->kind = plan->is_announced ? EA_MODULE_ANNOUNCED : EA_MODULE_IMAGE;
     uint32_t process = ea_table_find(&m->tables[PROCESSES], pid, 0);
     mod->process_instance = is_open(m, PROCESSES, process) ? process_at(m, process)->p.life.instance : 0;
-    ea_machine_complete_row(m, MODULES, row);
+    complete_module(m, row);
     use_id(m, row, utc_ns);
     rc = ea_machine_link_sibling(m, MODULES, row);
     if (rc)

@@ -5,8 +5,8 @@
  *
  * Rules (tests/judges/naive_state.py has the same in Python, as a judge):
  * - The records are Process, Thread and Image Start/Load (opcode 1; images 10), End/Unload (2), DCStart (3), DCEnd (4),
- *   Thread SetName (72), ImageID (0) and DbgID_RSDS (36). Others, Process Terminate (11) and Defunct (39) among them,
- *   change nothing.
+ *   Thread SetName (72), ImageID (0) and DbgID_RSDS (36), and those named below. Others, Process Terminate (11) and
+ * Defunct (39) among them, change nothing.
  * - Processes are keyed by pid, threads by tid, modules by (pid, base). Thread 0, which every CPU has, is keyed by its
  *   kernel stack's base too: its rundown records all come from one CPU. Modules of pid 0 are drivers.
  * - A Start record opens an instance at its time. An instance of the same key that is still open is closed at that time
@@ -40,6 +40,9 @@
  *   record of that key at the very same time (merged traces have the records in this order). Without such a record, it
  *   is the open or else the last module of that key, as soon as a later record of the classes above comes. The record
  *   completes the fields that are missing.
+ * - Announce ModuleLoad (id 1), ModuleUnload (2) and ModuleDCStart (3) are to a module of the header's process what the
+ *   Image records Load, UnLoad and DCStart are. A module that such a record opens is of kind "announced" and stays so;
+ *   as no rundown of the kernel names it, none closes it.
  * - An ImageFile/Facts record (image_facts.h) describes the module (pid, base, path of its payload) that is open, or
  *   else the last one of that key, and completes the fields that are missing.
  * - A Kernel-Process ProcessStart (id 1) or ProcessRundown (15), and event 4688 of Security-Auditing describe a
@@ -115,6 +118,11 @@ typedef struct ea_thread_row {
     const char *name; /* "" when absent */
 } ea_thread_row;
 
+enum ea_module_kind {
+    EA_MODULE_IMAGE = 0,
+    EA_MODULE_ANNOUNCED = 1, /* by its program (etwagent_announce.h): Windows knows of none */
+};
+
 typedef struct ea_module {
     ea_interval life;
     uint32_t pid; /* 0: a driver or the kernel */
@@ -129,6 +137,7 @@ typedef struct ea_module {
     uint64_t file_bytes;                                   /* 0: the file was not read */
     const char *sha256, *file_version, *company, *product; /* of the file; "" when absent */
     const char *md5, *sha1, *imphash, *description;        /* of the file too */
+    uint32_t kind;                                         /* enum ea_module_kind */
 } ea_module;
 
 /* How a keyframe compared with the state. */

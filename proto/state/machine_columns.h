@@ -60,7 +60,8 @@
     X(TEXT, md5, MD5)                                                                                                  \
     X(TEXT, sha1, SHA1)                                                                                                \
     X(TEXT, imphash, IMPHASH)                                                                                          \
-    X(TEXT, description, DESCRIPTION)
+    X(TEXT, description, DESCRIPTION)                                                                                  \
+    X(U32, kind, MODULE_KIND)
 
 enum ea_column_kind {
     EA_COLUMN_U16,

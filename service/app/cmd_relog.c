@@ -235,6 +235,8 @@ static int relog_chosen_event(relog_job *j, ea_relog *relog, const ea_record *r)
         rc = ea_relog_inject(j, relog, r);
     if (rc)
         return rc;
+    if (j->o->announce && (rc = ea_relog_inject_announced(j, r)))
+        return rc < 0 ? rc : EA_RELOG_DROP; /* image events are in its place */
     const ea_class *c = relog_class(j, r);
     int verdict = EA_RELOG_KEEP;
     if (j->o->metadata)
@@ -768,7 +770,7 @@ static int open_relog_job(relog_job *j, char **paths, int path_count) {
         return ea_fail(&j->err, EA_EUSAGE, "--shift and --start-at exclude each other: give one of them");
     int rc = choose_trace(j);
     if (rc || (!j->cuts && !o->redact && !o->sets.count && !o->clock && !o->modules && !o->image_ids && !o->events &&
-               !o->metadata && !o->marks.count))
+               !o->metadata && !o->marks.count && !o->announce))
         return rc;
     if (o->clock && !(j->payload = malloc(UINT16_MAX)))
         return ea_fail(&j->err, EA_ENOMEM, "relog");
@@ -905,6 +907,10 @@ static const ea_option OPTIONS[] = {
      .type = EA_OPT_STRING,
      .offset = offsetof(relog_options, image_ids),
      .help = "add to image events without ids those of image files in this folder"},
+    {.name = "announce",
+     .type = EA_OPT_FLAG,
+     .offset = offsetof(relog_options, announce),
+     .help = "modules that programs announced (etwagent_announce.h) become image events with their ids"},
     {.name = "events",
      .argument = "FILE",
      .type = EA_OPT_STRING,
@@ -1040,7 +1046,7 @@ const ea_command ea_cmd_relog = {
         "parts (with --split, --part: output, written, bytes of each), forms (of outputs that are no trace: output, "
         "form, "
         "events\n"
-        "or packets, bytes), added_kinds (of a cut), injected (with --modules), "
+        "or packets, bytes), added_kinds (of a cut), injected (with --modules), announced (with --announce), "
         "image_ids (with --image-ids), events_added (with --events, --mark), schemas (with --metadata), set (with "
         "--set), redacted "
         "(with --redact).\n"

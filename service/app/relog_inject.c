@@ -2,6 +2,7 @@
  * relog_job.h. */
 #include "proto/base/platform.h"
 #include "proto/base/provider_guids.h"
+#include "proto/relog/announced_records.h"
 #include "proto/relog/module_records.h"
 #include "proto/relog/schema_records.h"
 #include "service/app/relog_job.h"
@@ -13,13 +14,18 @@ static const ea_guid IMAGE_PROVIDER = EA_PROVIDER_IMAGE, IMAGE_ID_PROVIDER = EA_
 
 enum { LIST_MAX_BYTES = 1 << 28 };
 
-static ea_module_place module_place(const relog_job *j, enum ea_module_verb verb, int64_t time_raw) {
+/* Windows 8.1 and later log Image events of version 3. */
+static uint8_t image_version(const relog_job *j) {
     enum { WINDOWS_8_1 = 9600 };
 
+    return j->os_build < WINDOWS_8_1 ? 2 : 3;
+}
+
+static ea_module_place module_place(const relog_job *j, enum ea_module_verb verb, int64_t time_raw) {
     return (ea_module_place){.verb = verb,
                              .time_raw = time_raw,
                              .tid = UINT32_MAX,
-                             .version = j->os_build < WINDOWS_8_1 ? 2 : 3,
+                             .version = image_version(j),
                              .pointer_size = j->pointer_size};
 }
 
@@ -162,6 +168,7 @@ static int add_ids(relog_job *j, const ea_record *r, const ea_class *c) {
                          .original_name = facts->original_name};
     ea_module_place place = module_place(j, (enum ea_module_verb)r->opcode, r->time_raw);
     place.cpu = r->cpu;
+    place.logger = r->logger;
     place.tid = r->tid;
     place.pointer_size = r->pointer_size;
     j->ids_added++;
@@ -171,6 +178,18 @@ static int add_ids(relog_job *j, const ea_record *r, const ea_class *c) {
 int ea_relog_inject(relog_job *j, const ea_relog *relog, const ea_record *r) {
     int rc = j->adds_moments ? inject_until(j, relog, r->time_raw) : 0;
     return !rc && j->images ? add_ids(j, r, ea_registry_find(j->registry, r)) : rc;
+}
+
+int ea_relog_inject_announced(relog_job *j, const ea_record *r) {
+    if (!ea_is_announced_module(r))
+        return 0;
+    int rc = ea_announced_records(r, image_version(j), j->pointer_size, j->take_injected, j, &j->err);
+    if (rc == EA_ENOTFOUND) {
+        j->announced_left++;
+        return 0;
+    }
+    j->announced += !rc;
+    return rc ? rc : 1;
 }
 
 int ea_relog_inject_schema(relog_job *j, const ea_record *r, const ea_class *c) {
@@ -189,7 +208,7 @@ int ea_relog_inject_schema(relog_job *j, const ea_record *r, const ea_class *c) 
 
 void ea_relog_rewind_injected(relog_job *j) {
     j->moment_next = 0;
-    j->injected = j->ids_added = j->ids_missing = 0;
+    j->injected = j->ids_added = j->ids_missing = j->announced = j->announced_left = 0;
     j->id_raw = 0;
     j->id_base = 0;
 }

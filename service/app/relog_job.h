@@ -29,7 +29,7 @@ typedef struct relog_options {
     const char *shift, *start_at;
     const char *modules, *image_ids, *events;
     ea_strings marks, parts;
-    int clock, metadata;
+    int clock, metadata, announce;
     const char *redact, *key;
     int unknown, dry_run;
     ea_schema_options schemas;
@@ -103,6 +103,7 @@ struct relog_job {
     ea_text path;           /* of the module at hand */
     int64_t id_raw;         /* the last id that came: its time, and the base that it is of */
     uint64_t id_base;
+    uint64_t announced, announced_left; /* modules that programs announced: made image events; as they were */
     uint32_t os_build;
     uint8_t pointer_size;
     int (*take_injected)(void *job, const ea_record *r); /* writes a record that was not read */
@@ -123,6 +124,8 @@ EA_MUST_CHECK int ea_relog_open_injected(relog_job *j);
 void ea_relog_close_injected(relog_job *j);
 /* Writes what comes before an event: modules, events of one's own, ids. */
 EA_MUST_CHECK int ea_relog_inject(relog_job *j, const ea_relog *relog, const ea_record *r);
+/* 1: the record announces a module, and image events were written in its place. */
+EA_MUST_CHECK int ea_relog_inject_announced(relog_job *j, const ea_record *r);
 /* Writes the schema of an event's class, once. */
 EA_MUST_CHECK int ea_relog_inject_schema(relog_job *j, const ea_record *r, const ea_class *c);
 /* What was injected so far was only looked at: it comes again. */

@@ -126,6 +126,12 @@ static void put_changes(ea_text *t, const relog_job *j, const relog_sums *sums) 
     if (j->modules)
         ea_text_printf(t, j->o->json ? ",\"injected\":%" PRIu64 : "loads and unloads of listed modules: %" PRIu64 "\n",
                        j->injected);
+    if (j->o->announce)
+        ea_text_printf(t,
+                       j->o->json ? ",\"announced\":{\"made\":%" PRIu64 ",\"left\":%" PRIu64 "}"
+                                  : "announced modules: %" PRIu64 " made image events; %" PRIu64
+                                    " left, which no image event can hold\n",
+                       j->announced, j->announced_left);
     if (j->images)
         ea_text_printf(t,
                        j->o->json ? ",\"image_ids\":{\"added\":%" PRIu64 ",\"missing\":%" PRIu64 "}"

@@ -380,6 +380,10 @@ static int wants_dotnet(const ea_session_config *c) {
     return 0;
 }
 
+/* Keywords: modules 1, functions 2 (etwagent_announce.h). */
+static const ea_provider_config ANNOUNCED = {
+    .provider = "0c87d9d8-75dd-5ffe-41f3-d32f3c1cd564", .level = "information", .any = "0x3"};
+
 void ea_session_enable(ea_session *s) {
     const ea_provider_config *providers = s->c->providers.items;
     ea_session_provider dotnet = {0};
@@ -387,6 +391,9 @@ void ea_session_enable(ea_session *s) {
         enable_kernel(s);
     if (wants_dotnet(s->c))
         enable_provider(s, &DOTNET_RUNDOWN, &dotnet);
+    s->announced = (ea_session_provider){0};
+    if (s->c->announced_modules)
+        enable_provider(s, &ANNOUNCED, &s->announced);
     for (size_t i = 0; i < s->c->providers.count; i++)
         if (!ea_system_provider_find(providers[i].provider)) /* those were enabled with the kernel's part */
             enable_provider(s, &providers[i], &s->providers[i]);
@@ -394,6 +401,8 @@ void ea_session_enable(ea_session *s) {
 
 void ea_session_capture_first(const ea_session *s) {
     const ea_provider_config *providers = s->c->providers.items;
+    if (s->announced.is_enabled)
+        capture(s, &s->announced, &ANNOUNCED);
     for (size_t i = 0; i < s->c->providers.count; i++)
         if ((providers[i].capture_state || (providers[i].capture_every_ns && !providers[i].arguments.count)) &&
             s->providers[i].is_enabled)

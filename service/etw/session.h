@@ -42,6 +42,7 @@ typedef struct ea_session {
     unsigned starts;                                 /* times that it was started */
     uint32_t masks[EA_KERNEL_MASK_WORDS];            /* the kernel's group masks as they were set; 0: none */
     ea_session_provider providers[EA_PROVIDERS_MAX]; /* of the configuration's, in its order */
+    ea_session_provider announced;                   /* of the option announced-modules */
     uint32_t profiled[1 + EA_PMC_MAX];               /* sources whose interval it set (profile_interval.c) */
     unsigned profiled_count;
     int is_detached; /* it goes on after this process: what it set of the machine stays */

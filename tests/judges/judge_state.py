@@ -61,7 +61,8 @@ def module_row(i, _):
     return {**life(i), "pid": i.values["pid"], "process_instance": owner(i), "base": address(i.values["base"]), "size_bytes": i.get("size"), "path": i.get("path", ""),
             "default_base": address(i.get("default_base")), "checksum": f"{i.get('checksum'):#x}", "timestamp": i.get("timestamp"), "pdb_guid": pdb[0], "pdb_age": pdb[1],
             "pdb_path": pdb[2], "original_name": i.get("original_name", ""), "file_bytes": i.get("file_bytes") or None,
-            **{name: i.get(name, "") for name in ("sha256", "file_version", "company", "product", "description", "md5", "sha1", "imphash")}}
+            **{name: i.get(name, "") for name in ("sha256", "file_version", "company", "product", "description", "md5", "sha1", "imphash")},
+            "kind": i.get("kind", "image")}
 
 
 ROWS = {"process": process_row, "thread": thread_row, "module": module_row}
@@ -106,7 +107,7 @@ PROCESS = ["host", "stream", "instance", "begin", "end", "begin_cause", "end_cau
            "parent_command_line", "session_id", "image_name",
            "command_line", "sid", "account", "package", "mandatory_label", "integrity_level", "elevation_type", "elevated", "logon_id", "exit_status"]
 MODULE = ["stream", "instance", "begin", "end", "pid", "process_instance", "base", "size_bytes", "path", "original_name", "file_bytes", "sha256",
-          "file_version", "company", "product", "description", "md5", "sha1", "imphash"]
+          "file_version", "company", "product", "description", "md5", "sha1", "imphash", "kind"]
 THREAD = ["stream", "instance", "begin", "end", "tid", "name", "win32_start_address"]
 
 

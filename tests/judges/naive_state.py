@@ -13,6 +13,8 @@ import sys
 PROCESS, THREAD = "3d6fa8d0-fe05-11d0-9dda-00c04fd7ba7c", "3d6fa8d1-fe05-11d0-9dda-00c04fd7ba7c"
 IMAGE, IMAGE_ID = "2cb15d1d-5fc1-11d2-abe1-00a0c911f518", "b3e675d7-2554-4f18-830b-2762732560de"
 EVENT_TRACE = "68fdd900-4a3e-11d1-84f4-0000f80464e3"
+NO_GUID = "00000000-0000-0000-0000-000000000000"
+ANNOUNCE = "0c87d9d8-75dd-5ffe-41f3-d32f3c1cd564"
 IMAGE_FILE = "7be2d0c4-91a3-4c5f-8e27-3d60b914fa58"
 KERNEL_PROCESS, SECURITY = "22fb2cd6-0e7b-422b-a0c7-2fad1fd0e716", "54849625-5478-4994-a5ba-3e3b0328c30d"
 PROVIDERS = (PROCESS, THREAD, IMAGE, IMAGE_ID, EVENT_TRACE, IMAGE_FILE, KERNEL_PROCESS, SECURITY)
@@ -163,6 +165,9 @@ class Machine:
         if (provider, line["id"]) in DESCRIBED:
             self.take_facts(provider, fields, time)
             return
+        if provider == ANNOUNCE and line["id"] in (1, 2, 3):
+            self.module(VERBS[line["id"]], {**fields, "ProcessId": line["pid"]}, time, (time, line["clock"]), line["pid"], kind="announced")
+            return
         if line["id"] != 0 or provider not in PROVIDERS or provider in (KERNEL_PROCESS, SECURITY):
             return
         if provider == IMAGE_ID and opcode not in (0, 36) or provider == THREAD and opcode not in (1, 2, 3, 4, 72) or \
@@ -202,17 +207,17 @@ class Machine:
         self.rundown = None
         for kind in ("module", "thread", "process"):
             for i in [i for i in self.newest.values() if i.kind == kind and i.end == FOREVER]:
-                if i in named or i.seen >= time or kind != "process" and (kind, i.values["pid"]) not in within:
+                if i in named or i.get("kind") == "announced" or i.seen >= time or kind != "process" and (kind, i.values["pid"]) not in within:
                     continue
                 self.finish(i, time, clock, "rundown")
 
-    def fold(self, kind, key, verb, time, clock, values, same):
+    def fold(self, kind, key, verb, time, clock, values, same, announced=False):
         """The rules that all three kinds share. same(instance): whether the record can be about this instance."""
         last = self.last_of(kind, key)
         if verb == "rundown_start":
             if kind == "process" and key == 0:
                 self.rundown = ((time, clock), set(), set())
-            if self.rundown:
+            if self.rundown and not announced:
                 self.rundown[1].add(last)
                 self.rundown[2].add((kind, values.get("pid", key)))
         if verb == "start" and last is not None and last.begin_clock is None and time < last.seen and same(last):
@@ -312,7 +317,7 @@ class Machine:
                              lambda other: other.values["pid"] == pid)
         instance.values.update(pid=pid, tid=tid)
 
-    def module(self, verb, fields, time, clock, header_pid):
+    def module(self, verb, fields, time, clock, header_pid, kind="image"):
         base, size = number(fields.get("ImageBase", fields.get("BaseAddress"))), number(
             fields.get("ImageSize", fields.get("ModuleSize", 0)))
         pid = number(fields["ProcessId"]) if "ProcessId" in fields else header_pid
@@ -321,9 +326,12 @@ class Machine:
             "timestamp": number(fields.get("TimeDateStamp", 0)), "default_base": number(fields.get("DefaultBase", 0)),
             "path": fields.get("FileName", fields.get("ImageFileName")), "pid": pid, "base": base,
         }
+        if fields.get("GuidSig", NO_GUID) != NO_GUID:
+            values["pdb"] = fields["GuidSig"], number(fields["Age"]), fields["PdbFileName"]
         instance = self.fold("module", (pid, base), verb, time, clock, values,
-                             lambda other: not size or not other.get("size") or size == other.get("size"))
+                             lambda other: not size or not other.get("size") or size == other.get("size"), kind == "announced")
         instance.values.update(pid=pid, base=base)
+        instance.values.setdefault("kind", kind)
         instance.complete(self.waiting.pop((pid, base), {}))
 
     def image_file(self, fields):

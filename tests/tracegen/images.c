@@ -55,7 +55,10 @@ static void make_plugins(tg_machine *m, tg_list *to, const char *stem, uint64_t 
     for (int i = 0; i < PLUGIN_COUNT; i++) {
         char path[64];
         snprintf(path, sizeof path, "%s%d.dll", stem, i + 1);
-        tg_push(m, to, make_image(m, path, (uint32_t)(TG_PLUGIN_BYTES + 0x8000 * i), base, 0));
+        tg_image *image = make_image(m, path, (uint32_t)(TG_PLUGIN_BYTES + 0x8000 * i), base, 0);
+        if (image)
+            image->is_announced = m->scenario->announced != 0;
+        tg_push(m, to, image);
     }
 }
 

@@ -32,6 +32,12 @@ void tg_emit_thread(tg_machine *m, const tg_context *who, enum tg_form_id form, 
 void tg_emit_image(tg_machine *m, const tg_context *who, enum tg_form_id form, const tg_process *p, const tg_image *i,
                    int *ret_logged) {
     uint32_t pid = p->pid;
+    if (i->is_announced) {
+        tg_context own = *who;
+        own.pid = pid;
+        *ret_logged = tg_announce(m, &own, form, i);
+        return;
+    }
     if (form != TG_IMAGE_UNLOAD && m->scenario->image_ids) {
         TG_EMIT(m->trace, TG_IMAGE_ID, who, tg_n(i->base), tg_n(i->size_bytes), tg_n(pid), tg_n(i->timestamp),
                 tg_text(i->file));

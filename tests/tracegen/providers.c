@@ -50,6 +50,20 @@ static const tg_event_row source_rows[SOURCE_EVENTS] = {
      "RequestId:u64 Status:u32 Bytes:u64"},
     {SOURCE_PROVIDER, 3, 0xFFFB, 1, 3, 0, TG_GROUP_MANIFEST, 0x2, "CacheMissed", "Key:text Size:u32"},
 };
+#define ANNOUNCE_PROVIDER                                                                                              \
+    "Etwagent-Announce", EA_GUID(0x0c87d9d8, 0x75dd, 0x5ffe, 0x41, 0xf3, 0xd3, 0x2f, 0x3c, 0x1c, 0xd5, 0x64)
+#define ANNOUNCED_MODULE   "ImageBase:hex64 ImageSize:u64 GuidSig:guid Age:u32 FileName:text PdbFileName:text"
+#define ANNOUNCED_FUNCTION "MethodStartAddress:hex64 MethodSize:u64 Line:u32 MethodName:text Url:text"
+
+enum announcement { MODULE_LOAD, MODULE_UNLOAD, MODULE_DC_START, FUNCTION_LOAD, FUNCTION_UNLOAD, ANNOUNCEMENTS };
+
+static const tg_event_row announce_rows[ANNOUNCEMENTS] = {
+    [MODULE_LOAD] = {ANNOUNCE_PROVIDER, 1, 0, 0, 4, 0, TG_GROUP_IMAGE, 0x1, "ModuleLoad", ANNOUNCED_MODULE},
+    [MODULE_UNLOAD] = {ANNOUNCE_PROVIDER, 2, 0, 0, 4, 0, TG_GROUP_IMAGE, 0x1, "ModuleUnload", ANNOUNCED_MODULE},
+    [MODULE_DC_START] = {ANNOUNCE_PROVIDER, 3, 0, 0, 4, 0, TG_GROUP_IMAGE, 0x1, "ModuleDCStart", ANNOUNCED_MODULE},
+    [FUNCTION_LOAD] = {ANNOUNCE_PROVIDER, 4, 0, 0, 4, 0, TG_GROUP_IMAGE, 0x2, "FunctionLoad", ANNOUNCED_FUNCTION},
+    [FUNCTION_UNLOAD] = {ANNOUNCE_PROVIDER, 5, 0, 0, 4, 0, TG_GROUP_IMAGE, 0x2, "FunctionUnload", ANNOUNCED_FUNCTION},
+};
 static const tg_event_row dns_row = {
     "Microsoft-Windows-DNS-Client",
     EA_GUID(0x1c95126e, 0x7eea, 0x49a9, 0xa3, 0xfe, 0xa3, 0x78, 0xb0, 0x3d, 0xdb, 0x4d),
@@ -66,7 +80,7 @@ static const tg_event_row dns_row = {
 
 struct tg_providers {
     ea_registry *registry;
-    tg_event tracelogging[TRACELOGGING_EVENTS], source[SOURCE_EVENTS], dns;
+    tg_event tracelogging[TRACELOGGING_EVENTS], source[SOURCE_EVENTS], announcements[ANNOUNCEMENTS], dns;
     uint64_t manifest_chunks, next_request;
     uint32_t frame;
 };
@@ -177,6 +191,8 @@ int tg_providers_ready(tg_machine *m, ea_err *err) {
         rc = tg_event_make(m, &tracelogging_rows[i], &p->tracelogging[i], err);
     for (int i = 0; !rc && i < SOURCE_EVENTS; i++)
         rc = tg_event_make(m, &source_rows[i], &p->source[i], err);
+    for (int i = 0; !rc && i < ANNOUNCEMENTS; i++)
+        rc = tg_event_make(m, &announce_rows[i], &p->announcements[i], err);
     return rc;
 }
 
@@ -306,8 +322,34 @@ void tg_dns_query(tg_machine *m, tg_cpu *cpu, tg_thread *t, const char *name) {
                              tg_n(1), tg_n(0), tg_n(0), tg_n(1)});
 }
 
+/* The function is named like the plugin: those of several plugins lie at one address. */
+int tg_announce(tg_machine *m, const tg_context *who, enum tg_form_id form, const tg_image *i) {
+    tg_event *events = m->providers->announcements;
+    int is_load = form == TG_IMAGE_LOAD, is_unload = form == TG_IMAGE_UNLOAD;
+    char name[64];
+    snprintf(name, sizeof name, "%.*s_render", (int)strcspn(i->file, "."), i->file);
+    const tg_v of_function[] = {tg_n(i->base + 0x1000), tg_n(TG_PLUGIN_BYTES / 4), tg_n(17), tg_text(name),
+                                tg_text("render.plug")};
+    const tg_v of_module[] = {tg_n(i->base),    tg_n(i->size_bytes), tg_bytes(i->pdb_guid.bytes, 16),
+                              tg_n(i->pdb_age), tg_text(i->path),    tg_text(i->pdb_name)};
+    if (form == TG_IMAGE_DCEND) /* programs are asked for their modules at a session's beginning alone */
+        return 0;
+    if (is_unload)
+        tg_emit_event(m->trace, &events[FUNCTION_UNLOAD], who, of_function, NULL);
+    int logged = tg_emit_event(m->trace,
+                               &events[is_load     ? MODULE_LOAD
+                                       : is_unload ? MODULE_UNLOAD
+                                                   : MODULE_DC_START],
+                               who, of_module, NULL);
+    if (is_load)
+        tg_emit_event(m->trace, &events[FUNCTION_LOAD], who, of_function, NULL);
+    return logged;
+}
+
 void tg_providers_tell(tg_machine *m) {
     tg_providers *p = m->providers;
+    for (int i = 0; m->scenario->announced && i < ANNOUNCEMENTS; i++)
+        tg_truth_provider_event(m->truth, &p->announcements[i]);
     tg_truth_provider_event(m->truth, &p->dns);
     for (int i = 0; i < TRACELOGGING_EVENTS; i++)
         tg_truth_provider_event(m->truth, &p->tracelogging[i]);

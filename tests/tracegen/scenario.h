@@ -140,7 +140,7 @@ typedef struct tg_scenario {
     uint32_t jit_methods, gc_every_ms, incoming_per_second;
     /* session */
     uint64_t events; /* bits 1 << enum tg_group */
-    uint32_t buffer_kib, held_buffers, samples_per_second, events_per_second, image_ids, event_infos;
+    uint32_t buffer_kib, held_buffers, samples_per_second, events_per_second, image_ids, announced, event_infos;
     /* pmc */
     uint32_t pmc_on_switches, pmc_samples_per_second;
     /* stacks */

@@ -61,6 +61,7 @@ const tg_option tg_options[] = {
     {"session", "samples_per_second", TG_OPT_NUMBER, 0, AT(samples_per_second), 0, 10000, NULL, "1000", "CPU samples on each processor", 0, 0},
     {"session", "events_per_second", TG_OPT_NUMBER, 0, AT(events_per_second), 0, 100000000, NULL, "0", "more system calls and DPCs until there are so many; 0: what the mix gives", 0, 0},
     {"session", "image_ids", TG_OPT_SWITCH, 0, AT(image_ids), 0, 0, NULL, "yes", "the records that merging adds: file and PDB of each image", 0, 0},
+    {"session", "announced", TG_OPT_SWITCH, 0, AT(announced), 0, 0, NULL, "no", "plugins are no images: their programs announce them, and a function in each", 0, 0},
     {"session", "event_infos", TG_OPT_SWITCH, 0, AT(event_infos), 0, 0, NULL, "no", "people print, and the records that merging adds say what those events are, and the names of their values", 0, 0},
 
     {"pmc", "on_switches", TG_OPT_SWITCH, 0, AT(pmc_on_switches), 0, 0, NULL, "no", "cycles, instructions and cache misses on every context switch", 0, 0},

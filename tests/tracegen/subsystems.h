@@ -73,8 +73,9 @@ typedef struct tg_image {
     ea_guid pdb_guid;
     uint32_t pdb_age;
     char *pdb_name;
-    uint64_t sets;     /* as tg_dll.sets; 0: a program's own image */
-    uint8_t is_narrow; /* below 4 GB on a 64-bit machine */
+    uint64_t sets;        /* as tg_dll.sets; 0: a program's own image */
+    uint8_t is_narrow;    /* below 4 GB on a 64-bit machine */
+    uint8_t is_announced; /* no image to Windows: programs announce it */
 } tg_image;
 
 typedef struct tg_module {
@@ -421,6 +422,9 @@ void tg_dotnet_work(tg_machine *m, tg_cpu *cpu, tg_thread *t);
 void tg_dotnet_rundown(tg_machine *m, tg_cpu *cpu);
 void tg_providers_tell(tg_machine *m); /* counts, to the truth */
 void tg_dotnet_tell(tg_machine *m);
+/* The program of the thread announces a plugin: form is that of the image event in whose place it comes. 1: it is in
+ * the trace. */
+int tg_announce(tg_machine *m, const tg_context *who, enum tg_form_id form, const tg_image *i);
 void tg_dns_query(tg_machine *m, tg_cpu *cpu, tg_thread *t, const char *name);
 
 /* ---- printing.c ---- */

@@ -1028,6 +1028,7 @@ static void sums_follow_their_rows(void **state) {
 
 static const char LESS_OF_FILES[] = "ALTER TABLE modules DROP COLUMN md5; ALTER TABLE modules DROP COLUMN sha1; ALTER"
                                     " TABLE modules DROP COLUMN imphash; ALTER TABLE modules DROP COLUMN description";
+static const char LESS_OF_MODULES[] = "ALTER TABLE modules DROP COLUMN kind";
 static const char LESS_OF_PROCESSES[] =
     "ALTER TABLE processes DROP COLUMN mandatory_label; ALTER TABLE processes DROP COLUMN elevation_type; ALTER TABLE"
     " processes DROP COLUMN elevated; ALTER TABLE processes DROP COLUMN logon_id; DROP TABLE pending_facts";
@@ -1047,6 +1048,7 @@ static void older_tables_are_completed(int old_version, const char *more_sql) {
     run_sql(db, more_sql);
     run_sql(db, LESS_OF_FILES);
     run_sql(db, LESS_OF_PROCESSES);
+    run_sql(db, LESS_OF_MODULES);
     char sql[48];
     snprintf(sql, sizeof sql, "PRAGMA user_version = %d", old_version);
     run_sql(db, sql);
@@ -1094,6 +1096,7 @@ static void tables_of_before_get_more_columns_of_files(void **state) {
     sqlite3 *db = ec_state_db_database(f.tables);
     run_sql(db, LESS_OF_FILES);
     run_sql(db, LESS_OF_PROCESSES);
+    run_sql(db, LESS_OF_MODULES);
     run_sql(db,
             "INSERT INTO modules VALUES(9, 1, 2, 3, 4, 0, 0, 5, 6, 7, 8, 9, 10, 11, 'a.dll', NULL, 0, '', '', 12, 'ab',"
             " '1.2', 'Maker', 'Thing'); PRAGMA user_version = 7");
@@ -1119,6 +1122,7 @@ static void tables_of_before_get_more_columns_of_processes(void **state) {
     const int64_t version = ask(&f, "PRAGMA user_version");
     sqlite3 *db = ec_state_db_database(f.tables);
     run_sql(db, LESS_OF_PROCESSES);
+    run_sql(db, LESS_OF_MODULES);
     run_sql(db,
             "INSERT INTO processes VALUES(9, 1, 2, 3, 4, 0, 0, 5, 6, 7, 8, 9, 10, 11, 12, 'a.exe', 'a /b', 'S-1-5-18',"
             " '', ''); PRAGMA user_version = 8");
@@ -1140,6 +1144,27 @@ static void tables_of_before_get_more_columns_of_processes(void **state) {
     assert_int_equal(p.logon_id, 0);
     sqlite3_finalize(s);
     assert_int_equal(ask(&f, "SELECT count(*) FROM pending_facts"), 0);
+    ec_state_db_close(f.tables);
+}
+
+/* Version 9 does not have the kind of modules: those that are there are images. */
+static void tables_of_before_get_kinds_of_modules(void **state) {
+    (void)state;
+    fixture f;
+    start(&f, 31);
+    finish(&f);
+    must(ec_state_db_open(&f.tables, scratch_path("store"), 1, &err));
+    const int64_t version = ask(&f, "PRAGMA user_version");
+    sqlite3 *db = ec_state_db_database(f.tables);
+    run_sql(db, LESS_OF_MODULES);
+    run_sql(db,
+            "INSERT INTO modules VALUES(9, 1, 2, 3, 4, 0, 0, 5, 6, 7, 8, 9, 10, 11, 'a.dll', NULL, 0, '', '', 12, 'ab',"
+            " '1.2', 'Maker', 'Thing', '', '', '', ''); PRAGMA user_version = 9");
+    ec_state_db_close(f.tables);
+    assert_int_equal(ec_state_db_open(&f.tables, scratch_path("store"), 0, &err), EA_EUNSUPPORTED);
+    must(ec_state_db_open(&f.tables, scratch_path("store"), 1, &err));
+    assert_int_equal(ask(&f, "PRAGMA user_version"), version);
+    assert_int_equal(ask(&f, "SELECT count(*) FROM modules WHERE product = 'Thing' AND kind = 0"), 1);
     ec_state_db_close(f.tables);
 }
 
@@ -1239,6 +1264,7 @@ int main(void) {
         T(tables_of_before_get_the_new_names),
         T(tables_of_before_get_more_columns_of_files),
         T(tables_of_before_get_more_columns_of_processes),
+        T(tables_of_before_get_kinds_of_modules),
         T(a_view_of_before_is_made_again),
         T(tables_of_another_version_are_called_so),
     };

@@ -452,6 +452,77 @@ static void test_rundown_closes_what_is_absent(void **state) {
     assert_int_equal(counted(w, EA_COUNT_state_rundown_closed), 3);
 }
 
+/* id: 1 load, 2 unload, 3 rundown of Etwagent-Announce. */
+static void announce(world *w, uint16_t id, int64_t t, uint32_t pid, uint64_t base) {
+    static const ea_guid ANNOUNCE = EA_GUID(0x0c87d9d8, 0x75dd, 0x5ffe, 0x41, 0xf3, 0xd3, 0x2f, 0x3c, 0x1c, 0xd5, 0x64);
+    static const ea_guid PDB = EA_GUID(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11);
+    begin_record(&w->r, 0x2cb15d1d, 0, 0, t);
+    w->r.record.provider = ANNOUNCE;
+    w->r.record.id = id;
+    w->r.record.pid = pid;
+    w->r.record.flags = EA_FLAG_64_BIT_HEADER;
+    w->r.record.header_type = EA_HEADER_EVENT64;
+    put64(&w->r, base);
+    put64(&w->r, 0x4000);
+    put(&w->r, &PDB, sizeof PDB);
+    put32(&w->r, 9);
+    put_utf16(&w->r, "\\Device\\x.plug");
+    put_utf16(&w->r, "x.pdb");
+    apply(w, end_record(&w->r));
+}
+
+/* Modules that their program announces have their PDB in the announcement. No rundown of the kernel knows them, also of
+ * the same session, and a keyframe and a restart keep their kind. */
+static void test_announced_modules(void **state) {
+    world *w = *state;
+    history *h = &w->history;
+    process(w, OP_START, 10, 8, 4, 0x800);
+    announce(w, 1, 20, 8, 0x50000);
+    announce(w, 3, 21, 8, 0x60000);
+    image(w, OP_LOAD, 22, 8, 0x10000);
+    image(w, OP_DC_START, 23, 8, 0x50000); /* of another size: it is there in its place */
+    assert_int_equal(h->module_count, 4);
+    check_life(&h->modules[0].life, 20, 23, EA_BEGIN_EVENT, EA_FINISH_REPLACED);
+    announce(w, 1, 24, 8, 0x50000);
+    check_life(&h->modules[3].life, 23, 24, EA_BEGIN_RUNDOWN_START, EA_FINISH_REPLACED);
+    restart(w);
+    process(w, OP_DC_START, 100, 0, 0, 0x900);
+    process(w, OP_DC_START, 101, 8, 4, 0x800);
+    image(w, OP_DC_START, 102, 8, 0x70000);
+    announce(w, 3, 103, 8, 0x60000);
+    rundown_complete(w, 110, 0);
+    check_life(&h->modules[2].life, 22, 100, EA_BEGIN_EVENT, EA_FINISH_RUNDOWN); /* the image alone */
+    check_life(&h->modules[1].life, 10, INT64_MAX, EA_BEGIN_RUNDOWN_START, EA_FINISH_OPEN);
+    check_life(&h->modules[4].life, 24, INT64_MAX, EA_BEGIN_EVENT, EA_FINISH_OPEN);
+    for (size_t i = 0; i < h->module_count; i++) {
+        const ea_module *m = &h->modules[i];
+        int announced = m->size_bytes == 0x4000;
+        assert_int_equal(m->kind, announced ? EA_MODULE_ANNOUNCED : EA_MODULE_IMAGE);
+        assert_int_equal(m->has_pdb, announced);
+        assert_int_equal(m->pdb_age, announced ? 9 : 0);
+        assert_string_equal(m->pdb_path, announced ? "x.pdb" : "");
+        assert_int_equal(m->pid, 8);
+    }
+    assert_string_equal(h->modules[0].path, "\\Device\\x.plug");
+    world other = {.options = w->options, .registry = w->registry};
+    ea_machine_options options = w->options;
+    options.observer_arg = &other.history;
+    assert_int_equal(ea_machine_create(&other.machine, &options, NULL), 0);
+    const ea_record at = {.time_raw = 200, .pointer_size = 8};
+    assert_int_equal(ea_keyframe_write(w->machine, NULL, 1, &at, apply_made, &other, NULL), 0);
+    size_t announced = 0;
+    for (size_t i = 0; i < other.history.module_count; i++)
+        announced += other.history.modules[i].kind == EA_MODULE_ANNOUNCED;
+    assert_int_equal(other.history.module_count, 3);
+    assert_int_equal(announced, 2);
+    ea_machine_destroy(other.machine);
+    history_deinit(&other.history);
+    announce(w, 2, 300, 8, 0x60000);
+    process(w, OP_END, 310, 8, 4, 0x800);
+    check_life(&h->modules[1].life, 10, 300, EA_BEGIN_RUNDOWN_START, EA_FINISH_EVENT);
+    check_life(&h->modules[4].life, 24, 310, EA_BEGIN_EVENT, EA_FINISH_PROCESS_END);
+}
+
 static void test_process_end_ends_its_own(void **state) {
     world *w = *state;
     process(w, OP_START, 100, 8, 4, 0x800);
@@ -1185,6 +1256,7 @@ int main(void) {
         TEST(test_rundown),
         TEST(test_rundown_completes),
         TEST(test_rundown_closes_what_is_absent),
+        TEST(test_announced_modules),
         TEST(test_rundown_names_another_instance),
         TEST(test_process_end_ends_its_own),
         TEST(test_seen_before_their_process),

@@ -7,6 +7,7 @@
 #include "proto/base/map.h"
 #include "proto/base/provider_guids.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +17,8 @@ enum { START, SIZE, NAMESPACE, NAME, SIGNATURE };
 enum { CONTEXT = NAMESPACE, SOURCE = SIGNATURE, LINE, COLUMN, URL = NAME };
 
 enum { TEXT_BYTES = 512 << 20 };
+
+enum { ID_FUNCTION_LOAD = 4, ID_FUNCTION_UNLOAD = 5, ID_FUNCTION_NAMED = 6 }; /* of Etwagent-Announce */
 
 enum { ID_LOAD = 143, ID_END = 144, ID_OLD_START = 139, ID_OLD_STOP = 140 };
 
@@ -33,6 +36,7 @@ static const ea_guid RUNTIME = EA_PROVIDER_DOTNET_RUNTIME;
 static const ea_guid RUNDOWN = EA_PROVIDER_DOTNET_RUNDOWN;
 /* Microsoft-JScript, and V8.js */
 static const ea_guid JSCRIPT = EA_PROVIDER_JSCRIPT;
+static const ea_guid ANNOUNCE = EA_PROVIDER_ANNOUNCE;
 
 /* A function whose script is not known yet: engines may log a script after its functions. */
 typedef struct nameless {
@@ -74,6 +78,11 @@ static enum method_event method_event_of(const ea_class *c) {
             return !runtime ? NAMES : c->code == ID_LOAD ? LOADS : UNLOADS;
         return runtime && (c->code == ID_OLD_START || c->code == ID_OLD_STOP) ? NAMES : NOTHING;
     }
+    if (ea_guid_equal(&c->provider, &ANNOUNCE))
+        return c->code == ID_FUNCTION_LOAD     ? LOADS
+               : c->code == ID_FUNCTION_UNLOAD ? UNLOADS
+               : c->code == ID_FUNCTION_NAMED  ? NAMES
+                                               : NOTHING;
     if (!ea_guid_equal(&c->provider, &JSCRIPT))
         return NOTHING;
     switch (c->code) {
@@ -98,15 +107,21 @@ static const ec_event_cursor_plan *plan_of(void *arg, const ea_class *c) {
                                                                 "MethodName", "MethodSignature"};
     static const char *const SCRIPTED[EC_EVENT_CURSOR_FIELDS] = {
         "MethodStartAddress", "MethodSize", "ScriptContextID", "MethodName", "SourceID", "Line", "Column"};
+    static const char *const ANNOUNCED[EC_EVENT_CURSOR_FIELDS] = {[START] = "MethodStartAddress",
+                                                                  [SIZE] = "MethodSize",
+                                                                  [NAME] = "MethodName",
+                                                                  [LINE] = "Line",
+                                                                  [SIGNATURE] = "Url"};
     static const char *const SCRIPT[EC_EVENT_CURSOR_FIELDS] = {
         [CONTEXT] = "ScriptContextID", [SOURCE] = "SourceID", [URL] = "Url"};
     ec_methods *m = arg;
     enum method_event says = method_event_of(c);
     if (says == NOTHING)
         return NULL;
-    const char *const *names = says == NAMES_SCRIPT                    ? SCRIPT
-                               : ea_guid_equal(&c->provider, &JSCRIPT) ? SCRIPTED
-                                                                       : MANAGED;
+    const char *const *names = says == NAMES_SCRIPT                     ? SCRIPT
+                               : ea_guid_equal(&c->provider, &JSCRIPT)  ? SCRIPTED
+                               : ea_guid_equal(&c->provider, &ANNOUNCE) ? ANNOUNCED
+                                                                        : MANAGED;
     ec_event_cursor_plan *p = ea_arena_alloc(&m->arena, sizeof *p);
     if (!p)
         return &EC_EVENT_CURSOR_NO_MEMORY;
@@ -201,6 +216,19 @@ static int methods_add_function(ec_methods *m, const ec_event_cursor *t, const e
     return 0;
 }
 
+/* The name of a function that its program announced, and where its source is: "file:line". */
+static void name_announced(ec_methods *m, const ec_event_cursor *t, const ec_event_cursor_event *e, ec_method *own) {
+    uint64_t line = ec_event_cursor_u64_or_0(t, e, LINE);
+    ea_text_clear(&m->text);
+    methods_add_text(m, ec_event_cursor_bytes(t, e, NAME));
+    own->name = methods_keep(m);
+    ea_text_clear(&m->text);
+    methods_add_text(m, ec_event_cursor_bytes(t, e, SIGNATURE));
+    if (m->text.len_bytes && line)
+        ea_text_printf(&m->text, ":%" PRIu64, line);
+    own->signature = methods_keep(m);
+}
+
 static int methods_add(ec_methods *m, const ec_event_cursor *t, const ec_event_cursor_event *e) {
     enum method_event says = method_event_of(e->c);
     int unload = says == UNLOADS, load = says == LOADS, rc = 0;
@@ -235,6 +263,8 @@ static int methods_add(ec_methods *m, const ec_event_cursor *t, const ec_event_c
                        .end_utc_ns = unload ? utc_ns : INT64_MAX};
     if (ea_guid_equal(&e->c->provider, &JSCRIPT))
         rc = methods_add_function(m, t, e, own);
+    else if (ea_guid_equal(&e->c->provider, &ANNOUNCE))
+        name_announced(m, t, e, own);
     else
         name_managed(m, t, e, own);
     if (rc)

@@ -1,6 +1,7 @@
-/* Code that a .NET runtime or an engine of JavaScript made at run time, and where it was: which method an address of a
- * process is in, at a time. No module covers such addresses. Input: event_cursor.h (method events of the runtime, of
- * its rundown, of Microsoft-JScript and V8.js), script_names.h. Used by: cmd_where.c, profile.c. Thread: its owner's.
+/* Code that a .NET runtime, an engine of JavaScript or a program that announces its functions made at run time, and
+ * where it was: which method an address of a process is in, at a time. No module covers such addresses. Input:
+ * event_cursor.h (method events of the runtime, of its rundown, of Microsoft-JScript and V8.js, of Etwagent-Announce),
+ * script_names.h. Used by: cmd_where.c, profile.c. Thread: its owner's.
  *
  * A method that the runtime loads (Method/LoadVerbose) is at its address from then on; one that a rundown names
  * (Method/DCStartVerbose, DCStopVerbose) may have been there since ever. It ends when it is unloaded or when another
@@ -19,7 +20,7 @@ typedef struct ec_method {
     uint64_t start, size_bytes;
     int64_t begin_utc_ns, end_utc_ns; /* INT64_MIN: since ever; INT64_MAX: to the end */
     const char *name;                 /* "Namespace.Class.Method"; of JavaScript "function url:line:column"; UTF-8 */
-    const char *signature;            /* as the runtime writes it; of JavaScript the engine's name */
+    const char *signature;            /* as the runtime writes it; of JavaScript the engine's name; else "file:line" */
 } ec_method;
 
 enum { EC_METHODS_MAX = 1 << 20 };

@@ -470,6 +470,7 @@ void ec_json_module(ea_text *t, const ea_module *m) {
     ea_text_printf(t, "{\"base\": \"0x%" PRIx64 "\", \"size\": %" PRIu64, m->base, m->size_bytes);
     query_add_text(t, "path", m->path);
     query_add_text(t, "original_name", *m->original_name ? m->original_name : NULL);
+    query_add_text(t, "kind", m->kind == EA_MODULE_ANNOUNCED ? "announced" : "image");
     ea_text_str(t, ", \"pdb\": ");
     if (m->has_pdb) {
         ea_text_str(t, "{\"guid\": \"");

@@ -258,6 +258,7 @@ static const spec SPECS[] = {
       {"md5", EC_KIND_TEXT, "t.md5"},
       {"sha1", EC_KIND_TEXT, "t.sha1"},
       {"imphash", EC_KIND_TEXT, "t.imphash"},
+      {"kind", EC_KIND_TEXT, "CASE t.kind WHEN 1 THEN 'announced' ELSE 'image' END"},
       {"process_key", EC_KIND_INT, KEY_OR_NULL("process_instance")}}, NULL, NULL, {NULL}},
     {"ledger", STATE,
      "streams s JOIN ledger_batches b ON b.stream = s.stream"

@@ -55,7 +55,8 @@ extern const ea_field_row ea_no_fields[1];
     X(process_native) X(thread_native) X(perf_info_native) X(mod_bound) X(event_trace_native) X(page_fault_native)     \
     X(pool_native) X(disk_io_native) X(file_io_native) X(tcp_ip_native) X(registry_native) X(alpc_native)              \
     X(image_native) X(power_native) X(compact_switch) X(image_file)                                                     \
-    X(dotnet) X(dotnet_core) X(dotnet_rundown) X(dotnet_stress) X(dotnet_private) X(jscript)
+    X(dotnet) X(dotnet_core) X(dotnet_rundown) X(dotnet_stress) X(dotnet_private) X(jscript)          \
+    X(announce)
 // clang-format on
 
 #define X(name) extern const ea_family ea_family_##name;

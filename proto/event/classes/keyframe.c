@@ -64,7 +64,8 @@ static const ea_field_row thread_fields[] = {
     {0},
 };
 
-/* GuidSig of zeros, FileSize 0: unknown. Version 1 has further hashes and the description. */
+/* GuidSig of zeros, FileSize 0: unknown. Version 1 has further hashes and the description; version 2 the kind: enum
+ * ea_module_kind of proto/state/machine.h. */
 #define MODULE                                                                                                         \
     LIFE,                                                                                                              \
     {"ProcessId", EA_U32, EA_SEM_PID},                                                                                 \
@@ -89,12 +90,16 @@ static const ea_field_row module_0_fields[] = {
     {0},
 };
 
+#define MODULE_1 MODULE, {"Md5", EA_UTF8Z}, {"Sha1", EA_UTF8Z}, {"ImpHash", EA_UTF8Z}, {"FileDescription", EA_UTF8Z}
+
+static const ea_field_row module_1_fields[] = {
+    MODULE_1,
+    {0},
+};
+
 static const ea_field_row module_fields[] = {
-    MODULE,
-    {"Md5", EA_UTF8Z},
-    {"Sha1", EA_UTF8Z},
-    {"ImpHash", EA_UTF8Z},
-    {"FileDescription", EA_UTF8Z},
+    MODULE_1,
+    {"ModuleKind", EA_U32},
     {0},
 };
 
@@ -120,7 +125,8 @@ static const ea_class_row keyframe_rows[] = {
     {"Keyframe/Process", 2, 1, 1, process_fields},
     {"Keyframe/Thread", 3, 0, 0, thread_fields},
     {"Keyframe/Module", 4, 0, 0, module_0_fields},
-    {"Keyframe/Module", 4, 1, 1, module_fields},
+    {"Keyframe/Module", 4, 1, 1, module_1_fields},
+    {"Keyframe/Module", 4, 2, 2, module_fields},
     {"Keyframe/End", 5, 0, 0, bound_fields},
     {"Keyframe/Name", 6, 0, 0, name_fields},
     {"Keyframe/Volume", 7, 0, 0, volume_fields},
