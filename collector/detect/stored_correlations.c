@@ -2,7 +2,7 @@
 #include "collector/detect/stored_correlations.h"
 
 #include "collector/detect/rules_files.h"
-#include "collector/store/sqlite.h"
+#include "collector/sqlite/sqlite.h"
 #include "proto/base/array.h"
 #include "proto/base/map.h"
 
