@@ -290,7 +290,7 @@ static int leave_out(ec_detector *d, uint32_t rule, uint32_t filter, uint64_t ba
 
 /* ---- correlations ---- */
 
-static int take_hit(ec_detector *d, const detector_match *m, uint32_t correlation, ea_err *err) {
+static int detector_take_hit(ec_detector *d, const detector_match *m, uint32_t correlation, ea_err *err) {
     ec_correlation_hit h = {.correlation = correlation,
                             .rule = m->rule,
                             .batch = m->batch,
@@ -315,7 +315,7 @@ static int take_hits(ec_detector *d, const detector_match *m, ea_err *err) {
         while (k < r->rule_count && r->rules[k] != m->rule)
             k++;
         if (k < r->rule_count)
-            rc = take_hit(d, m, i, err);
+            rc = detector_take_hit(d, m, i, err);
     }
     return rc;
 }

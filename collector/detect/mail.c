@@ -24,7 +24,7 @@ struct ec_mail {
     size_t left_bytes;
 };
 
-static int way_of(const char *url) {
+static int mail_way_of(const char *url) {
     int way = 0;
     while (way < WAY_COUNT && strncasecmp(url, WAYS[way].scheme, strlen(WAYS[way].scheme)) != 0)
         way++;
@@ -32,7 +32,7 @@ static int way_of(const char *url) {
 }
 
 int ec_mail_is_url(const char *url) {
-    return way_of(url) < WAY_COUNT;
+    return mail_way_of(url) < WAY_COUNT;
 }
 
 /* LOCAL@DOMAIN of printable ASCII, without what would end it in a command or a header. */
@@ -118,7 +118,7 @@ static int set_options(ec_mail *m, const ec_mail_options *o, int way, ea_err *er
 }
 
 int ec_mail_create(ec_mail **ret, const ec_mail_options *o, ea_err *err) {
-    int way = way_of(o->url);
+    int way = mail_way_of(o->url);
     ec_mail *m = calloc(1, sizeof *m);
     if (!m)
         return ea_fail(err, EA_ENOMEM, "prepare libcurl");

@@ -82,7 +82,7 @@ static const ec_detections_stream *find_stream(ec_stored_correlations *c, const 
     return s;
 }
 
-static int take_hit(ec_stored_correlations *c, ec_correlation_hit *h, const ea_text *cells, ea_err *err) {
+static int stored_take_hit(ec_stored_correlations *c, ec_correlation_hit *h, const ea_text *cells, ea_err *err) {
     h->stream = c->hit_count < EC_STORED_HITS_MAX ? find_stream(c, cells) : NULL;
     if (!h->stream || ec_matched_row_hit(&c->row, ea_rules_correlation(c->rules, h->correlation), h)) {
         c->left_out++;
@@ -114,7 +114,7 @@ int ec_stored_correlations_take(ec_stored_correlations *c, const ec_rules_statem
                                 .utc_ns = values[EC_RULES_TIME].i,
                                 .pid = (uint32_t)values[EC_RULES_PID].i,
                                 .has_pid = looks[EC_RULES_PID] != EC_LOOK_EMPTY};
-        rc = take_hit(c, &h, cells, err);
+        rc = stored_take_hit(c, &h, cells, err);
     }
     return rc;
 }

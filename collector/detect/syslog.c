@@ -42,7 +42,7 @@ struct ec_syslog {
 
 /* ---- the address ---- */
 
-static int way_of(const char *url) {
+static int syslog_way_of(const char *url) {
     int way = 0;
     while (way < SYSLOG_WAYS && strncasecmp(url, WAYS[way].scheme, strlen(WAYS[way].scheme)) != 0)
         way++;
@@ -50,11 +50,11 @@ static int way_of(const char *url) {
 }
 
 int ec_syslog_is_url(const char *url) {
-    return way_of(url) < SYSLOG_WAYS;
+    return syslog_way_of(url) < SYSLOG_WAYS;
 }
 
 int ec_syslog_create(ec_syslog **ret, const char *url, const char *ca, ea_err *err) {
-    int way = way_of(url);
+    int way = syslog_way_of(url);
     ec_syslog *s = calloc(1, sizeof *s);
     if (!s)
         return ea_fail(err, EA_ENOMEM, "prepare a connection");

@@ -74,7 +74,7 @@ static int word(const char **at, const char *expected) {
     return 1;
 }
 
-static int name(const char **at, char *ret) {
+static int triggers_name(const char **at, char *ret) {
     size_t n = strcspn(*at, " \n");
     if (!n || n >= TRIGGER_NAME_BYTES || (*at)[n] != ' ')
         return 0;
@@ -93,7 +93,7 @@ static int read_fired(ea_triggers *t, const char **at) {
     if (EA_GROW(t->fired, t->fired_capacity, t->fired_count + 1, TRIGGER_FIRED_MAX))
         return 0;
     trigger_fired *f = &t->fired[t->fired_count];
-    if (!name(at, f->program) || !name(at, f->trigger) || !number(at, "\n", &utc_ns))
+    if (!triggers_name(at, f->program) || !triggers_name(at, f->trigger) || !number(at, "\n", &utc_ns))
         return 0;
     f->utc_ns = (int64_t)utc_ns;
     t->fired_count++;
