@@ -255,7 +255,7 @@ def judge_classes(world):
     want = {(record["name"], record["provider_name"] or "", record["provider"], record["version"], record["pointer_size"])
             for host in world.hosts.values() for record in host.records}
     if any(batch.kind == "keyframe" for found in world.stored.values() for batch in found):  # FORMAT.md, "Keyframes"
-        want |= {(f"Keyframe/{what}", "etwagent", "c2a7f6b1-5d0e-4f38-9b64-710ed38a52cf", int(what in ("Process", "Module")), 8) for what in ("Begin", "Process", "Thread", "Module", "End")}
+        want |= {(f"Keyframe/{what}", "etwagent", "c2a7f6b1-5d0e-4f38-9b64-710ed38a52cf", {"Process": 1, "Module": 2}.get(what, 0), 8) for what in ("Begin", "Process", "Thread", "Module", "End")}
     got = {(row["name"], row["provider_name"] or "", row["provider"], row["version"], row["pointer_size"]) for row in rows}
     world.same("table classes", "all", got, want)
     for name in RESERVED:
