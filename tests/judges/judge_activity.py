@@ -83,7 +83,7 @@ def unfinished(row):
 
 
 def judge_thread_queries(world):
-    """process-times, thread-times, thread-waits, thread-wakes, of a machine and of one of its processes."""
+    """process-times, thread-times, thread-waits, thread-wakes, of a machine, of one of its processes and of the idle threads."""
     reasons = {row["reason_name"]: row["reason"] for row in world.sql("SELECT DISTINCT reason, reason_name FROM waits")}
     for name, host in ((name, host) for name, host in world.hosts.items() if whole(host)):
         times, waits, wakes = naive_activity.thread_tables(host.records, naive_activity.Whose(host.state), clock_of(host).ns, *EVER)
@@ -94,8 +94,8 @@ def judge_thread_queries(world):
         world.same("query process-times", name, got, [(stream, *key, row["threads"], *(row[word] for word in TIMES), unfinished(row)) for stream in host.streams
                                                       for key, row in processes.items() if key[1]])
         one = max(processes, key=lambda key: (processes[key]["switches"], str(key)), default=(None, ANY))[1]
-        for limits, fits in (({}, lambda pid: True), ({"pid": one}, lambda pid: pid == one)):
-            if limits and one == ANY:
+        for limits, fits in (({}, lambda pid: True), ({"pid": 0}, lambda pid: pid == 0), ({"pid": one}, lambda pid: pid == one)):
+            if limits.get("pid") == ANY:
                 continue
             got = [(*of_process(row), row["tid"], *(row[word] for word in TIMES), row["unfinished_ns"]) for row in world.get("queries/thread-times", host=name, limit=10000, **limits)]
             world.same("query thread-times", name, got, [(stream, *key, *(row[word] for word in TIMES), unfinished(row)) for stream in host.streams for key, row in times.items() if fits(key[1])])
