@@ -340,7 +340,10 @@ static int open_socket(uint16_t port) {
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    must(connect(fd, (const struct sockaddr *)&address, sizeof address) == 0);
+    if (connect(fd, (const struct sockaddr *)&address, sizeof address)) {
+        perror("connect");
+        must(0);
+    }
     return fd;
 }
 
