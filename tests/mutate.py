@@ -39,19 +39,20 @@ sys.path.insert(0, str(SOURCE / "tests"))
 import relink  # noqa: E402
 
 # Files whose code makes answers, and the end-to-end tests of each beside the judges.
-STATE, QUERY, PROFILE = ["test_ledger"], ["test_query"], ["test_profile", "test_profile_gaps"]
+STATE, QUERY, PROFILE = ["test_ledger", "test_ended"], ["test_query", "test_aggregates", "test_sql_page"], ["test_profile", "test_profile_gaps", "test_profile_forms"]
+ACTIVITIES = ["test_activity", "test_joins", "test_report"]
 OF_FILE = {
     "collector/state/ledger_report.c": STATE, "collector/state/gaps.c": STATE, "collector/app/cmd_ledger.c": STATE,
     "collector/query/analysis/account_names.c": ["test_accounts"],
-    "collector/query/analysis/activity.c": ["test_activity"], "collector/query/analysis/activity_events.c": ["test_activity"], "collector/query/analysis/activity_rows.c": ["test_activity"],
-    "collector/query/analysis/activity_tables.c": ["test_activity"], "collector/query/analysis/event_roles.c": ["test_activity"], "collector/query/analysis/request_tracker.c": ["test_activity"],
-    "collector/query/analysis/sample_sources.c": ["test_activity"], "collector/query/analysis/stack_missed.c": ["test_activity"], "collector/query/analysis/stack_sums.c": PROFILE, "collector/query/analysis/thread_time.c": PROFILE,
-    "collector/query/analysis/sched_tracker.c": ["test_activity"], "collector/query/analysis/event_annotations.c": PROFILE,
-    "collector/query/sql/sql_activity.c": ["test_activity"], "collector/query/scan/counter_names.c": ["test_activity"],
+    "collector/query/analysis/activity.c": ACTIVITIES, "collector/query/analysis/activity_events.c": ACTIVITIES, "collector/query/analysis/activity_rows.c": ACTIVITIES,
+    "collector/query/analysis/activity_tables.c": ACTIVITIES, "collector/query/analysis/event_roles.c": ACTIVITIES, "collector/query/analysis/request_tracker.c": ACTIVITIES,
+    "collector/query/analysis/sample_sources.c": ACTIVITIES, "collector/query/analysis/stack_missed.c": ACTIVITIES, "collector/query/analysis/stack_sums.c": PROFILE, "collector/query/analysis/thread_time.c": PROFILE,
+    "collector/query/analysis/sched_tracker.c": ACTIVITIES, "collector/query/analysis/event_annotations.c": PROFILE,
+    "collector/query/sql/sql_activity.c": ACTIVITIES, "collector/query/scan/counter_names.c": ACTIVITIES,
     "collector/query/analysis/address_space.c": PROFILE, "collector/query/analysis/stackwalk_reader.c": PROFILE, "collector/query/analysis/profile.c": PROFILE, "collector/query/analysis/stack_query.c": PROFILE,
     "collector/query/analysis/aggregate.c": QUERY, "collector/query/analysis/instances.c": ["test_report"], "collector/query/scan/scan.c": QUERY, "collector/query/scan/scan_values.c": QUERY,
     "collector/query/sql/sql_aggregate.c": QUERY, "collector/query/sql/sql_events.c": QUERY, "collector/query/sql/sql_functions.c": QUERY,
-    "collector/query/sql/sql_tables.c": QUERY, "collector/web/questions.c": ["test_web", "test_detections", "test_first_hour"],
+    "collector/query/sql/sql_tables.c": QUERY, "collector/web/questions.c": ["test_web", "test_detections", "test_first_hour", "test_joins", "test_access"],
     "collector/query/sql/select.c": QUERY, "collector/query/sql/sql_push.c": QUERY, "collector/query/sql/sql_groups.c": QUERY, "collector/query/sql/sql_prepare.c": QUERY,
     "collector/query/sql/sql_filter.c": QUERY, "collector/query/sql/sql_push_rows.c": QUERY, "collector/query/sql/sql_rows.c": QUERY, "collector/query/analysis/first_events.c": QUERY,
     "collector/query/sql/sql_times.c": QUERY, "collector/query/sql/sql_vtab.c": QUERY, "collector/query/analysis/group_events.c": QUERY,
