@@ -30,7 +30,7 @@ OPEN = {
                  " application, mandatory_label, elevation_type, elevated, logon_id, begin_utc_ns, begin_cause",
     "threads": "tid, pid, cpu, stack_base, start_address, win32_start_address, teb, name, begin_utc_ns, begin_cause",
     "modules": "pid, base, size_bytes, default_base, checksum, timestamp, path, pdb_guid, pdb_age, pdb_path, original_name,"
-               " file_bytes, sha256, file_version, company, product, description, md5, sha1, imphash, begin_utc_ns, begin_cause",
+               " file_bytes, sha256, file_version, company, product, description, md5, sha1, imphash, kind, begin_utc_ns, begin_cause",
 }
 
 

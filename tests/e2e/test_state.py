@@ -87,7 +87,7 @@ def table_rows(path, host):
                 kind = "module"
                 fields = {"pid": r["pid"], "base": to_address(r["base"]), "size": r["size_bytes"], "path": r["path"],
                           "default_base": to_address(r["default_base"]), "checksum": r["checksum"],
-                          "timestamp": r["timestamp"], "original_name": r["original_name"]}
+                          "timestamp": r["timestamp"], "original_name": r["original_name"], "kind": ("image", "announced")[r["kind"]]}
                 key = (r["pid"], fields["base"])
                 if r["pdb_guid"] is not None:
                     fields["pdb"] = (r["pdb_guid"], r["pdb_age"], r["pdb_path"])
