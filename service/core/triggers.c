@@ -91,7 +91,7 @@ void ea_triggers_fire(ea_triggers *t, const char *program, const ea_lang_trigger
 
 static void triggers_warn(ea_triggers *t, const ea_err *why) {
     if (strcmp(t->warned, why->message) != 0)
-        ea_log_warning("session %.128s: a trigger's window is not sent: %s", t->o.name, why->message);
+        ea_log_warning("session %.128s: windows of triggers are not sent: %s", t->o.name, why->message);
     memcpy(t->warned, why->message, sizeof t->warned);
 }
 
@@ -235,11 +235,14 @@ void ea_triggers_stop(ea_triggers *t) {
 }
 
 void ea_triggers_destroy(ea_triggers *t) {
+    ea_err err = {0};
     if (!t)
         return;
     if (t->thread) {
         ea_triggers_stop(t);
         ea_thread_join(t->thread);
+        if (t->is_unsaved && triggers_save(t, &err)) /* triggers fire until the source's last event, after the stop */
+            triggers_warn(t, &err);
     }
     triggers_drop_plans(t);
     triggers_drop_sent(t);

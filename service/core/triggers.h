@@ -40,6 +40,7 @@ void ea_triggers_fire(ea_triggers *t, const char *program, const ea_lang_trigger
 void ea_triggers_finish(ea_triggers *t);
 /* The thread ends soon; windows that remain wait for the next process. Any thread. */
 void ea_triggers_stop(ea_triggers *t);
-void ea_triggers_destroy(ea_triggers *t); /* stops it; NULL is allowed */
+/* Stops it, and saves what fired since. After the last ea_triggers_fire. NULL is allowed. */
+void ea_triggers_destroy(ea_triggers *t);
 
 #endif
