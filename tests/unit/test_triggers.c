@@ -74,12 +74,6 @@ static size_t fired(void) {
     return n;
 }
 
-static size_t waiting(void) {
-    ea_spool_status status;
-    ea_spool_get_status(spool, &status);
-    return status.waiting;
-}
-
 /* Batches of one event a second, numbered by their seconds. */
 static void record_seconds(const uint64_t *seconds, size_t count) {
     static const ea_wire_source SOURCE = {
@@ -134,7 +128,7 @@ static void a_window_is_sent_once_with_what_is_missing(void **state) {
     create(0);
     fire("a", 5, 2, 3); /* 3 to 8, without 6 */
     ea_triggers_finish(triggers);
-    assert_int_equal(waiting(), 6);
+    assert_int_equal(waiting(spool), 6);
     assert_int_equal(counter(EA_COUNT_events_triggered), 5);
     assert_int_equal(counter(EA_COUNT_batches_untriggered), 1);
     fire("a", 4, 2, 1); /* 2 to 5, of which 2 is new; another process sends it */
@@ -142,12 +136,12 @@ static void a_window_is_sent_once_with_what_is_missing(void **state) {
     create(HOUR_NS);
     assert_int_equal(fired(), 2);
     ea_triggers_finish(triggers);
-    assert_int_equal(waiting(), 7);
+    assert_int_equal(waiting(spool), 7);
     fire("a", 100, 1, 1); /* nothing */
     ea_triggers_destroy(triggers);
     create(0);
     ea_triggers_finish(triggers);
-    assert_int_equal(waiting(), 7);
+    assert_int_equal(waiting(spool), 7);
     assert_int_equal(counter(EA_COUNT_windows_untriggered), 1);
     assert_int_equal(counter(EA_COUNT_triggers_fired), 3);
     close_both();
@@ -172,7 +166,7 @@ static void a_lost_file_begins_another_stream(void **state) {
         must(ea_path_remove(scratch_path(FILE_NAME), &err), &err);
     }
     triggers = NULL;
-    assert_int_equal(waiting(), 6);
+    assert_int_equal(waiting(spool), 6);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(ea_spool_take(spool, 1 << 20, items, 8), 3);
         memcpy(streams[i], items[0].stream, sizeof streams[i]);
@@ -261,7 +255,7 @@ static void a_plan_is_carried_out(void **state) {
     put_file("planned " RECORDING SENT "4 1-2,9-9\nsent " RECORDING SENT "6 1-2,9-9\n");
     create(HOUR_NS);
     ea_triggers_finish(triggers);
-    assert_int_equal(waiting(), 3);
+    assert_int_equal(waiting(spool), 3);
     assert_int_equal(counter(EA_COUNT_batches_untriggered), 3);
     close_both();
 }
@@ -292,14 +286,14 @@ static void no_byte_of_the_file_is_trusted(void **state) {
 }
 
 int main(void) {
-#define T(name) cmocka_unit_test_setup_teardown(name, begin_triggers, end_triggers)
+#define LOGGED(name) cmocka_unit_test_setup_teardown(name, begin_triggers, end_triggers)
     const struct CMUnitTest tests[] = {
-        T(a_window_is_sent_once_with_what_is_missing),
-        T(a_lost_file_begins_another_stream),
-        T(many_firings_are_bounded),
-        T(wrong_files_are_begun_anew),
-        T(a_plan_is_carried_out),
-        T(no_byte_of_the_file_is_trusted),
+        LOGGED(a_window_is_sent_once_with_what_is_missing),
+        LOGGED(a_lost_file_begins_another_stream),
+        LOGGED(many_firings_are_bounded),
+        LOGGED(wrong_files_are_begun_anew),
+        LOGGED(a_plan_is_carried_out),
+        LOGGED(no_byte_of_the_file_is_trusted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
