@@ -570,11 +570,13 @@ struct ec_ends {
 int ec_ends_open(ec_ends **ret, ec_state_db *t, sqlite3 *index, ea_err *err) {
     static const char STREAMS[] =
         "SELECT stream FROM streams WHERE agent = ?1 ORDER BY received_last_utc_ns DESC, stream_id DESC";
-    static const char RUN[] = "SELECT stream FROM streams WHERE agent = ?1 AND substr(stream, 1, ?2) = substr(?3, 1, ?2)";
+    static const char RUN[] =
+        "SELECT stream FROM streams WHERE agent = ?1 AND substr(stream, 1, ?2) = substr(?3, 1, ?2)";
     /* whether it has numbers, and the last row with its end */
     static const char END[] =
         "SELECT EXISTS(SELECT 1 FROM ledger_batches n WHERE n.stream = s.stream), c.value, b.utc_ns FROM streams s LEFT"
-        " JOIN ledger_counts c ON c.stream = s.stream AND c.family = '' AND c.counter = ?3 LEFT JOIN ledger_batches b ON"
+        " JOIN ledger_counts c ON c.stream = s.stream AND c.family = '' AND c.counter = ?3 LEFT JOIN ledger_batches b "
+        "ON"
         " b.stream = c.stream AND b.number = c.number WHERE s.host = ?1 AND s.id = ?2 AND s.position > 0"
         " ORDER BY c.number DESC LIMIT 1";
     ec_ends *e = calloc(1, sizeof *e);

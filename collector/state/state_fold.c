@@ -75,8 +75,8 @@ static void report_gap(ec_state_live *l, int gap) {
 }
 
 /* 1 when all that came before the keyframe should be here. A stream without the agent's numbers has parts of a
- * recording, each of which begins with a keyframe if the recorder has one; a keyframe's time is that of the event before
- * it, so that one in the middle of a part is within the batch before it. */
+ * recording, each of which begins with a keyframe if the recorder has one; a keyframe's time is that of the event
+ * before it, so that one in the middle of a part is within the batch before it. */
 static int is_continued(const ec_state_live *l, const ea_keyframe_result *r) {
     return ec_ledger_has_numbers(l->ledger) ||
            (l->is_part_known && r->utc_ns >= l->part_begin_utc_ns && r->utc_ns <= l->part_end_utc_ns);

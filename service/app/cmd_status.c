@@ -280,9 +280,9 @@ static void describe_recorder(const recorder *r, ea_text *t) {
     }
     ea_text_printf(t, "; removed: %" PRIu64 "\n", r->removed_size + r->removed_age + r->earlier_removed);
     if (r->fired || r->unfired || r->sent_events)
-        ea_text_printf(t, "  triggers fired %" PRIu64 " times, %" PRIu64 " more at their limits; %" PRIu64
-                          " events were sent\n",
-                       r->fired, r->unfired, r->sent_events);
+        ea_text_printf(
+            t, "  triggers fired %" PRIu64 " times, %" PRIu64 " more at their limits; %" PRIu64 " events were sent\n",
+            r->fired, r->unfired, r->sent_events);
     if (r->unsent_batches || r->unsent_windows)
         ea_text_printf(t, "  not sent: %" PRIu64 " windows, and %" PRIu64 " batches of others\n", r->unsent_windows,
                        r->unsent_batches);

@@ -41,8 +41,8 @@ static int64_t since_1970(int64_t utc_ns) {
     return utc_ns < 0 ? 0 : utc_ns;
 }
 
-/* With lock. Firings that no limit counts any more leave: they are a day old, or others of this trigger came after them.
- * So does the oldest of all where there are too many. */
+/* With lock. Firings that no limit counts any more leave: they are a day old, or others of this trigger came after
+ * them. So does the oldest of all where there are too many. */
 static int triggers_note_fired(ea_triggers *t, const char *program, const char *trigger, int64_t utc_ns) {
     size_t first = t->fired_count, of_this = 0; /* those that stay end where all do */
     for (size_t i = t->fired_count; i--;) {

@@ -157,9 +157,10 @@ int triggers_read(ea_triggers *t, ea_err *err) {
     if (rc == EA_ENOTFOUND)
         return 0;
     if (rc == EA_ELIMIT || (!rc && !read_lines(t, data, len_bytes))) {
-        ea_log_warning("session %.128s: %s is damaged: windows that its triggers had not sent are lost, those that they "
-                       "had sent may be sent again, and their limits begin anew",
-                       t->o.name, t->path);
+        ea_log_warning(
+            "session %.128s: %s is damaged: windows that its triggers had not sent are lost, those that they "
+            "had sent may be sent again, and their limits begin anew",
+            t->o.name, t->path);
         triggers_drop_plans(t);
         triggers_drop_sent(t);
         t->fired_count = t->window_count = 0;

@@ -34,8 +34,8 @@ uint64_t ea_watches_hash(const ea_watches *w);
 
 /* 1 when one of the programs has a trigger. */
 int ea_watches_have_triggers(const ea_watches *w);
-/* fn is called when one fires at utc_ns, after its record, whose time may be later: a program may wait for stacks. Before
- * the start. */
+/* fn is called when one fires at utc_ns, after its record, whose time may be later: a program may wait for stacks.
+ * Before the start. */
 void ea_watches_on_trigger(ea_watches *w,
                            void (*fn)(void *arg, const char *program, const ea_lang_trigger *trigger, int64_t utc_ns,
                                       int64_t row_utc_ns),

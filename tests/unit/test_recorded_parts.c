@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #define EPOCH_NS INT64_C(1700000000000000000) /* UTC of raw time 0; the test's clock ticks in ns */
-#define MS INT64_C(1000000)
+#define MS       INT64_C(1000000)
 
 static const char HOST[] = "alpha";
 

@@ -8,9 +8,9 @@
 
 #include <inttypes.h>
 
-#define SECOND INT64_C(1000000000)
+#define SECOND   INT64_C(1000000000)
 #define EPOCH_NS (INT64_C(1700000000) * SECOND) /* of raw time 0 */
-#define HOUR_NS (3600 * SECOND)
+#define HOUR_NS  (3600 * SECOND)
 
 enum { FILE_SEED = 0x72676774, FIRED_MAX = 100, WINDOWS_MAX = 256 };
 
@@ -42,10 +42,11 @@ static void open_both(void) {
 
 static void create(int64_t slack_ns) {
     ea_err err;
-    must(ea_triggers_create(&triggers,
-                            &(ea_triggers_options){
-                                .name = "x", .spool = spool, .recorder = recorder, .ledger = ledger, .slack_ns = slack_ns},
-                            &err),
+    must(ea_triggers_create(
+             &triggers,
+             &(ea_triggers_options){
+                 .name = "x", .spool = spool, .recorder = recorder, .ledger = ledger, .slack_ns = slack_ns},
+             &err),
          &err);
 }
 
@@ -106,11 +107,12 @@ static void record_seconds(const uint64_t *seconds, size_t count) {
         must(ea_encoder_encode(encoder, open, &(ea_batch_stamp){.number = seconds[i]}, &data, &n, &err), &err);
         ea_open_batch_release(open);
         must(ea_spool_claim(recorder, STREAM, seconds[i], 1, NULL, 0, &err), &err);
-        must(ea_spool_append(recorder,
-                             &(ea_spool_batch){
-                                 .stream = STREAM, .number = seconds[i], .event_count = 1, .data = data, .len_bytes = n},
-                             &err),
-             &err);
+        must(
+            ea_spool_append(recorder,
+                            &(ea_spool_batch){
+                                .stream = STREAM, .number = seconds[i], .event_count = 1, .data = data, .len_bytes = n},
+                            &err),
+            &err);
     }
     ea_encoder_destroy(encoder);
     ea_builder_destroy(builder);
@@ -213,9 +215,9 @@ static size_t open_file(const char *text) {
     return found;
 }
 
-#define FIRED "fired program a 1700000000000000000\n"
+#define FIRED     "fired program a 1700000000000000000\n"
 #define RECORDING "01020300000000000000000000000000 "
-#define SENT "01020300000000000000000012345678 "
+#define SENT      "01020300000000000000000012345678 "
 
 static void wrong_files_are_begun_anew(void **state) {
     static const char *const WRONG[] = {
@@ -241,7 +243,8 @@ static void wrong_files_are_begun_anew(void **state) {
     (void)state;
     open_both();
     assert_int_equal(open_file(""), 0);
-    assert_int_equal(open_file(FIRED FIRED "window 1 2\nsent " RECORDING SENT "7 1-2,4-8\nsent " SENT RECORDING "0 -\n"), 2);
+    assert_int_equal(
+        open_file(FIRED FIRED "window 1 2\nsent " RECORDING SENT "7 1-2,4-8\nsent " SENT RECORDING "0 -\n"), 2);
     for (size_t i = 0; i < sizeof WRONG / sizeof *WRONG; i++)
         if (open_file(WRONG[i]))
             fail_msg("accepted: %s", WRONG[i]);
