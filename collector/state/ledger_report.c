@@ -564,24 +564,29 @@ int ec_ledger_each_last(ec_state_db *t, int64_t stream_number, int64_t number,
 
 struct ec_ends {
     sqlite3 *index, *db;
-    sqlite3_stmt *run, *end;
+    sqlite3_stmt *streams, *run, *end;
 };
 
 int ec_ends_open(ec_ends **ret, ec_state_db *t, sqlite3 *index, ea_err *err) {
+    static const char STREAMS[] =
+        "SELECT stream FROM streams WHERE agent = ?1 ORDER BY received_last_utc_ns DESC, stream_id DESC";
     static const char RUN[] =
-        "SELECT stream FROM streams WHERE agent = ?1 AND substr(stream, 1, ?2) = (SELECT substr(stream, 1, ?2) FROM"
-        " streams WHERE agent = ?1 ORDER BY received_last_utc_ns DESC, stream_id DESC LIMIT 1)";
+        "SELECT stream FROM streams WHERE agent = ?1 AND substr(stream, 1, ?2) = substr(?3, 1, ?2)";
+    /* whether it has numbers, and the last row with its end */
     static const char END[] =
-        "SELECT c.value, b.utc_ns FROM streams s JOIN ledger_counts c ON c.stream = s.stream JOIN ledger_batches b ON"
-        " b.stream = c.stream AND b.number = c.number WHERE s.host = ?1 AND s.id = ?2 AND c.family = '' AND c.counter ="
-        " ?3 ORDER BY c.number DESC LIMIT 1";
+        "SELECT EXISTS(SELECT 1 FROM ledger_batches n WHERE n.stream = s.stream), c.value, b.utc_ns FROM streams s LEFT"
+        " JOIN ledger_counts c ON c.stream = s.stream AND c.family = '' AND c.counter = ?3 LEFT JOIN ledger_batches b "
+        "ON"
+        " b.stream = c.stream AND b.number = c.number WHERE s.host = ?1 AND s.id = ?2 AND s.position > 0"
+        " ORDER BY c.number DESC LIMIT 1";
     ec_ends *e = calloc(1, sizeof *e);
     int rc = 0;
     if (!e)
         return ea_fail(err, EA_ENOMEM, "read the ends of runs");
     e->index = index;
     e->db = ec_state_db_database(t);
-    if (sqlite3_prepare_v2(index, RUN, -1, &e->run, NULL) != SQLITE_OK)
+    if (sqlite3_prepare_v2(index, STREAMS, -1, &e->streams, NULL) != SQLITE_OK ||
+        sqlite3_prepare_v2(index, RUN, -1, &e->run, NULL) != SQLITE_OK)
         rc = ec_fail_sqlite(err, index, "read the streams");
     else if (sqlite3_prepare_v2(e->db, END, -1, &e->end, NULL) != SQLITE_OK)
         rc = ec_fail_sqlite(err, e->db, "read the ledgers");
@@ -598,34 +603,67 @@ int ec_ends_open(ec_ends **ret, ec_state_db *t, sqlite3 *index, ea_err *err) {
 void ec_ends_close(ec_ends *e) {
     if (!e)
         return;
+    sqlite3_finalize(e->streams);
     sqlite3_finalize(e->run);
     sqlite3_finalize(e->end);
     free(e);
 }
 
+/* What is known of the end of a stream. PARTS: it has parts of a recording, without numbers, and no end. */
+enum known_end { END_UNKNOWN, END_PARTS, END_RUNS, END_HAS };
+
+static int end_of_stream(ec_ends *e, sqlite3_stmt *at, int64_t *ret_utc_ns, ea_err *err) {
+    sqlite3_bind_blob(e->end, 2, sqlite3_column_blob(at, 0), sqlite3_column_bytes(at, 0), SQLITE_STATIC);
+    int code = sqlite3_step(e->end), known = END_UNKNOWN;
+    if (code == SQLITE_ROW && !sqlite3_column_int(e->end, 0))
+        known = END_PARTS;
+    else if (code == SQLITE_ROW)
+        known = sqlite3_column_int64(e->end, 1) && sqlite3_column_type(e->end, 2) != SQLITE_NULL ? END_HAS : END_RUNS;
+    else if (code != SQLITE_DONE)
+        known = ec_fail_sqlite(err, e->db, "read the ledgers");
+    *ret_utc_ns = known == END_HAS ? sqlite3_column_int64(e->end, 2) : INT64_MIN;
+    sqlite3_reset(e->end);
+    sqlite3_bind_null(e->end, 2);
+    return known;
+}
+
+/* Each stream of the newest run. Returns what is known of them all. */
+static int end_of_run(ec_ends *e, int64_t *ret_utc_ns, ea_err *err) {
+    int code = SQLITE_DONE, known = END_HAS;
+    int64_t utc_ns;
+    while (known >= END_PARTS && known != END_RUNS && (code = sqlite3_step(e->run)) == SQLITE_ROW) {
+        known = end_of_stream(e, e->run, &utc_ns, err);
+        *ret_utc_ns = utc_ns > *ret_utc_ns ? utc_ns : *ret_utc_ns;
+    }
+    if (known >= 0 && code != SQLITE_DONE && code != SQLITE_ROW)
+        known = ec_fail_sqlite(err, e->index, "read the streams");
+    return known;
+}
+
 int ec_ends_of(ec_ends *e, const char *agent, int64_t *ret_utc_ns, ea_err *err) {
-    int code = SQLITE_DONE, rc = 0, ended = 1;
-    int64_t last_ns = INT64_MIN;
+    int code = SQLITE_DONE, known = END_PARTS;
+    int64_t last_ns = INT64_MIN, unused;
+    sqlite3_bind_text(e->streams, 1, agent, -1, SQLITE_STATIC);
     sqlite3_bind_text(e->run, 1, agent, -1, SQLITE_STATIC);
     sqlite3_bind_text(e->end, 1, agent, -1, SQLITE_STATIC);
-    while (!rc && ended && (code = sqlite3_step(e->run)) == SQLITE_ROW) {
-        sqlite3_bind_blob(e->end, 2, sqlite3_column_blob(e->run, 0), sqlite3_column_bytes(e->run, 0), SQLITE_STATIC);
-        int found = sqlite3_step(e->end);
-        if (found != SQLITE_ROW && found != SQLITE_DONE)
-            rc = ec_fail_sqlite(err, e->db, "read the ledgers");
-        ended = found == SQLITE_ROW && sqlite3_column_int64(e->end, 0) != 0;
-        if (ended && sqlite3_column_int64(e->end, 1) > last_ns)
-            last_ns = sqlite3_column_int64(e->end, 1);
-        sqlite3_reset(e->end);
+    /* a later run sends parts of an earlier run's recording, too */
+    while (known == END_PARTS && (code = sqlite3_step(e->streams)) == SQLITE_ROW)
+        known = end_of_stream(e, e->streams, &unused, err);
+    if (known >= 0 && code != SQLITE_DONE && code != SQLITE_ROW)
+        known = ec_fail_sqlite(err, e->index, "read the streams");
+    if (known == END_HAS) {
+        sqlite3_bind_blob(e->run, 3, sqlite3_column_blob(e->streams, 0), sqlite3_column_bytes(e->streams, 0),
+                          SQLITE_STATIC);
+        known = end_of_run(e, &last_ns, err);
+        sqlite3_reset(e->run);
+        sqlite3_bind_null(e->run, 3);
     }
-    if (!rc && code != SQLITE_DONE && code != SQLITE_ROW)
-        rc = ec_fail_sqlite(err, e->index, "read the streams");
-    sqlite3_reset(e->run);
+    sqlite3_reset(e->streams);
+    sqlite3_bind_null(e->streams, 1);
     sqlite3_bind_null(e->run, 1);
     sqlite3_bind_null(e->end, 1);
-    sqlite3_bind_null(e->end, 2);
-    if (rc || !ended || last_ns == INT64_MIN)
-        return rc;
+    if (known < 0)
+        return known;
     *ret_utc_ns = last_ns;
-    return 1;
+    return (known == END_HAS || known == END_PARTS) && last_ns != INT64_MIN;
 }

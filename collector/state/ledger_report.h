@@ -66,7 +66,7 @@ void ec_ends_close(ec_ends *e); /* NULL is allowed */
  * that was received last) have their closing batch, and *ret_utc_ns is the last of their times by the agent's clock; 0
  * when not, or when it is not folded yet. */
 EA_MUST_CHECK int ec_ends_of(ec_ends *e, const char *agent, int64_t *ret_utc_ns, ea_err *err);
-/* 1 when a batch had the agent's numbers: a stream without any is a part of a recording. */
+/* 1 when a batch with events had the agent's numbers: a stream without any has parts of a recording. */
 int ec_ledger_has_numbers(const ec_ledger *l);
 /* Adds an alert of another origin. */
 EA_MUST_CHECK int ec_ledger_alert(ec_ledger *l, uint64_t number, const char *family, enum ec_alert_kind kind,

@@ -2,6 +2,7 @@
 #include "collector/state/state_worker_parts.h"
 
 #include "proto/base/platform.h"
+#include "proto/state/keyframe.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -14,6 +15,8 @@ enum {
     CLASS_BYTES = 64 << 20, /* that the classes of one stream take; batches of further ones cannot be read */
     AGAIN_SECONDS = 10,     /* at least so long between two folds of a stream from its start, or after a failure */
 };
+
+static const uint64_t PART_NS = 1000000000; /* batches of one part are not farther apart */
 
 static void state_fold_note(const ec_state_worker *h, const char *format, ...) EA_PRINTF(2, 3);
 
@@ -71,14 +74,24 @@ static void report_gap(ec_state_live *l, int gap) {
         h->options.on_gap(h->options.arg, l->fold.host, l->fold.stream, gap);
 }
 
-/* A keyframe's corrections show rows that were lost, or folded wrongly: both raise an alert. Parts of a recording do
- * not have what came before each of them. */
+/* 1 when all that came before the keyframe should be here. A stream without the agent's numbers has parts of a
+ * recording, each of which begins with a keyframe if the recorder has one; a keyframe's time is that of the event
+ * before it, so that one in the middle of a part is within the batch before it. */
+static int is_continued(const ec_state_live *l, const ea_keyframe_result *r) {
+    return ec_ledger_has_numbers(l->ledger) ||
+           (l->is_part_known && r->utc_ns >= l->part_begin_utc_ns && r->utc_ns <= l->part_end_utc_ns);
+}
+
+/* A keyframe's corrections show rows that were lost, or folded wrongly: both raise an alert. */
 static int on_keyframe(void *arg, const ea_keyframe_result *r) {
     ec_state_live *l = arg;
     char text[1024];
-    if (r->whole)
+    int is_expected = (r->whole && !r->added && !r->completed && !r->closed) || !is_continued(l, r);
+    if (r->whole) {
         report_gap(l, 0);
-    if ((r->whole && !r->added && !r->completed && !r->closed) || !ec_ledger_has_numbers(l->ledger))
+        l->is_part_known = 1;
+    }
+    if (is_expected)
         return 0;
     snprintf(text, sizeof text,
              "a keyframe of %" PRIu32 " rows%s differs from the state: %" PRIu32 " added, %" PRIu32
@@ -115,6 +128,8 @@ static int live_create(ec_state_live **ret, ec_state_worker *h, const ec_state_w
     l->history = h;
     l->stream_id = w->stream_id;
     l->has_gap = -1;
+    l->part_begin_utc_ns = INT64_MAX;
+    l->part_end_utc_ns = INT64_MIN;
     ea_machine_options options = {.limit_ended = LIMIT_ENDED,
                                   .limit_bytes = h->options.limit_state_bytes,
                                   .observer = &OBSERVER,
@@ -212,6 +227,18 @@ static int fold_records(ec_state_live *l, ea_batch_view *v, ea_err *err) {
             return rc;
     }
     return rc;
+}
+
+/* A batch that is no keyframe: where it does not follow the one before it, another part of a recording begins. */
+static void note_part(ec_state_live *l, const ea_batch_view *v, const ec_batch_row *row) {
+    if (ea_batch_group_count(v) && ea_guid_equal(&ea_batch_group_class(v, 0)->provider, &ea_keyframe_provider))
+        return;
+    uint64_t begin = (uint64_t)row->begin_utc_ns;
+    if ((row->begin_utc_ns > l->part_end_utc_ns && begin - (uint64_t)l->part_end_utc_ns > PART_NS) ||
+        (row->begin_utc_ns < l->part_begin_utc_ns && (uint64_t)l->part_begin_utc_ns - begin > PART_NS))
+        l->is_part_known = 0;
+    l->part_begin_utc_ns = row->begin_utc_ns;
+    l->part_end_utc_ns = row->end_utc_ns;
 }
 
 static int on_tombstone(const ea_tombstone *t, void *arg) {
@@ -330,6 +357,7 @@ static int fold_batch(ec_state_live *l, const ec_batch_row *row, ea_err *err) {
             *err = why;
         return opened;
     }
+    note_part(l, v, row);
     rc = ec_lost_find(v, lost, &lost_count, err);
     if (!rc)
         rc = fold_records(l, v, err);

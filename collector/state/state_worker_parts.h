@@ -30,7 +30,11 @@ typedef struct ec_state_live {
     uint64_t used;          /* the least recently used is evicted */
     ec_session_facts facts; /* with has_facts: of the last batch with events */
     int has_facts;
-    int has_gap;      /* since the last whole keyframe; -1: not reported yet */
+    int has_gap; /* since the last whole keyframe; -1: not reported yet */
+    /* of a stream without the agent's numbers: whether a whole keyframe came in the part of a recording at hand, and
+     * the times of its last batch that is no keyframe */
+    int is_part_known;
+    int64_t part_begin_utc_ns, part_end_utc_ns;
     int64_t again_ns; /* processor time of a fold from the start that is not done yet; 0: there is none */
     /* of a hole that is waited for: when the last batch had come, and that by the monotonic clock */
     int64_t hole_received_utc_ns, hole_since_ns;

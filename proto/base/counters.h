@@ -71,7 +71,7 @@ enum ea_counter_part {
     S(events_triggered, 252, EA_INFO, EA_OF_LEDGER,                                                                    \
       "events of a recorder that triggers sent, beside those that it keeps")                                           \
     S(batches_untriggered, 253, EA_NOTICE, EA_OF_LEDGER,                                                               \
-      "batches of a trigger's window that the recorder did not have any more")                                         \
+      "batches of a trigger's window that the recorder did not have")                                                  \
     S(windows_untriggered, 254, EA_NOTICE, EA_OF_LEDGER,                                                               \
       "windows of triggers that were not sent: the recorder had nothing of them, or too many waited")                  \
     X(batches_closed, 18, EA_INFO, EA_OF_LEDGER, "batches closed")                                                     \

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BAR_WIDTH = 40, COLUMN_MAX = 60, FLUSH_BYTES = 1 << 18 };
+enum { BAR_WIDTH = 40, COLUMN_MAX = 60, FLUSH_BYTES = 1 << 18, CSV_OF_TRIGGERS = INT32_MIN };
 
 static void print_put_number(ea_text *out, enum ea_lang_form form, enum lang_type type, uint64_t v) {
     switch (type) {
@@ -720,9 +720,11 @@ void lang_print_trigger(ea_lang_run *r, const ea_lang_trigger *t) {
         ea_text_char(out, '}');
         break;
     case EA_LANG_CSV:
-        ea_text_printf(out, "trigger,event\n%s,", t->name);
+        if (r->printed_csv != CSV_OF_TRIGGERS)
+            ea_text_str(out, "trigger,event\n");
+        r->printed_csv = CSV_OF_TRIGGERS;
+        ea_text_printf(out, "%s,", t->name);
         print_put_csv(r, out, TYPE_TEXT, event);
-        r->printed_csv = 0; /* what follows has its own columns */
         break;
     case EA_LANG_ROWS:
         print_put_row(r, &(ea_lang_output){.name = "trigger", .name_bytes = 7, .trigger = t, .column_count = 2},

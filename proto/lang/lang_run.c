@@ -531,6 +531,8 @@ static void run_trigger(ea_lang_run *r, uint32_t number) {
     uint64_t kept = f->count < EA_LANG_TRIGGER_MOST ? f->count : EA_LANG_TRIGGER_MOST;
     uint32_t recent = 0;
     int is_hot = 0;
+    if (!r->has_first) /* the end of a run without events: there is no time */
+        return;
     for (uint64_t i = 1; i <= kept; i++) {
         int64_t fired = f->utc_ns[(f->count - i) % EA_LANG_TRIGGER_MOST];
         is_hot |= run_is_near(fired, r->now_utc_ns, t->cooldown_ns);

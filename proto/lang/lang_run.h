@@ -135,7 +135,7 @@ struct ea_lang_run {
     uint64_t visits;                      /* of keys by print and trunc */
     int redraws;                          /* the next table is the first one of the ticks that are due */
     int is_over, is_ending, is_selective; /* is_selective: clauses run for some processes alone */
-    int printed_csv;                      /* the aggregation whose columns were printed last, + 1 */
+    int printed_csv; /* whose columns were printed last: aggregation + 1, -1 - row, CSV_OF_TRIGGERS; 0: none */
 };
 
 static inline uint64_t lang_fixed(const bound_field *b, const uint8_t *at) {

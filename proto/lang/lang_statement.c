@@ -161,6 +161,9 @@ static void trigger_statement(compiler *k, const node *n) {
     if (!is_good)
         lang_fail(&k->s, n->args[0]->at, "a trigger's name has 1 to %d letters, digits, _, - and .",
                   EA_LANG_TRIGGER_NAME_MAX);
+    for (const probe *pr = k->c->probes; pr; pr = pr->next)
+        if (pr->kind == PROBE_BEGIN)
+            lang_fail(&k->s, n->at, "a trigger has the time of an event, and begin is before the first one");
     if (!k->is_dry) {
         char *copy = lang_alloc(&k->s, name.len_bytes + 1, 1);
         memcpy(copy, name.text, name.len_bytes);

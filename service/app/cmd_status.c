@@ -45,6 +45,7 @@ typedef struct session {
 typedef struct recorder {
     uint64_t batches, events, disk_bytes, limit_bytes, first_utc_ns;
     uint64_t recorded, removed_size, removed_age, files_removed, earlier_removed, torn_bytes, bad_bytes;
+    uint64_t fired, unfired, sent_events, unsent_batches, unsent_windows; /* of triggers */
 } recorder;
 
 typedef struct source {
@@ -141,6 +142,11 @@ static const ea_option RECORDER_ROWS[] = {NUMBER(recorder, "batches", batches),
                                           NUMBER(recorder, "recorder_earlier_removed", earlier_removed),
                                           NUMBER(recorder, "spool_torn_bytes", torn_bytes),
                                           NUMBER(recorder, "spool_bad_bytes", bad_bytes),
+                                          NUMBER(recorder, "triggers_fired", fired),
+                                          NUMBER(recorder, "triggers_limited", unfired),
+                                          NUMBER(recorder, "events_triggered", sent_events),
+                                          NUMBER(recorder, "batches_untriggered", unsent_batches),
+                                          NUMBER(recorder, "windows_untriggered", unsent_windows),
                                           {.name = NULL}};
 static const ea_table RECORDER = {.rows = RECORDER_ROWS, .size = sizeof(recorder), .passes_unknown = 1};
 static const ea_option SOURCE_ROWS[] = {
@@ -273,6 +279,13 @@ static void describe_recorder(const recorder *r, ea_text *t) {
         ea_text_str(t, "empty");
     }
     ea_text_printf(t, "; removed: %" PRIu64 "\n", r->removed_size + r->removed_age + r->earlier_removed);
+    if (r->fired || r->unfired || r->sent_events)
+        ea_text_printf(
+            t, "  triggers fired %" PRIu64 " times, %" PRIu64 " more at their limits; %" PRIu64 " events were sent\n",
+            r->fired, r->unfired, r->sent_events);
+    if (r->unsent_batches || r->unsent_windows)
+        ea_text_printf(t, "  not sent: %" PRIu64 " windows, and %" PRIu64 " batches of others\n", r->unsent_windows,
+                       r->unsent_batches);
 }
 
 static void describe_source(const source *s, ea_text *t) {
@@ -471,6 +484,17 @@ static void put_sources(const status *s, int open_metrics, ea_text *t) {
         {"etwagent_recorder_earlier_removed_total",
          "events of earlier runs that a recorder removed: their own ledgers have ended", EA_COUNTER,
          offsetof(source, recorder.earlier_removed)},
+        {"etwagent_triggers_fired_total", "times a trigger fired, whose window of the recorder is sent", EA_COUNTER,
+         offsetof(source, recorder.fired)},
+        {"etwagent_triggers_limited_total", "times a trigger did not fire: its limit or its cooldown", EA_COUNTER,
+         offsetof(source, recorder.unfired)},
+        {"etwagent_events_triggered_total", "events of a recorder that triggers sent, beside those that it keeps",
+         EA_COUNTER, offsetof(source, recorder.sent_events)},
+        {"etwagent_batches_untriggered_total", "batches of a trigger's window that the recorder did not have",
+         EA_COUNTER, offsetof(source, recorder.unsent_batches)},
+        {"etwagent_windows_untriggered_total",
+         "windows of triggers that were not sent: the recorder had nothing of them, or too many waited", EA_COUNTER,
+         offsetof(source, recorder.unsent_windows)},
         {"etwagent_recorder_events", "events that the recorder has, of earlier runs too", EA_GAUGE,
          offsetof(source, recorder.events)},
         {"etwagent_recorder_size_bytes", "bytes of the recorder on disk", EA_GAUGE,

@@ -61,8 +61,9 @@ typedef struct ea_agent_options {
     "source_held_seconds, source_paced_seconds, events_unrecorded; of a session with a recorder also recorder "        \
     "{batches, "                                                                                                       \
     "events,\ndisk_bytes, limit_bytes, first_utc_ns, events_recorded, events_removed_size, events_removed_age, "       \
-    "recorder_files_removed,\nrecorder_earlier_removed, spool_torn_bytes, spool_bad_bytes}; of channels of the event " \
-    "log also channels,\n"                                                                                             \
+    "recorder_files_removed,\nrecorder_earlier_removed, spool_torn_bytes, spool_bad_bytes, triggers_fired, "           \
+    "triggers_limited, events_triggered,\nbatches_untriggered, windows_untriggered}; of channels of the event log "    \
+    "also channels,\n"                                                                                                 \
     "source_records_missing, source_bad_records, source_parts_refused; of an ETW session also session {name, runs,\n"  \
     "logger, buffer_bytes, min_buffers,\nmax_buffers, buffers, free_buffers, mode, "                                   \
     "flush_seconds, clock, file_mib, starts, ended_by_others, grown, rundowns,\nrundown_events, events, "              \

@@ -92,9 +92,10 @@ static void close_recording(ea_ingest_session *f, const uint8_t *stream) {
 
 /* ---- triggers ---- */
 
-static void session_trigger_fired(void *arg, const char *program, const ea_lang_trigger *trigger, int64_t utc_ns) {
+static void session_trigger_fired(void *arg, const char *program, const ea_lang_trigger *trigger, int64_t utc_ns,
+                                  int64_t row_utc_ns) {
     ea_ingest_session *f = arg;
-    ea_triggers_fire(f->triggers, program, trigger, utc_ns);
+    ea_triggers_fire(f->triggers, program, trigger, utc_ns, row_utc_ns);
 }
 
 static void session_note_fired(void *arg, const char *program, const char *trigger, int64_t utc_ns) {
@@ -125,7 +126,7 @@ static int64_t keyframe_interval(const ea_ingest_session *f) {
     int64_t given = f->batching.keyframe_ns ? f->batching.keyframe_ns : f->o.keyframe_ns, most = RECORDER_KEYFRAME_NS;
     if (!f->o.recorder)
         return given;
-    if (f->triggers)
+    if (f->watches && ea_watches_have_triggers(f->watches))
         most = TRIGGER_KEYFRAME_NS;
     if (f->o.recorder_age_ns && f->o.recorder_age_ns / RECORDER_KEYFRAMES < most)
         most = f->o.recorder_age_ns / RECORDER_KEYFRAMES;

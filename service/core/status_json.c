@@ -71,7 +71,9 @@ static void put_recorder(ea_text *t, const ea_source_task *task, const ea_counte
                  (const enum ea_counter[]){EA_COUNT_events_recorded, EA_COUNT_events_removed_size,
                                            EA_COUNT_events_removed_age, EA_COUNT_recorder_files_removed,
                                            EA_COUNT_recorder_earlier_removed, EA_COUNT_spool_torn_bytes,
-                                           EA_COUNT_spool_bad_bytes, EA_COUNTER_COUNT});
+                                           EA_COUNT_spool_bad_bytes, EA_COUNT_triggers_fired, EA_COUNT_triggers_limited,
+                                           EA_COUNT_events_triggered, EA_COUNT_batches_untriggered,
+                                           EA_COUNT_windows_untriggered, EA_COUNTER_COUNT});
     ea_text_char(t, '}');
 }
 

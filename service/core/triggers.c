@@ -4,7 +4,6 @@
 #include "proto/base/array.h"
 #include "service/core/agent_log.h"
 #include "service/core/triggers_parts.h"
-#include "service/spool/recorder.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -42,13 +41,21 @@ static int64_t since_1970(int64_t utc_ns) {
     return utc_ns < 0 ? 0 : utc_ns;
 }
 
-/* With lock. Firings that no limit counts any more leave, and the oldest where there are too many. */
+/* With lock. Firings that no limit counts any more leave: they are a day old, or others of this trigger came after
+ * them. So does the oldest of all where there are too many. */
 static int triggers_note_fired(ea_triggers *t, const char *program, const char *trigger, int64_t utc_ns) {
-    size_t n = 0;
-    for (size_t i = 0; i < t->fired_count; i++)
-        if (utc_ns - t->fired[i].utc_ns < DAY_NS && (i || t->fired_count < TRIGGER_FIRED_MAX))
-            t->fired[n++] = t->fired[i];
-    t->fired_count = n;
+    size_t first = t->fired_count, of_this = 0; /* those that stay end where all do */
+    for (size_t i = t->fired_count; i--;) {
+        const trigger_fired *f = &t->fired[i];
+        if (utc_ns - f->utc_ns >= DAY_NS || t->fired_count - first == TRIGGER_FIRED_MAX - 1)
+            continue;
+        if (strcmp(f->program, program) == 0 && strcmp(f->trigger, trigger) == 0 && ++of_this >= EA_LANG_TRIGGER_MOST)
+            continue;
+        t->fired[--first] = *f;
+    }
+    t->fired_count -= first;
+    if (first)
+        memmove(t->fired, t->fired + first, t->fired_count * sizeof *t->fired);
     if (EA_GROW(t->fired, t->fired_capacity, t->fired_count + 1, TRIGGER_FIRED_MAX))
         return EA_ENOMEM;
     trigger_fired *f = &t->fired[t->fired_count++];
@@ -58,7 +65,8 @@ static int triggers_note_fired(ea_triggers *t, const char *program, const char *
     return 0;
 }
 
-void ea_triggers_fire(ea_triggers *t, const char *program, const ea_lang_trigger *trigger, int64_t utc_ns) {
+void ea_triggers_fire(ea_triggers *t, const char *program, const ea_lang_trigger *trigger, int64_t utc_ns,
+                      int64_t row_utc_ns) {
     int is_lost = 0;
     utc_ns = since_1970(utc_ns);
     ea_mutex_lock(t->lock);
@@ -69,7 +77,7 @@ void ea_triggers_fire(ea_triggers *t, const char *program, const ea_lang_trigger
         int64_t end = utc_ns > INT64_MAX - trigger->after_ns ? INT64_MAX : utc_ns + trigger->after_ns;
         t->windows[t->window_count++] =
             (trigger_window){.from_utc_ns = since_1970(utc_ns - trigger->before_ns),
-                             .to_utc_ns = end,
+                             .to_utc_ns = row_utc_ns > end ? row_utc_ns : end,
                              .due_ns = ea_monotonic_ns() + trigger->after_ns + t->o.slack_ns};
     }
     t->is_unsaved = 1;
@@ -83,7 +91,7 @@ void ea_triggers_fire(ea_triggers *t, const char *program, const ea_lang_trigger
 
 static void triggers_warn(ea_triggers *t, const ea_err *why) {
     if (strcmp(t->warned, why->message) != 0)
-        ea_log_warning("session %.128s: a trigger's window is not sent: %s", t->o.name, why->message);
+        ea_log_warning("session %.128s: windows of triggers are not sent: %s", t->o.name, why->message);
     memcpy(t->warned, why->message, sizeof t->warned);
 }
 
@@ -149,14 +157,16 @@ static int64_t until_due(const ea_triggers *t, int64_t now_ns, int64_t most_ns) 
 
 static void triggers_main(void *arg) {
     ea_triggers *t = arg;
-    ea_err err;
     ea_mutex_lock(t->lock);
     while (!atomic_load(&t->stop)) {
+        ea_err err = {0};
         int is_unsaved = t->is_unsaved, is_finishing = t->is_finishing;
         ea_mutex_unlock(t->lock);
         int rc = do_work(t, is_unsaved, &err);
         if (rc < 0 && rc != EA_ECANCELED)
             triggers_warn(t, &err);
+        else if (rc > 0)
+            t->warned[0] = 0;
         ea_mutex_lock(t->lock);
         if (is_finishing && rc <= 0) { /* all is sent, or cannot be */
             t->is_finished = 1;
@@ -215,28 +225,27 @@ void ea_triggers_finish(ea_triggers *t) {
 }
 
 void ea_triggers_stop(ea_triggers *t) {
-    uint8_t stream[EA_STREAM_ID_BYTES];
     ea_mutex_lock(t->lock);
     atomic_store(&t->stop, 1);
     for (size_t i = 0; i < t->plan_count; i++)
-        if (t->plans[i].is_open) {
-            ea_recorder_sent_stream(t->plans[i].recording, stream);
-            ea_spool_cancel(t->o.spool, stream);
-        }
+        if (t->plans[i].is_open)
+            ea_spool_cancel(t->o.spool, t->plans[i].stream);
     ea_cond_broadcast(t->changed);
     ea_mutex_unlock(t->lock);
 }
 
 void ea_triggers_destroy(ea_triggers *t) {
+    ea_err err = {0};
     if (!t)
         return;
     if (t->thread) {
         ea_triggers_stop(t);
         ea_thread_join(t->thread);
+        if (t->is_unsaved && triggers_save(t, &err)) /* triggers fire until the source's last event, after the stop */
+            triggers_warn(t, &err);
     }
     triggers_drop_plans(t);
-    for (size_t i = 0; i < t->sent_count; i++)
-        free(t->sent[i].numbers.ranges);
+    triggers_drop_sent(t);
     free(t->sent);
     free(t->plans);
     free(t->windows);

@@ -4,10 +4,10 @@
  *     fired --saved--> window waits for its end --batches chosen, saved--> planned --in the spool, saved--> sent
  *
  * All of it is in the file "triggers" of the recorder's folder, which is replaced as a whole at each arrow, so that a
- * killed process's windows are sent by the next one. Batches of one recording travel under a stream of their own
- * (ea_recorder_sent_stream), numbered from 1 in the order in which they were planned; that stream is a resumable one of
- * the spool, since its batches can be made again while the recorder has them. Those that the recorder has removed
- * meanwhile are tombstones.
+ * killed process's windows are sent by the next one. Batches of one recording travel under a stream of their own, which
+ * the file names, numbered from 1 in the order in which they were planned; that stream is a resumable one of the spool,
+ * since its batches can be made again while the recorder has them. Those that the recorder lost, before or meanwhile,
+ * are tombstones.
  * Called by: ingest_session.c. Calls: service/spool. Thread: as each function says; it has one of its own. */
 #ifndef EA_CORE_TRIGGERS_H
 #define EA_CORE_TRIGGERS_H
@@ -32,13 +32,15 @@ EA_MUST_CHECK int ea_triggers_create(ea_triggers **ret, const ea_triggers_option
 /* Calls fn for each firing that limits may still count. Before the first ea_triggers_fire. */
 void ea_triggers_each_fired(const ea_triggers *t,
                             void (*fn)(void *arg, const char *program, const char *trigger, int64_t utc_ns), void *arg);
-/* A trigger fired. The source's thread. */
-void ea_triggers_fire(ea_triggers *t, const char *program, const ea_lang_trigger *trigger, int64_t utc_ns);
+/* A trigger fired at utc_ns; its window reaches to row_utc_ns at least, the time of its record. The source's thread. */
+void ea_triggers_fire(ea_triggers *t, const char *program, const ea_lang_trigger *trigger, int64_t utc_ns,
+                      int64_t row_utc_ns);
 /* The recorder gets no further events: sends all windows, and returns when they are in the spool, or after
  * ea_triggers_stop. The source's thread. */
 void ea_triggers_finish(ea_triggers *t);
 /* The thread ends soon; windows that remain wait for the next process. Any thread. */
 void ea_triggers_stop(ea_triggers *t);
-void ea_triggers_destroy(ea_triggers *t); /* stops it; NULL is allowed */
+/* Stops it, and saves what fired since. After the last ea_triggers_fire. NULL is allowed. */
+void ea_triggers_destroy(ea_triggers *t);
 
 #endif

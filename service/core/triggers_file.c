@@ -3,8 +3,8 @@
  *     etwagent triggers 1
  *     fired <program> <trigger> <UTC in ns>             firings that limits may still count, from old to new
  *     window <from, UTC in ns> <to>                     that wait for their ends
- *     planned <recording, 32 hex> <base> <numbers>      on their way into the spool (trigger_plan)
- *     sent <recording, 32 hex> <count> <numbers>        given out, with those that are planned (trigger_sent)
+ *     planned <recording> <stream> <base> <numbers>     on their way into the spool (trigger_plan)
+ *     sent <recording> <stream> <count> <numbers>       given out, with those that are planned (trigger_sent)
  *     end <16 hex: checksum of all lines above>
  *
  * See triggers_parts.h. Thread: as it says. */
@@ -22,6 +22,16 @@ static const char FIRST_LINE[] = "etwagent triggers 1\n";
 
 #define FILE_SEED 0x72676774u
 
+static void put_part(ea_text *out, const char *what, const uint8_t *recording, const uint8_t *stream, uint64_t number,
+                     const ea_range_set *numbers) {
+    ea_text_printf(out, "%s ", what);
+    ea_text_hex(out, recording, EA_STREAM_ID_BYTES);
+    ea_text_char(out, ' ');
+    ea_text_hex(out, stream, EA_STREAM_ID_BYTES);
+    ea_text_printf(out, " %" PRIu64 " ", number);
+    ea_range_set_put(out, numbers);
+}
+
 static void put_text(const ea_triggers *t, ea_text *out) {
     ea_text_str(out, FIRST_LINE);
     for (size_t i = 0; i < t->fired_count; i++)
@@ -30,18 +40,10 @@ static void put_text(const ea_triggers *t, ea_text *out) {
     for (size_t i = 0; i < t->window_count; i++)
         ea_text_printf(out, "window %" PRIu64 " %" PRIu64 "\n", (uint64_t)t->windows[i].from_utc_ns,
                        (uint64_t)t->windows[i].to_utc_ns);
-    for (size_t i = 0; i < t->plan_count; i++) {
-        ea_text_str(out, "planned ");
-        ea_text_hex(out, t->plans[i].recording, EA_STREAM_ID_BYTES);
-        ea_text_printf(out, " %" PRIu64 " ", t->plans[i].base);
-        ea_range_set_put(out, &t->plans[i].numbers);
-    }
-    for (size_t i = 0; i < t->sent_count; i++) {
-        ea_text_str(out, "sent ");
-        ea_text_hex(out, t->sent[i].recording, EA_STREAM_ID_BYTES);
-        ea_text_printf(out, " %" PRIu64 " ", t->sent[i].count);
-        ea_range_set_put(out, &t->sent[i].numbers);
-    }
+    for (size_t i = 0; i < t->plan_count; i++)
+        put_part(out, "planned", t->plans[i].recording, t->plans[i].stream, t->plans[i].base, &t->plans[i].numbers);
+    for (size_t i = 0; i < t->sent_count; i++)
+        put_part(out, "sent", t->sent[i].recording, t->sent[i].stream, t->sent[i].count, &t->sent[i].numbers);
     if (!out->failed)
         ea_text_printf(out, "end %016" PRIx64 "\n", ea_hash64(out->data, out->len_bytes, FILE_SEED));
 }
@@ -88,24 +90,29 @@ static int number(const char **at, const char *end, uint64_t *ret) {
     return ea_digits_parse(at, 10, ret) && word(at, end);
 }
 
-static int read_fired(ea_triggers *t, const char **at) {
+static int utc_number(const char **at, const char *end, int64_t *ret) {
     uint64_t utc_ns;
+    int good = number(at, end, &utc_ns) && utc_ns <= INT64_MAX;
+    *ret = good ? (int64_t)utc_ns : 0;
+    return good;
+}
+
+static int read_fired(ea_triggers *t, const char **at) {
     if (EA_GROW(t->fired, t->fired_capacity, t->fired_count + 1, TRIGGER_FIRED_MAX))
         return 0;
     trigger_fired *f = &t->fired[t->fired_count];
-    if (!triggers_name(at, f->program) || !triggers_name(at, f->trigger) || !number(at, "\n", &utc_ns))
+    if (!triggers_name(at, f->program) || !triggers_name(at, f->trigger) || !utc_number(at, "\n", &f->utc_ns))
         return 0;
-    f->utc_ns = (int64_t)utc_ns;
     t->fired_count++;
     return 1;
 }
 
 static int read_window(ea_triggers *t, const char **at) {
-    uint64_t from, to;
-    if (!number(at, " ", &from) || !number(at, "\n", &to) ||
+    int64_t from, to;
+    if (!utc_number(at, " ", &from) || !utc_number(at, "\n", &to) ||
         EA_GROW(t->windows, t->window_capacity, t->window_count + 1, TRIGGER_WINDOWS_MAX))
         return 0;
-    t->windows[t->window_count++] = (trigger_window){.from_utc_ns = (int64_t)from, .to_utc_ns = (int64_t)to};
+    t->windows[t->window_count++] = (trigger_window){.from_utc_ns = from, .to_utc_ns = to};
     return 1;
 }
 
@@ -114,8 +121,8 @@ static int read_plan(ea_triggers *t, const char **at) {
         return 0;
     trigger_plan *p = &t->plans[t->plan_count++];
     *p = (trigger_plan){.base = 0};
-    return ea_stream_id_parse(at, p->recording) && number(at, " ", &p->base) && p->base &&
-           ea_range_set_parse(at, &p->numbers) && p->numbers.count;
+    return ea_stream_id_parse(at, p->recording) && ea_stream_id_parse(at, p->stream) && number(at, " ", &p->base) &&
+           p->base && ea_range_set_parse(at, &p->numbers) && p->numbers.count;
 }
 
 static int read_sent(ea_triggers *t, const char **at) {
@@ -123,7 +130,8 @@ static int read_sent(ea_triggers *t, const char **at) {
         return 0;
     trigger_sent *s = &t->sent[t->sent_count++];
     *s = (trigger_sent){.count = 0};
-    return ea_stream_id_parse(at, s->recording) && number(at, " ", &s->count) && ea_range_set_parse(at, &s->numbers);
+    return ea_stream_id_parse(at, s->recording) && ea_stream_id_parse(at, s->stream) && number(at, " ", &s->count) &&
+           ea_range_set_parse(at, &s->numbers);
 }
 
 static int read_lines(ea_triggers *t, const char *data, size_t len_bytes) {
@@ -148,15 +156,15 @@ int triggers_read(ea_triggers *t, ea_err *err) {
     int rc = ea_path_read_all(t->path, TRIGGER_FILE_MAX, &data, &len_bytes, err);
     if (rc == EA_ENOTFOUND)
         return 0;
-    if (!rc && !read_lines(t, data, len_bytes)) {
+    if (rc == EA_ELIMIT || (!rc && !read_lines(t, data, len_bytes))) {
         ea_log_warning(
-            "session %.128s: %s is damaged: windows that its triggers had not sent are lost, and may be sent "
-            "twice when they fire again",
+            "session %.128s: %s is damaged: windows that its triggers had not sent are lost, those that they "
+            "had sent may be sent again, and their limits begin anew",
             t->o.name, t->path);
         triggers_drop_plans(t);
-        for (size_t i = 0; i < t->sent_count; i++)
-            free(t->sent[i].numbers.ranges);
-        t->sent_count = t->fired_count = t->window_count = 0;
+        triggers_drop_sent(t);
+        t->fired_count = t->window_count = 0;
+        rc = 0;
     }
     free(data);
     return rc;

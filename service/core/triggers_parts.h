@@ -15,7 +15,7 @@
 
 enum {
     TRIGGER_WINDOWS_MAX = 256, /* that wait for their ends */
-    TRIGGER_FIRED_MAX = 4096,  /* firings that limits may still count */
+    TRIGGER_FIRED_MAX = 4096,  /* firings that limits may still count: of each trigger EA_LANG_TRIGGER_MOST */
     TRIGGER_NAME_BYTES = 64,
     TRIGGER_FILE_MAX = 16 << 20,
 };
@@ -33,14 +33,15 @@ typedef struct trigger_window {
 /* What was given out of one recording: by its name on disk. */
 typedef struct trigger_sent {
     uint8_t recording[EA_STREAM_ID_BYTES];
-    ea_range_set numbers;
-    uint64_t count; /* numbers of the sent stream that were given out */
-    int is_there;   /* while it is looked at: the recorder has it */
+    uint8_t stream[EA_STREAM_ID_BYTES]; /* under which its batches travel: of the same run, else random */
+    ea_range_set numbers;               /* those that the recorder has no more, too */
+    uint64_t count;                     /* numbers of the sent stream that were given out */
+    uint64_t oldest;                    /* while it is looked at: in the recorder; 0: there is none */
 } trigger_sent;
 
 /* A part of a recording that is on its way into the spool: its i-th number is base + i there. */
 typedef struct trigger_plan {
-    uint8_t recording[EA_STREAM_ID_BYTES];
+    uint8_t recording[EA_STREAM_ID_BYTES], stream[EA_STREAM_ID_BYTES];
     uint64_t base;
     ea_range_set numbers;
     ea_range_set done; /* in the spool */
@@ -78,11 +79,12 @@ EA_MUST_CHECK int triggers_save(ea_triggers *t, ea_err *err);
 
 /* ---- triggers_send.c; the thread ---- */
 
-/* Chooses what windows [0, count) need that was not sent yet, and makes plans of it. EA_ENOMEM, EA_EIO: there are none.
- * windows: borrowed. */
+/* Chooses what windows [0, count) need that was not sent yet, and makes plans of it. After an error (EA_ENOMEM, EA_EIO,
+ * EA_ECANCELED) there may be plans of a part. windows: borrowed. */
 EA_MUST_CHECK int triggers_plan(ea_triggers *t, const trigger_window *windows, size_t count, ea_err *err);
 /* Brings the plans into the spool. EA_ECANCELED after ea_triggers_stop: the plans stay. */
 EA_MUST_CHECK int triggers_send(ea_triggers *t, ea_err *err);
 void triggers_drop_plans(ea_triggers *t);
+void triggers_drop_sent(ea_triggers *t);
 
 #endif

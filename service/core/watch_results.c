@@ -2,7 +2,6 @@
 #include "service/core/watch_results.h"
 
 #include "proto/base/map.h"
-#include "proto/base/platform.h"
 #include "proto/lang/lang_where.h"
 #include "service/core/watcher.h"
 
@@ -41,11 +40,13 @@ struct ea_watches {
     ea_watcher *watcher;
     int (*on_row)(void *arg, const ea_record *record);
     void *on_row_arg;
-    void (*on_trigger)(void *arg, const char *program, const ea_lang_trigger *trigger, int64_t utc_ns);
+    void (*on_trigger)(void *arg, const char *program, const ea_lang_trigger *trigger, int64_t utc_ns,
+                       int64_t row_utc_ns);
     void *on_trigger_arg;
     ea_text metadata, payload;
     uint8_t traits[2 + sizeof PROVIDER_NAME];
     ea_record last; /* the event at hand, without its payload */
+    int64_t last_utc_ns;
 };
 
 /* ---- compiling ---- */
@@ -298,7 +299,7 @@ static int on_row(void *arg, const ea_lang_output *o) {
                    .position = w->last.position};
     int rc = w->on_row(w->on_row_arg, &r);
     if (!rc && o->trigger && w->on_trigger)
-        w->on_trigger(w->on_trigger_arg, p->c->name, o->trigger, o->utc_ns ? o->utc_ns : ea_utc_ns());
+        w->on_trigger(w->on_trigger_arg, p->c->name, o->trigger, o->utc_ns, w->last_utc_ns);
     return rc;
 }
 
@@ -312,7 +313,8 @@ int ea_watches_have_triggers(const ea_watches *w) {
 }
 
 void ea_watches_on_trigger(ea_watches *w,
-                           void (*fn)(void *arg, const char *program, const ea_lang_trigger *trigger, int64_t utc_ns),
+                           void (*fn)(void *arg, const char *program, const ea_lang_trigger *trigger, int64_t utc_ns,
+                                      int64_t row_utc_ns),
                            void *arg) {
     w->on_trigger = fn;
     w->on_trigger_arg = arg;
@@ -356,7 +358,8 @@ int ea_watches_add(ea_watches *w, const ea_record *record, const ea_class *c, co
             is_aggregated |= concerns;
         }
     w->last = *record;
-    int rc = ea_watcher_add(w->watcher, record, c, clock, ea_clock_to_utc_ns(clock, record->time_raw), err);
+    w->last_utc_ns = ea_clock_to_utc_ns(clock, record->time_raw);
+    int rc = ea_watcher_add(w->watcher, record, c, clock, w->last_utc_ns, err);
     return rc < 0 ? rc : is_aggregated;
 }
 

@@ -34,9 +34,11 @@ uint64_t ea_watches_hash(const ea_watches *w);
 
 /* 1 when one of the programs has a trigger. */
 int ea_watches_have_triggers(const ea_watches *w);
-/* on_trigger is called when one fires, after its record. Before the start. */
+/* fn is called when one fires at utc_ns, after its record, whose time may be later: a program may wait for stacks.
+ * Before the start. */
 void ea_watches_on_trigger(ea_watches *w,
-                           void (*fn)(void *arg, const char *program, const ea_lang_trigger *trigger, int64_t utc_ns),
+                           void (*fn)(void *arg, const char *program, const ea_lang_trigger *trigger, int64_t utc_ns,
+                                      int64_t row_utc_ns),
                            void *arg);
 /* A trigger fired in an earlier run, which counts for its limits. After the start. */
 void ea_watches_fired(ea_watches *w, const char *name, const char *trigger, int64_t utc_ns);

@@ -14,11 +14,6 @@ void ea_recorder_stream(const uint8_t *stream, uint8_t *ret) {
     ret[EA_STREAM_ID_BYTES - 1] ^= 0x80;
 }
 
-void ea_recorder_sent_stream(const uint8_t *recording, uint8_t *ret) {
-    memcpy(ret, recording, EA_STREAM_ID_BYTES);
-    ret[EA_STREAM_ID_BYTES - 1] ^= 0x40;
-}
-
 static int recorder_path(const char *root, const char *name, char *ret, size_t capacity, ea_err *err) {
     int n = snprintf(ret, capacity, "%s/%s%s%s", root, FOLDER, *name ? "/" : "", name);
     return n > 0 && (size_t)n < capacity ? 0 : ea_fail(err, EA_ELIMIT, "%.128s: the path is too long", root);

@@ -17,9 +17,6 @@
 /* The recording's stream of a session's stream. */
 void ea_recorder_stream(const uint8_t *stream, uint8_t *ret);
 
-/* The stream under which batches of a recording travel that a trigger sends. */
-void ea_recorder_sent_stream(const uint8_t *recording, uint8_t *ret);
-
 /* The folder of a recorder. EA_ELIMIT: the path is too long. */
 EA_MUST_CHECK int ea_recorder_folder(const char *root, const char *name, char *ret, size_t capacity, ea_err *err);
 /* 1 for the name of a kept copy. */

@@ -6,6 +6,7 @@ prints them: the window of each firing is whole, no record is there twice, and n
 - Two windows that overlap; a third firing is over its limit. The same trace again: limits count what an earlier run fired.
 - kill -9 at each place at which the recorder's file of triggers is replaced: before the window was planned, and when it is in the spool and the
   file has it as planned. The next run, which has no program, sends it.
+- A program that waits for stacks: the record of the firing comes a second after the window's end, and is sent.
 - A ring that has removed the window: it is counted. A damaged file of triggers is reported, and the run goes on.
 - Encrypted: the window is sent with the key.
 - A program with a trigger on events that no recorder has is refused, with its place.
@@ -32,7 +33,7 @@ OTHER = "clr-32bit"  # of another time
 BEFORE_MS, AFTER_MS = 200, 100
 PROGRAM = f'Thread/Start {{ trigger("started", before {BEFORE_MS}ms, after {AFTER_MS}ms, at most 2/d, cooldown 150ms); }}'
 ROW = '"watch_replay_trigger"'
-AGENTS = ("overlap", "before", "after", "small", "sealed", "refused")
+AGENTS = ("overlap", "before", "after", "late", "small", "sealed", "refused")
 
 
 class Trace:
@@ -102,6 +103,8 @@ def overlap(env, checks, collector, trace):
     checks.that(ledger["triggers_limited"] > 0 and ledger["events_triggered"] >= got.total(), f"overlap: {ledger}")
     counts = test_ledger.counters(next(s for s in test_ledger.ledger(collector, "overlap")["streams"] if test_ledger.counters(s)))
     checks.equal((counts["triggers_fired"], counts["triggers_limited"]), (2, ledger["triggers_limited"]), "overlap: at the collector")
+    done = env.run([env.collector, "query", "--store", collector.store, "SELECT host FROM hosts WHERE host = 'overlap' AND ended IS NOT NULL"])
+    checks.that("overlap" in done.stdout, "overlap: the run has ended, whatever was sent beside it")
     again = replay(env, checks, collector, "overlap", trace, spool=run.spool).ledger
     checks.equal((again["triggers_fired"], again["triggers_limited"] - ledger["triggers_limited"]), (0, 2), "overlap: limits of an earlier run")
     check_windows(env, checks, collector, trace, "overlap", 2)
@@ -119,6 +122,13 @@ def killed(env, checks, collector, trace, agent, place):
     after = replay(env, checks, collector, agent, OTHER, program=None, spool=spool)
     checks.that(after.ledger["events_triggered"] > 0, f"{agent}: sent by the next run: {after.ledger}")
     check_windows(env, checks, collector, trace, agent, 1)
+
+
+def late(env, checks, collector, trace):
+    replay(env, checks, collector, "late", trace,
+           program='Thread/Start { @[kstack()] = count(); trigger("late", before 100ms, after 0s, at most 1/d); }')
+    rows = [json.loads(line) for line in stored(env, collector, "late") if ROW in line]
+    checks.equal(len(rows), 1, "late: firings that are in the store")
 
 
 def small_ring(env, checks, collector, trace):
@@ -153,7 +163,7 @@ def test(env, checks, arguments):
     env.make_certificates(AGENTS)
     collector = env.new_collector().start()
     trace = Trace(env)
-    cases = [(overlap,), (killed, "before", 2), (killed, "after", 3), (small_ring,), (sealed,), (refusals,)]
+    cases = [(overlap,), (killed, "before", 2), (killed, "after", 3), (late,), (small_ring,), (sealed,), (refusals,)]
     with concurrent.futures.ThreadPoolExecutor(AT_A_TIME) as pool:
         for done in [pool.submit(case, env, checks, collector, trace, *more) for case, *more in cases]:
             done.result()

@@ -73,16 +73,17 @@ static const refusal REFUSALS[] = {
     {"begin { @ = lquantize(1, 0, 2047, 2); }", 1, 13, "more than 1024"},
     {"begin { @a = sum(@a); }", 1, 9, "@a gets its value from itself alone"},
     {"begin { ship(); }", 1, 9, "priority of its session"},
-    {"begin { trigger(\"slow\", 1m, 10s, 3); }", 1, 25, "before TIME, after TIME"},
-    {"begin { trigger(\"slow\", before 2d); }", 1, 32, "up to 1d"},
-    {"begin { trigger(\"slow\", at most 0/d); }", 1, 33, "as in 3/d"},
-    {"begin { trigger(\"slow\", at most 101/h); }", 1, 33, "up to 100"},
-    {"begin { trigger(\"slow\", at least 1/h); }", 1, 28, "at most N/d"},
-    {"begin { trigger(\"slow\", after 1s, after 2s); }", 1, 35, "each once"},
-    {"begin { trigger(\"a b\"); }", 1, 17, "letters, digits"},
-    {"begin { trigger(slow); }", 1, 17, "the trigger's name"},
+    {"Thread/CSwitch { trigger(\"slow\", 1m, 10s, 3); }", 1, 34, "before TIME, after TIME"},
+    {"Thread/CSwitch { trigger(\"slow\", before 2d); }", 1, 41, "up to 1d"},
+    {"Thread/CSwitch { trigger(\"slow\", at most 0/d); }", 1, 42, "as in 3/d"},
+    {"Thread/CSwitch { trigger(\"slow\", at most 101/h); }", 1, 42, "up to 100"},
+    {"Thread/CSwitch { trigger(\"slow\", at least 1/h); }", 1, 37, "at most N/d"},
+    {"Thread/CSwitch { trigger(\"slow\", after 1s, after 2s); }", 1, 44, "each once"},
+    {"Thread/CSwitch { trigger(\"a b\"); }", 1, 26, "letters, digits"},
+    {"Thread/CSwitch { trigger(slow); }", 1, 26, "the trigger's name"},
     {"begin { x = trigger(\"slow\"); }", 1, 13, "is a statement"},
-    {"begin { trigger(\"slow\"); } end { trigger(\"slow\"); }", 1, 42, "two triggers"},
+    {"Thread/CSwitch { trigger(\"slow\"); } end { trigger(\"slow\"); }", 1, 51, "two triggers"},
+    {"Thread/CSwitch, begin { trigger(\"slow\"); }", 1, 25, "before the first one"},
     {"Thread/CSwitch { @ = count(); }\nstack-missing { @m = count(); }", 2, 1, "no clause reads a stack"},
     {"begin { emitt(a = 1); }", 1, 9, "did you mean emit?"},
     {"begin { x = strlem(\"a\"); }", 1, 13, "did you mean strlen?"},
@@ -374,6 +375,17 @@ static void triggers_fire_within_their_limits(void **state) {
     w->now_ns = INT64_C(60) * 1000000000;
     assert_int_equal(switch_to(w, 1, 2, 0, 0), 0);
     assert_non_null(strstr(output(w), "slow"));
+    end_run(w);
+    start_with(w, "Thread/CSwitch { trigger(\"a\", cooldown 0s); trigger(\"b\", cooldown 0s); }",
+               &(ea_lang_run_options){.form = EA_LANG_CSV});
+    assert_int_equal(switch_to(w, 1, 2, 0, 0) + switch_to(w, 2, 1, 0, 0), 0);
+    assert_string_equal(output(w), "trigger,event\na,Thread/CSwitch\nb,Thread/CSwitch\n"
+                                   "a,Thread/CSwitch\nb,Thread/CSwitch\n");
+    end_run(w);
+    start(w, "end { trigger(\"none\"); }"); /* no event: no time */
+    assert_true(ea_lang_run_end(w->run) >= 0);
+    assert_string_equal(output(w), "");
+    assert_int_equal(ea_lang_run_counts(w->run).unfired, 0);
     end_run(w);
 }
 
