@@ -21,8 +21,6 @@ enum {
     OP_VOLUME = 35,
     VALUES_MAX = 32,
     PAYLOAD_MAX = 65000, /* with any header it is a record */
-    SID_MAX_BYTES = 68,
-    SID_PARTS_MAX = 15,
     SID_POINTER = 8, /* of TOKEN_USER: not 0, which would say that there is no SID */
 };
 
@@ -180,35 +178,6 @@ static int finish_record(ec_rundown_records *w, ea_err *err) {
 
 /* ---- rows ---- */
 
-static int add_sid_part(const char **at, uint64_t max, uint64_t *ret) {
-    if (**at != '-')
-        return 0;
-    ++*at;
-    unsigned base = (*at)[0] == '0' && (*at)[1] == 'x' ? 16 : 10;
-    *at += base == 16 ? 2 : 0;
-    return ea_digits_parse(at, base, ret) && *ret <= max;
-}
-
-/* "S-1-5-21-1-2-3-500" as Windows has it; 0 when the text is no SID. */
-static size_t sid_bytes(const char *text, uint8_t *out) {
-    uint64_t revision, authority, part;
-    size_t n = 0;
-    const char *at = text + 1;
-    if (text[0] != 'S' || !add_sid_part(&at, UINT8_MAX, &revision) ||
-        !add_sid_part(&at, (UINT64_C(1) << 48) - 1, &authority))
-        return 0;
-    for (; *at; n++) {
-        if (n == SID_PARTS_MAX || !add_sid_part(&at, UINT32_MAX, &part))
-            return 0;
-        ea_store32(out + 8 + 4 * n, (uint32_t)part);
-    }
-    out[0] = (uint8_t)revision;
-    out[1] = (uint8_t)n;
-    for (unsigned i = 0; i < 6; i++)
-        out[2 + i] = (uint8_t)(authority >> (40 - 8 * i));
-    return 8 + 4 * n;
-}
-
 /* All characters beyond ASCII become question marks. */
 static const char *rundown_records_narrow(const char *text, char *latin, size_t capacity) {
     size_t n = 0;
@@ -223,7 +192,7 @@ static const char *rundown_records_narrow(const char *text, char *latin, size_t 
 }
 
 int ec_rundown_process(ec_rundown_records *w, const ea_process *p, ea_err *err) {
-    uint8_t sid[SID_MAX_BYTES];
+    uint8_t sid[EA_SID_MAX_BYTES];
     char latin[512];
     ea_event_value parts[3] = {{.kind = EA_VALUE_NUMBER, .number = SID_POINTER}, {.kind = EA_VALUE_NUMBER}};
     int rc = begin_record(w, &PROCESS, p->pid, UINT32_MAX, err);
@@ -239,7 +208,7 @@ int ec_rundown_process(ec_rundown_records *w, const ea_process *p, ea_err *err) 
     set_text(w, "CommandLine", p->command_line);
     set_text(w, "PackageFullName", p->package);
     set_text(w, "ApplicationId", p->application);
-    size_t n = sid_bytes(p->sid, sid);
+    size_t n = ea_sid_parse(p->sid, sid);
     ea_event_value *user = value_of(w, "UserSID");
     if (n && user) {
         parts[2] = (ea_event_value){.kind = EA_VALUE_BYTES, .data = sid, .count = n};
