@@ -153,9 +153,9 @@ int ea_relog_add_input(ea_relog *relog, const char *path, void *context, unsigne
 /* options NULL: all zero. *ret_output (may be NULL): its number. An existing file is replaced when the run has
  * succeeded; until then the output is PATH.partial. Neither may be an input, by any name; the path may not be a folder
  * or a device. PATH.partial may be a file that an earlier run left, which is removed; a link is not followed, and the
- * run fails. While several outputs are renamed, what they replace is PATH.replaced. ea_relog_run returns -18 when
- * another run, or another output of this one, writes it, or when another run has just renamed one to this path and not
- * yet the rest of its outputs. */
+ * run fails. While several outputs are renamed, what they replace is PATH.replaced, or PATH.replaced.2 and so on: a
+ * name that nothing else has. ea_relog_run returns -18 when another run, or another output of this one, writes it, or
+ * when another run has just renamed one to this path and not yet the rest of its outputs. */
 int ea_relog_add_output(ea_relog *relog, const char *path, const ea_relog_output *options, unsigned *ret_output);
 
 /* Before the run: an input may have another clock than the first one (another kind, another rate, another start of the
