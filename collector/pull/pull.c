@@ -351,9 +351,10 @@ static int take_announced(void *arg, const ea_record *r) {
 static int take_event(pull *p, const ea_record *r, const ea_class *c) {
     p->result->read++;
     if (!p->o->bare && ea_is_announced_module(r)) {
+        uint64_t added = p->result->added;
         int rc = ea_announced_records(r, p->image_version, (uint8_t)p->pointer_size, take_announced, p, p->err);
         p->result->dropped += rc == 0;
-        p->result->announced += rc == 0;
+        p->result->announced += rc == 0 && p->result->added > added;
         if (rc != EA_ENOTFOUND)
             return rc;
     }
@@ -377,7 +378,9 @@ static int read_window(pull *p) {
         if (r->time_raw < p->from_raw || r->time_raw >= p->to_raw)
             continue;
         rc = take_event(p, r, c);
-        if (!rc && p->o->limit && !p->result->is_limited && p->result->read - p->result->dropped >= p->o->limit) {
+        /* an announcement is one event, whatever it became */
+        if (!rc && p->o->limit && !p->result->is_limited &&
+            p->result->read - p->result->dropped + p->result->announced >= p->o->limit) {
             p->result->is_limited = 1;
             p->to_raw = r->time_raw + 1;
             ea_cut_end(p->cut, p->to_raw);
