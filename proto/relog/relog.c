@@ -638,7 +638,7 @@ int64_t ea_relog_utc_ns(const ea_relog *g, int64_t time_raw) {
 }
 
 int64_t ea_relog_raw(const ea_relog *g, int64_t utc_ns) {
-    return g->set ? ea_clock_from_utc_ns(&ea_etl_file_info(g->set, 0)->clock, utc_ns) : 0;
+    return g->set ? ea_clock_first_tick(&ea_etl_file_info(g->set, 0)->clock, utc_ns) : 0;
 }
 
 double ea_relog_progress(const ea_relog *g) {

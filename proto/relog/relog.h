@@ -192,7 +192,7 @@ int ea_relog_replace(ea_relog *relog, const ea_relog_event *event);
 ea_relog_event *ea_relog_clone(const ea_relog_event *event);
 void ea_relog_free(ea_relog_event *event);
 
-/* While it runs: raw ticks of events to UTC in ns since 1970, and back. */
+/* While it runs: raw ticks of events to UTC in ns since 1970, and back: the first tick that is not before that time. */
 int64_t ea_relog_utc_ns(const ea_relog *relog, int64_t time_raw);
 int64_t ea_relog_raw(const ea_relog *relog, int64_t utc_ns);
 

@@ -4,6 +4,7 @@
 #include "proto/base/stop_flag.h"
 #include "proto/relog/payload_times.h"
 #include "service/app/agent_commands.h"
+#include "service/app/input.h"
 #include "service/app/relog_job.h"
 
 #include <inttypes.h>
@@ -61,7 +62,9 @@ static int relog_shift(relog_job *j, ea_relog *relog) {
 /* Once an input, in each run. */
 static int relog_begin(ea_relog *relog, const ea_relog_input *input, const ea_relog_event *header, void *arg) {
     relog_job *j = arg;
-    int64_t end = input->end_utc_ns ? input->end_utc_ns : j->last_utc_ns;
+    int64_t end = j->last_utc_ns > INT64_MIN ? j->last_utc_ns
+                  : input->end_utc_ns        ? input->end_utc_ns
+                                             : input->begin_utc_ns; /* no time refers to it */
     j->clocks[header->input] = (ea_clock){.type = input->clock_type,
                                           .frequency = input->ticks_per_second,
                                           .base_raw = input->begin_raw,
@@ -390,80 +393,28 @@ static int choose_processes(relog_job *j, char **paths, int path_count) {
 
 /* ---- the traces' end ---- */
 
-typedef struct relog_last {
-    relog_job *job;
-    int is_open; /* a trace has no end: that is its last event */
-    int has_event;
-    int64_t raw; /* of events so far */
-} relog_last;
-
-static int relog_last_begin(ea_relog *relog, const ea_relog_input *input, const ea_relog_event *header, void *arg) {
-    relog_last *last = arg;
-    last->is_open |= !input->end_utc_ns;
-    return relog_begin(relog, input, header, last->job);
-}
-
-static int relog_last_event(ea_relog *relog, const ea_relog_input *input, const ea_relog_event *event, void *arg) {
-    relog_last *last = arg;
-    (void)input;
-    if (!last->is_open)
-        return EA_ECANCELED; /* no event is needed */
-    if (atomic_load(ea_stop_flag()))
-        ea_relog_cancel(relog);
-    if (!last->has_event || event->time_raw > last->raw)
-        last->raw = event->time_raw;
-    last->has_event = 1;
-    return EA_RELOG_DROP;
-}
-
-static int names_end(const char *time) {
-    return time && strncmp(time, "end", 3) == 0;
-}
-
 /* 1: a time of the options, or of a list, refers to the traces' end. */
 static int needs_end(const relog_job *j) {
     const relog_options *o = j->o;
-    int64_t step_ns;
     size_t count = 0;
-    int needs = names_end(o->from) || names_end(o->to) || (o->split && !ea_duration_parse(o->split, &step_ns));
+    int needs = ea_input_names_end(o->from) || ea_input_names_end(o->to);
     for (size_t i = 0; i < o->processes.count; i++) {
         const char *at = strrchr(o->processes.items[i], '@');
-        needs |= at && names_end(at + 1);
+        needs |= at && ea_input_names_end(at + 1);
     }
     const ea_listed_module *modules = j->modules ? ea_module_list_items(j->modules, &count) : NULL;
     for (size_t i = 0; i < count; i++)
-        needs |= names_end(modules[i].load) || names_end(modules[i].unload);
+        needs |= ea_input_names_end(modules[i].load) || ea_input_names_end(modules[i].unload);
     count = 0;
     const ea_own_event *own = j->own ? ea_own_events_items(j->own, &count) : NULL;
     for (size_t i = 0; i < count; i++)
-        needs |= names_end(own[i].time);
+        needs |= ea_input_names_end(own[i].time);
     return needs;
 }
 
-/* The end of a trace whose session was not stopped is the moment after its last event. The traces are read for it when
- * a time refers to it. */
+/* The end is the moment after the last event. The traces are read for it when a time refers to it. */
 static int relog_find_end(relog_job *j, char **paths, int path_count) {
-    const ea_relog_callbacks callbacks = {.on_begin = relog_last_begin, .on_event = relog_last_event};
-    relog_last last = {.job = j};
-    ea_relog *relog = NULL;
-    if (!needs_end(j))
-        return 0;
-    int rc = open_inputs(j, &relog, paths, path_count);
-    if (!rc)
-        rc = ea_relog_run(relog, &callbacks, &last);
-    if (rc == EA_ECANCELED && !last.is_open)
-        rc = 0;
-    if (rc && !j->err.code)
-        rc = ea_fail(&j->err, rc, "%s", ea_relog_error(relog));
-    if (!rc && last.is_open) {
-        int64_t at = j->begin_utc_ns; /* without an event */
-        if (last.has_event)
-            at = ea_relog_utc_ns(relog, last.raw + (last.raw < INT64_MAX));
-        j->last_utc_ns = at + (at < INT64_MAX); /* in ticks it is not before that */
-        j->end_utc_ns = j->last_utc_ns > j->end_utc_ns ? j->last_utc_ns : j->end_utc_ns;
-    }
-    ea_relog_destroy(relog);
-    return rc;
+    return needs_end(j) ? ea_input_read_end(paths, path_count, ea_stop_flag(), &j->last_utc_ns, &j->err) : 0;
 }
 
 /* ---- which processes ---- */
@@ -587,6 +538,7 @@ typedef struct relog_plan {
     uint64_t limit_bytes; /* of a part's events */
     int64_t from_raw, to_raw;
     int has_window;
+    int is_open;    /* a trace has no end: its last event is that */
     uint64_t bytes; /* of the part at hand */
     int64_t bounds[RELOG_PARTS_MAX];
     size_t count;
@@ -654,7 +606,9 @@ static int plan_event(ea_relog *relog, const ea_relog_input *input, const ea_rel
 }
 
 static int plan_begin(ea_relog *relog, const ea_relog_input *input, const ea_relog_event *header, void *arg) {
-    return relog_begin(relog, input, header, ((relog_plan *)arg)->job);
+    relog_plan *plan = arg;
+    plan->is_open |= !input->end_utc_ns;
+    return relog_begin(relog, input, header, plan->job);
 }
 
 /* OUT.etl becomes OUT.001.etl. */
@@ -696,6 +650,8 @@ static int plan_parts(relog_job *j, char **paths, int path_count) {
         rc = ea_relog_run(relog, &callbacks, &plan);
     if (rc == EA_ECANCELED && plan.step_ns && plan.has_window && !atomic_load(ea_stop_flag()))
         rc = 0;
+    if (!rc && plan.step_ns && plan.is_open && j->last_utc_ns == INT64_MIN && plan.to_raw == INT64_MAX)
+        rc = ea_input_read_end(paths, path_count, ea_stop_flag(), &j->end_utc_ns, &j->err);
     if (!rc && plan.step_ns && plan.has_window)
         rc = plan_times(&plan);
     if (rc && !j->err.code)

@@ -72,7 +72,7 @@ struct relog_job {
     int shows_progress;
     uint64_t seen;
     int64_t begin_utc_ns, end_utc_ns; /* of the inputs */
-    int64_t last_utc_ns;              /* after the last event, where an input has no end and a time refers to it */
+    int64_t last_utc_ns;              /* after the last event, where a time refers to the end; else INT64_MIN */
     ea_clock clock;                   /* of the first one, which events have */
     ea_clock *clocks;                 /* of each input */
     ea_record converted;              /* the event at hand, with times of the first clock in its payload */
