@@ -574,7 +574,13 @@ static void clock_conversions(void **state) {
                         assert_true(got == INT64_MIN);
                 }
 
-    /* a round trip loses less than a tick, and never goes forward */
+    assert_true(ea_clock_first_tick(&qpc, 5000000100) == 1001);
+    assert_true(ea_clock_first_tick(&qpc, 5000000101) == 1002);
+    assert_true(ea_clock_first_tick(&qpc, INT64_MAX) >= ea_clock_from_utc_ns(&qpc, INT64_MAX));
+    odd.base_raw = INT64_MAX;
+    assert_true(ea_clock_first_tick(&odd, INT64_MAX) == INT64_MAX);
+
+    /* a round trip loses less than a tick, and never goes forward; to the first tick it loses none */
     rng_state = 9;
     for (int i = 0; i < 100000; i++) {
         ea_clock c = {.frequency = frequencies[1 + rng() % 6],
@@ -584,6 +590,9 @@ static void clock_conversions(void **state) {
         int64_t back = ea_clock_from_utc_ns(&c, ea_clock_to_utc_ns(&c, raw));
         int64_t step = (int64_t)(c.frequency / 1000000000) + 1; /* ticks that one ns may hold */
         assert_true(back <= raw && raw - back <= step);
+        int64_t utc_ns = ea_clock_to_utc_ns(&c, raw), first = ea_clock_first_tick(&c, utc_ns);
+        assert_true(first <= raw && ea_clock_to_utc_ns(&c, first) == utc_ns);
+        assert_true(ea_clock_to_utc_ns(&c, first - 1) < utc_ns);
     }
 }
 
