@@ -11,8 +11,6 @@
 #include "service/app/programs.h"
 #include "service/app/trace_classes.h"
 
-#include <string.h>
-
 typedef struct options {
     ea_print_options print;
     ea_schema_options schemas;
