@@ -16,10 +16,10 @@ enum {
     OP_KCB_RUNDOWN = 24,
     OP_VOLUME = 35,
     VALUES_MAX = 32,
-    PAYLOAD_MAX = 65000, /* with any header it is a record */
+    PAYLOAD_MAX = 65000,           /* with any header it is a record */
     MODULE_TEXT_MAX_BYTES = 32000, /* in UTF-16, too, it is a record's payload */
-    IMAGE_VERSION = 2, /* version 3 has the signature's level, which the history does not keep */
-    SID_POINTER = 8, /* of TOKEN_USER: not 0, which would say that there is no SID */
+    IMAGE_VERSION = 2,             /* version 3 has the signature's level, which the history does not keep */
+    SID_POINTER = 8,               /* of TOKEN_USER: not 0, which would say that there is no SID */
 };
 
 typedef struct record_kind {

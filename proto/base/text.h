@@ -80,6 +80,7 @@ void ea_text_csv(ea_text *t, const char *utf8, size_t len_bytes);
 void ea_guid_format(const ea_guid *g, char *out);
 /* With or without braces, any case. EA_EINVAL for anything else. */
 EA_MUST_CHECK int ea_guid_parse(const char *s, ea_guid *ret);
+
 enum { EA_SID_MAX_BYTES = 68 };
 
 /* The bytes of the SID that the whole text is, in out, and their number; 0: it is none. Source: [MS-DTYP] 2.4.2.1. */

@@ -1,7 +1,7 @@
 /* A module as the records with which Windows and its merging tools describe one: ImageID/Info, then what names its PDB,
  * then the Image event, with one time and one processor. Readers take an id only with exactly the time of the Image
- * event; of a load they believe the header's process. Input: a module. Called by: `etwagent relog`, collector/pull. Calls:
- * proto/base. Thread: any. */
+ * event; of a load they believe the header's process. Input: a module. Called by: `etwagent relog`, collector/pull.
+ * Calls: proto/base. Thread: any. */
 #ifndef EA_RELOG_MODULE_RECORDS_H
 #define EA_RELOG_MODULE_RECORDS_H
 

@@ -874,9 +874,11 @@ static int relog_files(relog_job *j) {
 }
 
 static int relog_run(const void *arg, int operand_count, char **operands) {
-    relog_job job = {
-        .o = arg, .shows_progress = ea_is_terminal(stderr), .begin_utc_ns = INT64_MIN, .end_utc_ns = INT64_MIN,
-        .last_utc_ns = INT64_MIN};
+    relog_job job = {.o = arg,
+                     .shows_progress = ea_is_terminal(stderr),
+                     .begin_utc_ns = INT64_MIN,
+                     .end_utc_ns = INT64_MIN,
+                     .last_utc_ns = INT64_MIN};
     (void)ea_stop_flag();
     ea_text_init(&job.path);
     ea_u64_map_init(&job.described, 0);

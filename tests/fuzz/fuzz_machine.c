@@ -1,7 +1,7 @@
 /* The state machine with hostile records: process, thread, image, image id and announcement records of any version and
- * payload, small bounds, restarts in between. Whatever comes, intervals do not end before they begin, tables stay within
- * their bounds, and a restarted machine knows as many open instances as the one before it. The records that relog and
- * pull make of an announcement have its process, time and base, and are whole; or there are none. */
+ * payload, small bounds, restarts in between. Whatever comes, intervals do not end before they begin, tables stay
+ * within their bounds, and a restarted machine knows as many open instances as the one before it. The records that
+ * relog and pull make of an announcement have its process, time and base, and are whole; or there are none. */
 #include "proto/base/provider_guids.h"
 #include "proto/relog/announced_records.h"
 #include "proto/state/machine.h"

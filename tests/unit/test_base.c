@@ -220,6 +220,7 @@ static void text_varints(void **state) {
 /* SIDs as text and back; bytes and texts that are none. */
 static void text_sids(void **state) {
     (void)state;
+
     static const struct {
         const char *text;
         uint8_t bytes[20];
@@ -231,11 +232,12 @@ static void text_sids(void **state) {
         {"S-1-4294967295-4294967295", {1, 1, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255}, 12},
         {"S-1-0x0A0000000001-7", {1, 1, 0x0A, [7] = 1, [8] = 7}, 12},
     };
-    static const char *const bad[] = {"",         "S",
-                                      "S-1-",     "S-1-5-",
-                                      "S-1-5--1", "S-1-5-4294967296",
-                                      "S-2-5-18", "S-1-281474976710656-1",
-                                      "S-1-0x",   "S-1-0x1000000000000-1",
+
+    static const char *const bad[] = {"",          "S",
+                                      "S-1-",      "S-1-5-",
+                                      "S-1-5--1",  "S-1-5-4294967296",
+                                      "S-2-5-18",  "S-1-281474976710656-1",
+                                      "S-1-0x",    "S-1-0x1000000000000-1",
                                       "S-1-5-18 ", "S-1-5-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1"};
     uint8_t made[EA_SID_MAX_BYTES];
     ea_text t;

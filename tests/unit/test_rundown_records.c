@@ -180,8 +180,9 @@ static void what_a_record_cannot_hold(void **state) {
     assert_string_equal(ea_machine_process(x.machine, 8)->image_name, "a?.exe");
     assert_string_equal(ea_machine_process(x.machine, 8)->sid, "");
     assert_int_equal(ea_machine_process(x.machine, 8)->unique_key, 1);
-    const ea_module unknown = {.pid = 8, .base = UINT64_C(0x100020000), .path = line, .pdb_path = "", .original_name = ""},
-                    known = {.pid = 8, .base = 0x30000, .path = "", .pdb_path = line, .original_name = line, .has_pdb = 1};
+    const ea_module
+        unknown = {.pid = 8, .base = UINT64_C(0x100020000), .path = line, .pdb_path = "", .original_name = ""},
+        known = {.pid = 8, .base = 0x30000, .path = "", .pdb_path = line, .original_name = line, .has_pdb = 1};
     seen_modules seen = {0};
     assert_int_equal(ec_rundown_module(w, &unknown, &err), 0);
     assert_int_equal(x.ids, 0); /* ids would say that it has no PDB */
