@@ -29,7 +29,7 @@ typedef struct ea_module_place {
  * pointer; EA_ELIMIT: a text is too long. */
 EA_MUST_CHECK int ea_module_ids(const ea_module *m, const ea_module_place *place,
                                 int (*emit)(void *arg, const ea_record *r), void *arg, ea_err *err);
-/* The Image event alone: of a module of which nobody knows whether it has a PDB. m->path is an NT path. */
+/* The Image event alone: of a module whose PDB is unknown. m->path is an NT path. */
 EA_MUST_CHECK int ea_module_image(const ea_module *m, const ea_module_place *place,
                                   int (*emit)(void *arg, const ea_record *r), void *arg, ea_err *err);
 /* The ids, then the Image event. */
