@@ -345,10 +345,9 @@ static int take_announced(void *arg, const ea_record *r) {
 static int take_event(pull *p, const ea_record *r, const ea_class *c) {
     p->result->read++;
     if (!p->o->bare && ea_is_announced_module(r)) {
-        uint64_t added = p->result->added;
         int rc = ea_announced_records(r, p->image_version, (uint8_t)p->pointer_size, take_announced, p, p->err);
         p->result->dropped += rc == 0;
-        p->result->announced += rc == 0 && p->result->added > added;
+        p->result->announced += rc == 0;
         if (rc != EA_ENOTFOUND)
             return rc;
     }
