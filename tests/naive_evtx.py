@@ -185,8 +185,9 @@ def text_of(piece):
     if kind == 18 and len(data) == 16:
         y, m, _, d, h, mi, s, ms = struct.unpack("<8H", data)
         return f"{y:04d}-{m:02d}-{d:02d}T{h:02d}:{mi:02d}:{s:02d}.{ms:03d}Z"
-    if kind == 19 and len(data) >= 8 and len(data) >= 8 + 4 * data[1]:
-        return "-".join(map(str, ["S", data[0], int.from_bytes(data[2:8], "big"), *struct.unpack_from(f"<{data[1]}I", data, 8)]))
+    if kind == 19 and len(data) >= 8 and data[1] <= 15 and len(data) >= 8 + 4 * data[1]:
+        authority = int.from_bytes(data[2:8], "big")
+        return "-".join(map(str, ["S", data[0], f"0x{authority:012X}" if authority >> 32 else authority, *struct.unpack_from(f"<{data[1]}I", data, 8)]))
     if kind == 20 and len(data) == 4 or kind == 21 and len(data) == 8:
         return hex(int.from_bytes(data, "little"))
     return data.hex().upper()

@@ -179,12 +179,6 @@ static int emit_added(void *arg, const ea_relog_event *event) {
     return write_record(p, (const ea_record *)event); /* one layout: relog.c */
 }
 
-/* The first tick that is not before a time. */
-static int64_t first_tick(const ea_clock *clock, int64_t utc_ns) {
-    int64_t raw = ea_clock_from_utc_ns(clock, utc_ns);
-    return raw < INT64_MAX && ea_clock_to_utc_ns(clock, raw) < utc_ns ? raw + 1 : raw;
-}
-
 /* When the trace began, as its header event says. A clock of the system time counts from 1970, and not from the start
  * of the session: then the first stored event counts. */
 static int64_t pull_begins_at(const pull *p) {
@@ -213,8 +207,8 @@ static int begin_output(pull *p) {
     p->keeps_logger = !s.several_loggers;
     p->pointer_size = s.first.pointer_size == 4 ? 4 : 8;
     p->image_version = s.first.os_build < WINDOWS_8_1 ? 2 : 3;
-    p->from_raw = first_tick(&p->clock, p->o->from_utc_ns);
-    p->to_raw = first_tick(&p->clock, p->o->to_utc_ns);
+    p->from_raw = ea_clock_first_tick(&p->clock, p->o->from_utc_ns);
+    p->to_raw = ea_clock_first_tick(&p->clock, p->o->to_utc_ns);
     p->last_raw = p->from_raw;
     if (p->from_raw >= p->to_raw)
         return ea_fail(p->err, EA_EUSAGE, "expected a time before the end");
@@ -258,8 +252,8 @@ static int read_around(pull *p, int (*wants)(void *arg, const ea_class *c), int6
     ec_batch_order *b = NULL;
     const ea_record *r;
     const ea_class *c;
-    int64_t from = from_utc_ns == INT64_MIN ? INT64_MIN : first_tick(&p->clock, from_utc_ns);
-    int64_t to = to_utc_ns == INT64_MAX ? INT64_MAX : first_tick(&p->clock, to_utc_ns);
+    int64_t from = from_utc_ns == INT64_MIN ? INT64_MIN : ea_clock_first_tick(&p->clock, from_utc_ns);
+    int64_t to = to_utc_ns == INT64_MAX ? INT64_MAX : ea_clock_first_tick(&p->clock, to_utc_ns);
     options.streams = p->of_runs;
     options.stream_count = p->of_runs_count;
     options.wants = wants;
@@ -377,7 +371,9 @@ static int read_window(pull *p) {
         if (r->time_raw < p->from_raw || r->time_raw >= p->to_raw)
             continue;
         rc = take_event(p, r, c);
-        if (!rc && p->o->limit && !p->result->is_limited && p->result->read - p->result->dropped >= p->o->limit) {
+        /* an announcement is one event, whatever it became */
+        if (!rc && p->o->limit && !p->result->is_limited &&
+            p->result->read - p->result->dropped + p->result->announced >= p->o->limit) {
             p->result->is_limited = 1;
             p->to_raw = r->time_raw + 1;
             ea_cut_end(p->cut, p->to_raw);

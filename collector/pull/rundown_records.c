@@ -1,11 +1,10 @@
 /* See rundown_records.h. Source of classes and fields: proto/event/classes; of header forms: a kernel session writes
- * its own events with SYSTEM headers, and a merge adds image ids with FULL ones, of the payload's process, immediately
- * before the image's record and with its time. */
+ * its own events with SYSTEM headers. */
 #include "collector/pull/rundown_records.h"
 
-#include "proto/base/bytes.h"
 #include "proto/base/provider_guids.h"
 #include "proto/event/encode.h"
+#include "proto/relog/module_records.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,17 +12,14 @@
 enum {
     OP_DC_START = 3,
     OP_SET_NAME = 72,
-    OP_ID_INFO = 0,
-    OP_ID_NONE = 32, /* the image has no PDB */
-    OP_ID_RSDS = 36,
     OP_FILE_RUNDOWN = 36,
     OP_KCB_RUNDOWN = 24,
     OP_VOLUME = 35,
     VALUES_MAX = 32,
-    PAYLOAD_MAX = 65000, /* with any header it is a record */
-    SID_MAX_BYTES = 68,
-    SID_PARTS_MAX = 15,
-    SID_POINTER = 8, /* of TOKEN_USER: not 0, which would say that there is no SID */
+    PAYLOAD_MAX = 65000,           /* with any header it is a record */
+    MODULE_TEXT_MAX_BYTES = 32000, /* in UTF-16, too, it is a record's payload */
+    IMAGE_VERSION = 2,             /* version 3 has the signature's level, which the history does not keep */
+    SID_POINTER = 8,               /* of TOKEN_USER: not 0, which would say that there is no SID */
 };
 
 typedef struct record_kind {
@@ -36,10 +32,6 @@ static const record_kind PROCESS = {EA_PROVIDER_PROCESS, OP_DC_START, 4, 3};
 static const record_kind THREAD = {EA_PROVIDER_THREAD, OP_DC_START, 3, 5};
 static const record_kind OLD_THREAD = {EA_PROVIDER_THREAD, OP_DC_START, 2, 5}; /* it has the address of its start */
 static const record_kind THREAD_NAME = {EA_PROVIDER_THREAD, OP_SET_NAME, 2, 5};
-static const record_kind IMAGE = {EA_PROVIDER_IMAGE, OP_DC_START, 2, 0x14};
-static const record_kind ID_INFO = {EA_PROVIDER_IMAGE_ID, OP_ID_INFO, 2, 0};
-static const record_kind ID_NONE = {EA_PROVIDER_IMAGE_ID, OP_ID_NONE, 2, 0};
-static const record_kind ID_RSDS = {EA_PROVIDER_IMAGE_ID, OP_ID_RSDS, 2, 0};
 static const record_kind FILE_NAME = {EA_PROVIDER_FILE_IO, OP_FILE_RUNDOWN, 2, 4};
 static const record_kind KEY_NAME = {EA_PROVIDER_REGISTRY, OP_KCB_RUNDOWN, 2, 9};
 static const record_kind VOLUME = {EA_PROVIDER_CONFIG_EX, OP_VOLUME, 0, 0};
@@ -180,35 +172,6 @@ static int finish_record(ec_rundown_records *w, ea_err *err) {
 
 /* ---- rows ---- */
 
-static int add_sid_part(const char **at, uint64_t max, uint64_t *ret) {
-    if (**at != '-')
-        return 0;
-    ++*at;
-    unsigned base = (*at)[0] == '0' && (*at)[1] == 'x' ? 16 : 10;
-    *at += base == 16 ? 2 : 0;
-    return ea_digits_parse(at, base, ret) && *ret <= max;
-}
-
-/* "S-1-5-21-1-2-3-500" as Windows has it; 0 when the text is no SID. */
-static size_t sid_bytes(const char *text, uint8_t *out) {
-    uint64_t revision, authority, part;
-    size_t n = 0;
-    const char *at = text + 1;
-    if (text[0] != 'S' || !add_sid_part(&at, UINT8_MAX, &revision) ||
-        !add_sid_part(&at, (UINT64_C(1) << 48) - 1, &authority))
-        return 0;
-    for (; *at; n++) {
-        if (n == SID_PARTS_MAX || !add_sid_part(&at, UINT32_MAX, &part))
-            return 0;
-        ea_store32(out + 8 + 4 * n, (uint32_t)part);
-    }
-    out[0] = (uint8_t)revision;
-    out[1] = (uint8_t)n;
-    for (unsigned i = 0; i < 6; i++)
-        out[2 + i] = (uint8_t)(authority >> (40 - 8 * i));
-    return 8 + 4 * n;
-}
-
 /* All characters beyond ASCII become question marks. */
 static const char *rundown_records_narrow(const char *text, char *latin, size_t capacity) {
     size_t n = 0;
@@ -223,7 +186,7 @@ static const char *rundown_records_narrow(const char *text, char *latin, size_t 
 }
 
 int ec_rundown_process(ec_rundown_records *w, const ea_process *p, ea_err *err) {
-    uint8_t sid[SID_MAX_BYTES];
+    uint8_t sid[EA_SID_MAX_BYTES];
     char latin[512];
     ea_event_value parts[3] = {{.kind = EA_VALUE_NUMBER, .number = SID_POINTER}, {.kind = EA_VALUE_NUMBER}};
     int rc = begin_record(w, &PROCESS, p->pid, UINT32_MAX, err);
@@ -239,7 +202,7 @@ int ec_rundown_process(ec_rundown_records *w, const ea_process *p, ea_err *err) 
     set_text(w, "CommandLine", p->command_line);
     set_text(w, "PackageFullName", p->package);
     set_text(w, "ApplicationId", p->application);
-    size_t n = sid_bytes(p->sid, sid);
+    size_t n = ea_sid_parse(p->sid, sid);
     ea_event_value *user = value_of(w, "UserSID");
     if (n && user) {
         parts[2] = (ea_event_value){.kind = EA_VALUE_BYTES, .data = sid, .count = n};
@@ -279,46 +242,41 @@ int ec_rundown_thread(ec_rundown_records *w, const ea_thread_row *t, ea_err *err
     return finish_record(w, err);
 }
 
-static int put_ids(ec_rundown_records *w, const ea_module *m, ea_err *err) {
-    int rc = begin_record(w, &ID_INFO, m->pid, UINT32_MAX, err);
-    if (rc)
-        return rc;
-    set_number(w, "ImageBase", m->base);
-    set_number(w, "ImageSize", m->size_bytes);
-    set_number(w, "ProcessId", m->pid);
-    set_number(w, "TimeDateStamp", m->timestamp);
-    set_text(w, "OriginalFileName", m->original_name);
-    rc = finish_record(w, err);
-    if (!rc)
-        rc = begin_record(w, m->has_pdb ? &ID_RSDS : &ID_NONE, m->pid, UINT32_MAX, err);
-    if (rc)
-        return rc;
-    set_number(w, "ImageBase", m->base);
-    set_number(w, "ProcessId", m->pid);
-    if (!m->has_pdb)
-        return finish_record(w, err);
-    set_number(w, "Age", m->pdb_age);
-    set_text(w, "PdbFileName", m->pdb_path);
-    ea_event_value *guid = value_of(w, "GuidSig");
-    if (guid)
-        guid->data = m->pdb_guid.bytes;
-    return finish_record(w, err);
+typedef struct module_emit {
+    ec_rundown_records *w;
+    ea_err *err;
+} module_emit;
+
+static int emit_module(void *arg, const ea_record *r) {
+    const module_emit *e = arg;
+    return e->w->options.emit(e->w->options.arg, r, ea_registry_find(e->w->registry, r), e->err);
 }
 
-int ec_rundown_module(ec_rundown_records *w, const ea_module *m, ea_err *err) {
-    int rc = m->has_pdb || *m->original_name ? put_ids(w, m, err) : 0;
-    if (!rc)
-        rc = begin_record(w, &IMAGE, m->pid, UINT32_MAX, err);
-    if (rc)
-        return rc;
-    set_number(w, "ImageBase", m->base);
-    set_number(w, "ImageSize", m->size_bytes);
-    set_number(w, "ProcessId", m->pid);
-    set_number(w, "ImageChecksum", m->checksum);
-    set_number(w, "TimeDateStamp", m->timestamp);
-    set_number(w, "DefaultBase", m->default_base);
-    set_text(w, "FileName", m->path);
-    return finish_record(w, err);
+/* A text that is too long for a record goes. */
+static const char *rundown_records_fit(ec_rundown_records *w, const char *text) {
+    if (strlen(text) <= MODULE_TEXT_MAX_BYTES)
+        return text;
+    w->altered++;
+    return "";
+}
+
+int ec_rundown_module(ec_rundown_records *w, const ea_module *row, ea_err *err) {
+    const uint64_t mask = w->options.pointer_size == 4 ? UINT32_MAX : UINT64_MAX; /* as set_number does */
+    const ea_module_place place = {.verb = EA_MODULE_DC_START,
+                                   .time_raw = w->options.time_raw,
+                                   .tid = UINT32_MAX,
+                                   .version = IMAGE_VERSION,
+                                   .pointer_size = (uint8_t)w->options.pointer_size};
+    module_emit emit = {w, err};
+    ea_module m = *row;
+    m.base &= mask;
+    m.size_bytes &= mask;
+    m.default_base &= mask;
+    m.path = rundown_records_fit(w, m.path);
+    m.pdb_path = rundown_records_fit(w, m.pdb_path);
+    m.original_name = rundown_records_fit(w, m.original_name);
+    return m.has_pdb || *m.original_name ? ea_module_records(&m, &place, emit_module, &emit, err)
+                                         : ea_module_image(&m, &place, emit_module, &emit, err);
 }
 
 int ec_rundown_name(ec_rundown_records *w, const ea_name_row *name, ea_err *err) {

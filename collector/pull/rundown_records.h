@@ -1,6 +1,7 @@
 /* Rows of the history as the records with which Windows describes the machine at the beginning of a trace: rundowns of
  * processes, threads, modules with their image ids, names of files and registry keys, drive letters. Input: rows of
- * collector/state. Called by: history_rundown.c. Calls: proto/event (encoding). Thread: its owner's.
+ * collector/state. Called by: history_rundown.c. Calls: proto/event (encoding), proto/relog (modules). Thread: its
+ * owner's.
  *
  * Members that the history does not keep are 0 or empty: stack limits, priorities, times of exit, signatures. */
 #ifndef EC_PULL_RUNDOWN_RECORDS_H

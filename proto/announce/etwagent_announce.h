@@ -16,13 +16,13 @@
  *     etwagent_announce_unload(base);
  *     etwagent_announce_end();                                      at its end, or before its DLL is unloaded
  *
- * Announcements are kept. When a session asks for its state (etwagent does, with its option announced-modules), all
- * that is loaded then is written again, whenever it was announced.
+ * Announcements are kept, those before begin, too. When a session asks for its state (etwagent does, with its option
+ * announced-modules), all that is loaded then is written again, whenever it was announced.
  *
- * Any thread may call these functions, but begin and end once each, and nothing after end. A call is a few dozen ns,
- * and some hundred bytes of memory, as long as no session listens. All texts are copied. A later announcement at an
+ * Any thread may call these functions, but begin and end once each, and nothing after end. A call is about 100 ns, and
+ * some hundred bytes of memory, as long as no session listens. All texts are copied. A later announcement at an
  * address replaces an earlier one of its kind there. The functions that return int return 1; 0: there was no memory,
- * and nothing is announced.
+ * and nothing is announced there any more.
  *
  * Etwagent-Announce {0c87d9d8-75dd-5ffe-41f3-d32f3c1cd564}, level 4; numbers are little-endian, texts UTF-16 with a
  * NUL:
@@ -54,16 +54,17 @@ extern "C" {
 #define ETWAGENT_ANNOUNCE_NAME_MAX 1023
 #define ETWAGENT_ANNOUNCE_PATH_MAX 8191
 
-/* flags: 0, or ETWAGENT_ANNOUNCE_JSCRIPT. Returns 0, or the error of EventRegister: announcements are kept then, and
- * no session gets them. */
+/* flags: 0, or ETWAGENT_ANNOUNCE_JSCRIPT. Returns 0, or the first error of EventRegister: announcements are kept then,
+ * and the sessions of that provider get none. */
 ULONG etwagent_announce_begin(unsigned flags);
 void etwagent_announce_end(void);
 
-/* path: with a drive letter, or an NT path. guid, age and pdb (UTF-8): of its PDB; guid NULL: it has none. */
+/* path: with a drive letter, or an NT path. guid, age and pdb (UTF-8): of its PDB; guid NULL: it has none. NULL as a
+ * text is an empty one. */
 int etwagent_announce_module(const void *base, SIZE_T size_bytes, const wchar_t *path, const GUID *guid, ULONG age,
                              const char *pdb);
 void etwagent_announce_unload(const void *base);
-/* name, source: UTF-8; source may be NULL, and line 0, when they are not known. */
+/* name, source: UTF-8; source is NULL, and line 0, when they are not known. */
 int etwagent_announce_function(const void *start, SIZE_T size_bytes, const char *name, const char *source, ULONG line);
 void etwagent_announce_function_unload(const void *start);
 
@@ -425,12 +426,14 @@ typedef struct etwagent_news {
 /* Keeps an item and writes it. Holds the lock. 0: no memory. */
 static int etwagent_add(const etwagent_news *news, size_t second_bytes) {
     size_t first_bytes = news->first_bytes + news->end_bytes;
-    etwagent_item **bucket, *item;
+    etwagent_item **bucket, *item, *old = etwagent_take(news->address, news->is_function);
     char *texts;
-    etwagent_give_back(etwagent_take(news->address, news->is_function));
     if (etwagent_state.item_count >= etwagent_state.bucket_count)
         etwagent_grow();
     item = etwagent_state.bucket_count ? etwagent_room(sizeof *item + first_bytes + second_bytes + 1) : NULL;
+    if (old && !item)
+        etwagent_write(old, ETWAGENT_UNLOADS);
+    etwagent_give_back(old);
     if (!item)
         return 0;
     item->address = news->address;
@@ -469,6 +472,10 @@ ULONG etwagent_announce_begin(unsigned flags) {
     ULONG error = EventRegister(&etwagent_provider, etwagent_on_enable, NULL, &etwagent_state.handle);
     if (!error && flags & ETWAGENT_ANNOUNCE_JSCRIPT)
         error = EventRegister(&etwagent_jscript, etwagent_on_enable, &etwagent_state, &etwagent_state.jscript);
+    /* Sessions that listen already: they asked before there was this program, and ETW calls back for them before the
+     * handles are known. */
+    if (etwagent_state.listens || etwagent_state.jscript_listens)
+        etwagent_rundown(etwagent_state.listens != 0, etwagent_state.jscript_listens != 0);
     return error;
 }
 
@@ -498,6 +505,7 @@ int etwagent_announce_module(const void *base, SIZE_T size_bytes, const wchar_t 
                              const char *pdb) {
     etwagent_news news;
     size_t n = 0;
+    path = path ? path : L"";
     while (n < ETWAGENT_ANNOUNCE_PATH_MAX && path[n])
         n++;
     news.address = (ULONGLONG)(ULONG_PTR)base;
@@ -518,6 +526,7 @@ void etwagent_announce_unload(const void *base) {
 
 int etwagent_announce_function(const void *start, SIZE_T size_bytes, const char *name, const char *source, ULONG line) {
     etwagent_news news;
+    name = name ? name : "";
     news.address = (ULONGLONG)(ULONG_PTR)start;
     news.size_bytes = size_bytes;
     news.guid = NULL;

@@ -35,6 +35,11 @@ int64_t ea_clock_from_utc_ns(const ea_clock *c, int64_t utc_ns) {
     return saturate(seconds * (__int128)c->frequency + rest * (__int128)c->frequency / 1000000000 + c->base_raw);
 }
 
+int64_t ea_clock_first_tick(const ea_clock *c, int64_t utc_ns) {
+    int64_t raw = ea_clock_from_utc_ns(c, utc_ns);
+    return raw < INT64_MAX && ea_clock_to_utc_ns(c, raw) < utc_ns ? raw + 1 : raw;
+}
+
 int64_t ea_clock_convert(const ea_clock *from, const ea_clock *to, int64_t raw) {
     if (from->type == to->type && from->frequency == to->frequency && from->base_raw == to->base_raw &&
         from->base_utc_ns == to->base_utc_ns)

@@ -29,6 +29,9 @@ int64_t ea_clock_to_utc_ns(const ea_clock *c, int64_t raw);
 /* The raw time nearest below a UTC time; saturates. */
 int64_t ea_clock_from_utc_ns(const ea_clock *c, int64_t utc_ns);
 
+/* The first raw time whose UTC time is not before this one; saturates. */
+int64_t ea_clock_first_tick(const ea_clock *c, int64_t utc_ns);
+
 /* A raw time of one clock in ticks of another, by way of UTC; itself when the clocks are the same. */
 int64_t ea_clock_convert(const ea_clock *from, const ea_clock *to, int64_t raw);
 

@@ -166,6 +166,30 @@ void ea_text_guid(ea_text *t, const ea_guid *g) {
     ea_text_add(t, out, 36);
 }
 
+/* A SID: revision, number of parts, authority (6 bytes, the high one first), parts (u32). */
+enum { SID_HEAD_BYTES = 8, SID_PART_BYTES = 4, SID_PARTS_MAX = (EA_SID_MAX_BYTES - SID_HEAD_BYTES) / SID_PART_BYTES };
+
+int ea_text_sid(ea_text *t, const uint8_t *p, size_t len_bytes) {
+    uint64_t authority = 0;
+    if (len_bytes < SID_HEAD_BYTES || p[1] > SID_PARTS_MAX ||
+        len_bytes < SID_HEAD_BYTES + (size_t)SID_PART_BYTES * p[1])
+        return 0;
+    for (int i = 2; i < SID_HEAD_BYTES; i++)
+        authority = authority << 8 | p[i];
+    ea_text_str(t, "S-");
+    ea_text_u64(t, p[0]);
+    ea_text_char(t, '-');
+    if (authority >> 32) /* as Windows prints it */
+        ea_text_printf(t, "0x%012" PRIX64, authority);
+    else
+        ea_text_u64(t, authority);
+    for (unsigned i = 0; i < p[1]; i++) {
+        ea_text_char(t, '-');
+        ea_text_u64(t, ea_load32(p + SID_HEAD_BYTES + (size_t)SID_PART_BYTES * i));
+    }
+    return 1;
+}
+
 void ea_text_code_point(ea_text *t, uint32_t c) {
     char b[4];
     if (c < 0x80) {
@@ -408,6 +432,29 @@ int ea_guid_parse(const char *s, ea_guid *ret) {
         return EA_EINVAL;
     *ret = g;
     return 0;
+}
+
+size_t ea_sid_parse(const char *s, uint8_t out[EA_SID_MAX_BYTES]) {
+    uint64_t authority, part;
+    size_t bytes = SID_HEAD_BYTES;
+    if (strncmp(s, "S-1-", 4) != 0)
+        return 0;
+    s += 4;
+    int is_hex = s[0] == '0' && s[1] == 'x';
+    s += is_hex ? 2 : 0;
+    if (!ea_digits_parse(&s, is_hex ? 16 : 10, &authority) || authority >> 48)
+        return 0;
+    out[0] = 1;
+    for (unsigned i = 0; i < 6; i++)
+        out[2 + i] = (uint8_t)(authority >> (40 - 8 * i));
+    for (; *s == '-' && bytes < EA_SID_MAX_BYTES; bytes += SID_PART_BYTES) {
+        s++;
+        if (!ea_digits_parse(&s, 10, &part) || part > UINT32_MAX)
+            return 0;
+        ea_store32(out + bytes, (uint32_t)part);
+    }
+    out[1] = (uint8_t)((bytes - SID_HEAD_BYTES) / SID_PART_BYTES);
+    return *s ? 0 : bytes;
 }
 
 int ea_hex_parse(const char *s, void *out, size_t capacity, size_t *ret_len_bytes) {

@@ -42,6 +42,9 @@ void ea_text_varint(ea_text *t, uint64_t v);                      /* the bytes o
 void ea_text_le32(ea_text *t, uint32_t v);                        /* the four bytes, little-endian */
 void ea_text_le64(ea_text *t, uint64_t v);                        /* the eight bytes, little-endian */
 void ea_text_guid(ea_text *t, const ea_guid *g);                  /* "9e814aad-3204-11d2-9a82-006008a86939" */
+/* "S-1-5-18" of the bytes of a SID, which may be followed by others, as Windows writes it: 1; 0, and nothing: they are
+ * none. */
+int ea_text_sid(ea_text *t, const uint8_t *sid, size_t len_bytes);
 
 /* A character, below 0x110000, as UTF-8; of a surrogate its three-byte form. */
 void ea_text_code_point(ea_text *t, uint32_t c);
@@ -77,6 +80,11 @@ void ea_text_csv(ea_text *t, const char *utf8, size_t len_bytes);
 void ea_guid_format(const ea_guid *g, char *out);
 /* With or without braces, any case. EA_EINVAL for anything else. */
 EA_MUST_CHECK int ea_guid_parse(const char *s, ea_guid *ret);
+
+enum { EA_SID_MAX_BYTES = 68 };
+
+/* The bytes of the SID that the whole text is, in out, and their number; 0: it is none. Source: [MS-DTYP] 2.4.2.1. */
+size_t ea_sid_parse(const char *s, uint8_t out[EA_SID_MAX_BYTES]);
 /* Hex digits, an even number; *ret_len_bytes <= capacity. */
 EA_MUST_CHECK int ea_hex_parse(const char *s, void *out, size_t capacity, size_t *ret_len_bytes);
 /* Digits of base 10 or 16 at *at, without a sign or an overflow; moves *at after them. 1 when there was at least one

@@ -193,7 +193,7 @@ int ea_evtx_record_fill(ea_evtx_record *b, const ea_evtx_event *e, int64_t filet
                      .ext = b->ext};
     if (!ea_guid_is_zero(&e->related_activity_id))
         b->ext[r->ext_count++] = (ea_ext){EA_EXT_RELATED_ACTIVITY_ID, 1, 16, e->related_activity_id.bytes};
-    if (e->user && e->user_bytes <= EA_EVTX_SID_MAX_BYTES)
+    if (e->user && e->user_bytes <= EA_SID_MAX_BYTES)
         b->ext[r->ext_count++] = (ea_ext){EA_EXT_SID, 1, e->user_bytes, e->user};
     b->ext[r->ext_count++] = (ea_ext){EA_EXT_SCHEMA_TL, 1, b->metadata_bytes, b->metadata};
     b->ext[r->ext_count++] = (ea_ext){EA_EXT_PROV_TRAITS, 0, b->traits_bytes, b->traits};

@@ -113,27 +113,7 @@ int ea_value_text(const ea_field *f, const ea_slice *slice, ea_text *out) {
 int ea_value_sid(const ea_field *f, uint8_t pointer_size, const ea_slice *slice, ea_text *out) {
     const uint8_t *p = slice->data;
     size_t len = slice->len_bytes, head = f->type == EA_WBEM_SID ? (size_t)2 * pointer_size : 0;
-    return len >= head && ea_sid_text(p + head, len - head, out);
-}
-
-int ea_sid_text(const uint8_t *p, size_t len, ea_text *out) {
-    uint64_t authority = 0;
-    if (len < 8 || p[1] > 15 || len < 8 + (size_t)4 * p[1])
-        return 0;
-    for (int i = 2; i < 8; i++)
-        authority = authority << 8 | p[i];
-    ea_text_str(out, "S-");
-    ea_text_u64(out, p[0]);
-    ea_text_char(out, '-');
-    if (authority >> 32) /* as Windows prints it */
-        ea_text_printf(out, "0x%012llX", (unsigned long long)authority);
-    else
-        ea_text_u64(out, authority);
-    for (unsigned i = 0; i < p[1]; i++) {
-        ea_text_char(out, '-');
-        ea_text_u64(out, ea_load32(p + 8 + (size_t)4 * i));
-    }
-    return 1;
+    return len >= head && ea_text_sid(out, p + head, len - head);
 }
 
 static int named_slice(const ea_class *c, const ea_record *record, const char *name, const ea_field **ret_field,

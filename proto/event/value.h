@@ -14,7 +14,5 @@ int ea_value_u64(const ea_field *f, const uint8_t *data, uint64_t *ret);
 int ea_value_text(const ea_field *f, const ea_slice *slice, ea_text *out);
 /* "S-1-5-18" for a SID or WBEM_SID field: 1; 0 for an absent or impossible one. */
 int ea_value_sid(const ea_field *f, uint8_t pointer_size, const ea_slice *slice, ea_text *out);
-/* The same of the bytes of a SID alone. */
-int ea_sid_text(const uint8_t *sid, size_t len_bytes, ea_text *out);
 
 #endif

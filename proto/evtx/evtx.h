@@ -140,7 +140,7 @@ uint32_t ea_evtx_type_bytes(uint8_t type);
 
 /* ---- events ---- */
 
-enum { EA_EVTX_FIELDS_MAX = 256, EA_EVTX_SID_MAX_BYTES = 68 };
+enum { EA_EVTX_FIELDS_MAX = 256 };
 
 typedef struct ea_evtx_field {
     const char *name; /* UTF-8; unique in its event */
@@ -169,7 +169,7 @@ typedef struct ea_evtx_event {
     size_t name_at[EA_EVTX_FIELDS_MAX], data_at[EA_EVTX_FIELDS_MAX]; /* in texts; SIZE_MAX: data is the chunk's */
     uint64_t base_hash[EA_EVTX_FIELDS_MAX];                          /* of its name before it was made unique */
     size_t provider_name_at, channel_at, computer_at;                /* in texts */
-    uint8_t user_own[EA_EVTX_SID_MAX_BYTES];                         /* of a SID that was text */
+    uint8_t user_own[EA_SID_MAX_BYTES];                              /* of a SID that was text */
     ea_text texts, text;
 } ea_evtx_event;
 

@@ -71,29 +71,6 @@ static void guid_of(const filler *f, ea_guid *ret) {
         memset(ret, 0, sizeof *ret);
 }
 
-/* The SID whose text "S-1-5-18" this is, in out; its bytes, or 0. Source: [MS-DTYP] 2.4.2.1. */
-static uint32_t sid_of_text(const char *s, uint8_t out[EA_EVTX_SID_MAX_BYTES]) {
-    uint64_t v, authority;
-    uint32_t bytes = 8;
-    if (strncmp(s, "S-1-", 4) != 0)
-        return 0;
-    s += 4;
-    if (!ea_digits_parse(&s, 10, &authority) || authority >> 48)
-        return 0;
-    out[0] = 1;
-    for (unsigned i = 0; i < 6; i++)
-        out[2 + i] = (uint8_t)(authority >> (8 * (5 - i)));
-    while (*s == '-' && bytes + 4 <= EA_EVTX_SID_MAX_BYTES) {
-        s++;
-        if (!ea_digits_parse(&s, 10, &v) || v > UINT32_MAX)
-            return 0;
-        ea_store32(out + bytes, (uint32_t)v);
-        bytes += 4;
-    }
-    out[1] = (uint8_t)((bytes - 8) / 4);
-    return *s ? 0 : bytes;
-}
-
 /* The user of a record: its SID, which XML has as text. 0: it is none. */
 static int take_user(const filler *f) {
     ea_evtx_event *e = f->e;
@@ -102,7 +79,7 @@ static int take_user(const filler *f) {
         e->user = n->data;
         e->user_bytes = n->len_bytes;
     } else {
-        e->user_bytes = sid_of_text(text_of(f), e->user_own);
+        e->user_bytes = (uint32_t)ea_sid_parse(text_of(f), e->user_own);
         e->user = e->user_bytes ? e->user_own : NULL;
     }
     return e->user != NULL;

@@ -43,19 +43,6 @@ static void put_filetime(ea_text *out, uint64_t filetime) {
                    year, month, day, of_day / 3600, of_day / 60 % 60, of_day % 60, ticks);
 }
 
-static void put_sid(ea_text *out, const uint8_t *sid, uint32_t len_bytes) {
-    if (len_bytes < 8 || len_bytes < 8 + 4u * sid[1]) {
-        put_hex_upper(out, sid, len_bytes);
-        return;
-    }
-    uint64_t authority = 0;
-    for (int i = 2; i < 8; i++)
-        authority = authority << 8 | sid[i];
-    ea_text_printf(out, "S-%u-%" PRIu64, sid[0], authority);
-    for (unsigned i = 0; i < sid[1]; i++)
-        ea_text_printf(out, "-%" PRIu32, ea_load32(sid + 8 + 4 * (size_t)i));
-}
-
 static void put_float(ea_text *out, double v, int digits) {
     if (isnan(v))
         ea_text_str(out, "NaN");
@@ -155,7 +142,8 @@ void ea_evtx_put_value(ea_text *out, uint8_t type, const uint8_t *data, uint32_t
         const uint8_t *nul = len_bytes ? memchr(data, 0, len_bytes) : NULL;
         ea_text_ansi(out, data, nul ? (size_t)(nul - data) : len_bytes);
     } else if (type == EA_EVTX_SID) {
-        put_sid(out, data, len_bytes);
+        if (!ea_text_sid(out, data, len_bytes))
+            put_hex_upper(out, data, len_bytes);
     } else if ((type == EA_EVTX_SIZE || type == EA_EVTX_HANDLE) && (len_bytes == 4 || len_bytes == 8)) {
         ea_text_hex64(out, ea_load_uint(data, len_bytes));
     } else {

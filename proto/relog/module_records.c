@@ -122,6 +122,23 @@ static int image_emit_ids(image_payload *p, int (*emit)(void *arg, const ea_reco
     return image_emit(p, &IMAGE_ID_GUID, OP_ID_RSDS, ID_VERSION, 0, emit, arg, err);
 }
 
+static int image_emit_image(image_payload *p, int (*emit)(void *arg, const ea_record *r), void *arg, ea_err *err) {
+    const ea_module *m = p->m;
+    const ea_module_place *place = p->place;
+    image_put_pointer(p, m->base);
+    image_put_pointer(p, m->size_bytes);
+    image_put(p, m->pid, 4);
+    image_put(p, m->checksum, 4);
+    image_put(p, m->timestamp, 4);
+    image_put(p, 0, 4); /* reserved, or of version 3 the signature's level and type: none */
+    image_put_pointer(p, m->default_base);
+    for (int i = 0; i < 4; i++)
+        image_put(p, 0, 4);
+    image_put_utf16(p, m->path);
+    return image_emit(p, &IMAGE_GUID, (uint8_t)place->verb, place->version,
+                      place->verb == EA_MODULE_LOAD ? GROUP_PROCESS : GROUP_IMAGE, emit, arg, err);
+}
+
 int ea_module_ids(const ea_module *m, const ea_module_place *place, int (*emit)(void *arg, const ea_record *r),
                   void *arg, ea_err *err) {
     image_payload p;
@@ -129,23 +146,17 @@ int ea_module_ids(const ea_module *m, const ea_module_place *place, int (*emit)(
     return image_emit_ids(&p, emit, arg, err);
 }
 
+int ea_module_image(const ea_module *m, const ea_module_place *place, int (*emit)(void *arg, const ea_record *r),
+                    void *arg, ea_err *err) {
+    image_payload p;
+    image_begin(&p, m, place);
+    return image_emit_image(&p, emit, arg, err);
+}
+
 int ea_module_records(const ea_module *m, const ea_module_place *place, int (*emit)(void *arg, const ea_record *r),
                       void *arg, ea_err *err) {
     image_payload p;
     image_begin(&p, m, place);
     int rc = image_emit_ids(&p, emit, arg, err);
-    if (rc)
-        return rc;
-    image_put_pointer(&p, m->base);
-    image_put_pointer(&p, m->size_bytes);
-    image_put(&p, m->pid, 4);
-    image_put(&p, m->checksum, 4);
-    image_put(&p, m->timestamp, 4);
-    image_put(&p, 0, 4); /* reserved, or of version 3 the signature's level and type: none */
-    image_put_pointer(&p, m->default_base);
-    for (int i = 0; i < 4; i++)
-        image_put(&p, 0, 4);
-    image_put_utf16(&p, m->path);
-    return image_emit(&p, &IMAGE_GUID, (uint8_t)place->verb, place->version,
-                      place->verb == EA_MODULE_LOAD ? GROUP_PROCESS : GROUP_IMAGE, emit, arg, err);
+    return rc ? rc : image_emit_image(&p, emit, arg, err);
 }

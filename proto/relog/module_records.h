@@ -1,7 +1,7 @@
 /* A module as the records with which Windows and its merging tools describe one: ImageID/Info, then what names its PDB,
  * then the Image event, with one time and one processor. Readers take an id only with exactly the time of the Image
- * event; of a load they believe the header's process. Input: a module. Called by: `etwagent relog`. Calls: proto/base.
- * Thread: any. */
+ * event; of a load they believe the header's process. Input: a module. Called by: `etwagent relog`, collector/pull.
+ * Calls: proto/base. Thread: any. */
 #ifndef EA_RELOG_MODULE_RECORDS_H
 #define EA_RELOG_MODULE_RECORDS_H
 
@@ -29,7 +29,10 @@ typedef struct ea_module_place {
  * pointer; EA_ELIMIT: a text is too long. */
 EA_MUST_CHECK int ea_module_ids(const ea_module *m, const ea_module_place *place,
                                 int (*emit)(void *arg, const ea_record *r), void *arg, ea_err *err);
-/* The same, then the Image event. m->path is an NT path. */
+/* The Image event alone: of a module whose PDB is unknown. m->path is an NT path. */
+EA_MUST_CHECK int ea_module_image(const ea_module *m, const ea_module_place *place,
+                                  int (*emit)(void *arg, const ea_record *r), void *arg, ea_err *err);
+/* The ids, then the Image event. */
 EA_MUST_CHECK int ea_module_records(const ea_module *m, const ea_module_place *place,
                                     int (*emit)(void *arg, const ea_record *r), void *arg, ea_err *err);
 

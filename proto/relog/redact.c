@@ -8,7 +8,6 @@
 #include "proto/base/provider_guids.h"
 #include "proto/event/encode.h"
 #include "proto/event/schema/intrace.h"
-#include "proto/event/value.h"
 
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
@@ -176,10 +175,11 @@ static uint32_t sid_account(ea_redact *x, const char *sid, size_t len_bytes, uin
 }
 
 static void put_sid_text(ea_redact *x, const char *sid, size_t len_bytes, ea_text *out) {
-    uint8_t domain[DIGEST_BYTES];
-    uint32_t account = sid_account(x, sid, len_bytes, domain);
-    ea_text_printf(out, "S-1-5-21-%u-%u-%u-%u", (unsigned)ea_load32(domain), (unsigned)ea_load32(domain + 4),
-                   (unsigned)ea_load32(domain + 8), (unsigned)account);
+    /* S-1-5-21, three numbers of the domain, the account's */
+    uint8_t domain[DIGEST_BYTES], made[SID_HEAD + 20] = {1, 5, [7] = 5, [SID_HEAD] = 21};
+    ea_store32(made + SID_HEAD + 16, sid_account(x, sid, len_bytes, domain));
+    memcpy(made + SID_HEAD + 4, domain, 12);
+    (void)ea_text_sid(out, made, sizeof made);
     x->counts.values[EA_REDACT_SID]++;
 }
 
@@ -753,7 +753,7 @@ int ea_redact_learn(ea_redact *x, const ea_record *r, const ea_class *c, ea_err 
 static void change_sid(ea_redact *x, uint8_t *sid, size_t len_bytes) {
     uint8_t domain[DIGEST_BYTES];
     ea_text_clear(&x->scratch);
-    int is_sid = ea_sid_text(sid, len_bytes, &x->scratch);
+    int is_sid = ea_text_sid(&x->scratch, sid, len_bytes);
     size_t known = is_sid ? SID_HEAD + (size_t)4 * sid[1] : 2; /* the count, by which a reader finds the end, stays */
     if (len_bytes > known)
         memset(sid + known, 0, len_bytes - known);

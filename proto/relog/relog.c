@@ -8,6 +8,7 @@
 
 #include <inttypes.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,7 +61,8 @@ enum {
 static const char PARTIAL[] = ".partial", REPLACED[] = ".replaced";
 
 typedef struct relog_output {
-    char *path, *partial, *replaced;
+    char *path, *partial;
+    char *replaced; /* where the file before is until all outputs have their names; NULL: there is none */
     ea_relog_output options;
     ea_etl_writer *writer;
     ea_file *file;                         /* the partial one, locked: another run would write into it */
@@ -149,10 +151,10 @@ int ea_relog_add_output(ea_relog *g, const char *path, const ea_relog_output *op
         return ea_fail(&g->err, EA_ELIMIT, "relog: at most %d outputs", OUTPUTS_MAX);
     if (EA_GROW(g->outputs, g->output_capacity, g->output_count + 1, SIZE_MAX))
         return ea_fail(&g->err, EA_ENOMEM, "relog");
-    relog_output o = {.path = joined(path, ""), .partial = joined(path, PARTIAL), .replaced = joined(path, REPLACED)};
+    relog_output o = {.path = joined(path, ""), .partial = joined(path, PARTIAL)};
     if (options)
         o.options = *options;
-    if (!o.path || !o.partial || !o.replaced) {
+    if (!o.path || !o.partial) {
         output_deinit(&o);
         return ea_fail(&g->err, EA_ENOMEM, "relog");
     }
@@ -418,10 +420,41 @@ static int check_settled(ea_relog *g, const relog_output *o) {
     return rc == EA_EBUSY ? ea_fail(&g->err, rc, "relog %s: another run is about to complete it", o->path) : 0;
 }
 
+static int is_output(const ea_relog *g, const char *path) {
+    for (size_t i = 0; i < g->output_count; i++)
+        if (ea_path_is_same(g->outputs[i].path, path))
+            return 1;
+    return 0;
+}
+
+/* An empty file of a name that nothing has and no output will have: PATH.replaced, PATH.replaced.2, ... */
+static int reserve_replaced(ea_relog *g, relog_output *o) {
+    enum { TRIES = 1000, DIGITS = 8 };
+
+    size_t capacity = strlen(o->path) + sizeof REPLACED + DIGITS;
+    ea_file *reserved;
+    int rc = 0;
+    if (!(o->replaced = malloc(capacity)))
+        return ea_fail(&g->err, EA_ENOMEM, "relog");
+    size_t n = (size_t)snprintf(o->replaced, capacity, "%s%s", o->path, REPLACED);
+    for (unsigned number = 2; !rc && number < TRIES; number++) {
+        if (!ea_path_exists(o->replaced)) {
+            rc = ea_file_claim(&reserved, o->replaced, &g->err);
+            if (rc)
+                return rc;
+            ea_file_close(reserved);
+            if (!is_output(g, o->replaced)) /* it exists now: by whatever name an output is called */
+                return 0;
+            rc = ea_path_remove(o->replaced, &g->err);
+        }
+        snprintf(o->replaced + n, capacity - n, ".%u", number);
+    }
+    return rc ? rc : ea_fail(&g->err, EA_EEXIST, "relog %s: what it replaces has no free name beside it", o->path);
+}
+
 /* Gives the output its name. Its file stays locked until all outputs have theirs: no other run takes the partial one,
  * or replaces it meanwhile. keeps: what has that name is kept, for the case that another output fails. */
 static int publish(ea_relog *g, relog_output *o, int keeps) {
-    ea_file *reserved;
     int rc = 0;
     ea_etl_writer_destroy(o->writer);
     o->writer = NULL;
@@ -431,10 +464,9 @@ static int publish(ea_relog *g, relog_output *o, int keeps) {
         return ea_fail(&g->err, EA_EINVAL, "relog %s: expected a file, or a name that does not exist", o->path);
     rc = check_settled(g, o);
     if (!rc && keeps && ea_path_exists(o->path)) {
-        rc = ea_file_claim(&reserved, o->replaced, &g->err);
+        rc = reserve_replaced(g, o);
         if (rc)
             return rc;
-        ea_file_close(reserved);
         rc = ea_path_rename(o->path, o->replaced, &g->err);
         o->has_replaced = !rc || !ea_path_exists(o->path);
         if (!o->has_replaced)
@@ -447,7 +479,7 @@ static int publish(ea_relog *g, relog_output *o, int keeps) {
     return rc;
 }
 
-/* Restores what an output replaced. The output stays locked until then; Windows replaces no open file. */
+/* Restores what an output replaced. The output stays locked until then. */
 static void unpublish(relog_output *o) {
     int rc = 0;
     if (o->has_replaced)
@@ -458,7 +490,7 @@ static void unpublish(relog_output *o) {
         ea_file_close(o->file);
         o->file = NULL;
     }
-    if (rc && ea_path_exists(o->replaced))
+    if (rc && ea_path_exists(o->replaced)) /* Windows replaces no open file */
         EA_IGNORE(ea_path_rename(o->replaced, o->path, NULL));
 }
 
@@ -606,7 +638,7 @@ int64_t ea_relog_utc_ns(const ea_relog *g, int64_t time_raw) {
 }
 
 int64_t ea_relog_raw(const ea_relog *g, int64_t utc_ns) {
-    return g->set ? ea_clock_from_utc_ns(&ea_etl_file_info(g->set, 0)->clock, utc_ns) : 0;
+    return g->set ? ea_clock_first_tick(&ea_etl_file_info(g->set, 0)->clock, utc_ns) : 0;
 }
 
 double ea_relog_progress(const ea_relog *g) {

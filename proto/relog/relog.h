@@ -153,9 +153,9 @@ int ea_relog_add_input(ea_relog *relog, const char *path, void *context, unsigne
 /* options NULL: all zero. *ret_output (may be NULL): its number. An existing file is replaced when the run has
  * succeeded; until then the output is PATH.partial. Neither may be an input, by any name; the path may not be a folder
  * or a device. PATH.partial may be a file that an earlier run left, which is removed; a link is not followed, and the
- * run fails. While several outputs are renamed, what they replace is PATH.replaced. ea_relog_run returns -18 when
- * another run, or another output of this one, writes it, or when another run has just renamed one to this path and not
- * yet the rest of its outputs. */
+ * run fails. While several outputs are renamed, what they replace is PATH.replaced, or PATH.replaced.2 and so on: a
+ * name that nothing else has. ea_relog_run returns -18 when another run, or another output of this one, writes it, or
+ * when another run has just renamed one to this path and not yet the rest of its outputs. */
 int ea_relog_add_output(ea_relog *relog, const char *path, const ea_relog_output *options, unsigned *ret_output);
 
 /* Before the run: an input may have another clock than the first one (another kind, another rate, another start of the
@@ -192,7 +192,7 @@ int ea_relog_replace(ea_relog *relog, const ea_relog_event *event);
 ea_relog_event *ea_relog_clone(const ea_relog_event *event);
 void ea_relog_free(ea_relog_event *event);
 
-/* While it runs: raw ticks of events to UTC in ns since 1970, and back. */
+/* While it runs: raw ticks of events to UTC in ns since 1970, and back: the first tick that is not before that time. */
 int64_t ea_relog_utc_ns(const ea_relog *relog, int64_t time_raw);
 int64_t ea_relog_raw(const ea_relog *relog, int64_t utc_ns);
 

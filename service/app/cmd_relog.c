@@ -4,6 +4,7 @@
 #include "proto/base/stop_flag.h"
 #include "proto/relog/payload_times.h"
 #include "service/app/agent_commands.h"
+#include "service/app/input.h"
 #include "service/app/relog_job.h"
 
 #include <inttypes.h>
@@ -61,7 +62,9 @@ static int relog_shift(relog_job *j, ea_relog *relog) {
 /* Once an input, in each run. */
 static int relog_begin(ea_relog *relog, const ea_relog_input *input, const ea_relog_event *header, void *arg) {
     relog_job *j = arg;
-    int64_t end = input->end_utc_ns ? input->end_utc_ns : ea_utc_ns();
+    int64_t end = j->last_utc_ns > INT64_MIN ? j->last_utc_ns
+                  : input->end_utc_ns        ? input->end_utc_ns
+                                             : input->begin_utc_ns; /* no time refers to it */
     j->clocks[header->input] = (ea_clock){.type = input->clock_type,
                                           .frequency = input->ticks_per_second,
                                           .base_raw = input->begin_raw,
@@ -388,6 +391,34 @@ static int choose_processes(relog_job *j, char **paths, int path_count) {
     return rc;
 }
 
+/* ---- the traces' end ---- */
+
+/* 1: a time of the options, or of a list, refers to the traces' end. */
+static int needs_end(const relog_job *j) {
+    const relog_options *o = j->o;
+    size_t count = 0;
+    int needs = ea_input_names_end(o->from) || ea_input_names_end(o->to);
+    for (size_t i = 0; i < o->processes.count; i++) {
+        const char *at = strrchr(o->processes.items[i], '@');
+        needs |= at && ea_input_names_end(at + 1);
+    }
+    const ea_listed_module *modules = j->modules ? ea_module_list_items(j->modules, &count) : NULL;
+    for (size_t i = 0; i < count; i++)
+        needs |= ea_input_names_end(modules[i].load) || ea_input_names_end(modules[i].unload);
+    count = 0;
+    const ea_own_event *own = j->own ? ea_own_events_items(j->own, &count) : NULL;
+    for (size_t i = 0; i < count; i++)
+        needs |= ea_input_names_end(own[i].time);
+    return needs;
+}
+
+/* The end is the moment after the last event. The traces are read for it when a time refers to it. */
+static int relog_find_end(relog_job *j, char **paths, int path_count) {
+    return needs_end(j) ? ea_input_read_end(paths, path_count, ea_stop_flag(), &j->last_utc_ns, &j->err) : 0;
+}
+
+/* ---- which processes ---- */
+
 static int open_selection(relog_job *j, char **paths, int path_count) {
     const relog_options *o = j->o;
     int rc = parse_cpus(j);
@@ -507,9 +538,8 @@ typedef struct relog_plan {
     uint64_t limit_bytes; /* of a part's events */
     int64_t from_raw, to_raw;
     int has_window;
-    int is_open;      /* a trace has no end: that is its last event */
-    int64_t last_raw; /* of events so far */
-    uint64_t bytes;   /* of the part at hand */
+    int is_open;    /* a trace has no end: its last event is that */
+    uint64_t bytes; /* of the part at hand */
     int64_t bounds[RELOG_PARTS_MAX];
     size_t count;
 } relog_plan;
@@ -532,9 +562,7 @@ static int add_bound(relog_plan *plan, int64_t raw) {
 static int plan_times(relog_plan *plan) {
     const relog_job *j = plan->job;
     int64_t begin = plan->from_raw == INT64_MIN ? j->begin_utc_ns : ea_clock_to_utc_ns(&j->clock, plan->from_raw);
-    int64_t end = plan->to_raw != INT64_MAX ? ea_clock_to_utc_ns(&j->clock, plan->to_raw)
-                  : plan->is_open           ? ea_clock_to_utc_ns(&j->clock, plan->last_raw)
-                                            : j->end_utc_ns;
+    int64_t end = plan->to_raw == INT64_MAX ? j->end_utc_ns : ea_clock_to_utc_ns(&j->clock, plan->to_raw);
     uint64_t length = end > begin ? (uint64_t)end - (uint64_t)begin : 0, step = (uint64_t)plan->step_ns;
     if (length && (length - 1) / step >= RELOG_PARTS_MAX) /* however coarse the clock is */
         return too_many_parts(plan);
@@ -564,10 +592,8 @@ static int plan_event(ea_relog *relog, const ea_relog_input *input, const ea_rel
         ea_relog_cancel(relog);
     int rc = plan->has_window ? 0 : parse_window(plan->job, relog, &plan->from_raw, &plan->to_raw);
     plan->has_window = 1;
-    if (!rc && plan->step_ns) {
-        plan->last_raw = r->time_raw > plan->last_raw ? r->time_raw : plan->last_raw;
-        return plan->is_open && plan->to_raw == INT64_MAX ? EA_RELOG_DROP : EA_ECANCELED; /* no other event is needed */
-    }
+    if (!rc && plan->step_ns)
+        return EA_ECANCELED; /* no other event is needed */
     if (rc || r->time_raw < plan->from_raw || r->time_raw >= plan->to_raw)
         return rc ? rc : EA_RELOG_DROP;
     uint64_t bytes = event_bytes(r);
@@ -589,13 +615,15 @@ static int plan_begin(ea_relog *relog, const ea_relog_input *input, const ea_rel
 static char *part_name(const char *output, size_t number) {
     enum { ROOM = 24 };
 
-    size_t len = strlen(output) + ROOM;
-    const char *slash = strrchr(output, '/'), *dot = strrchr(output, '.');
-    char *name = malloc(len);
-    int stem = dot && dot > output && (!slash || dot > slash + 1) ? (int)(dot - output) : (int)strlen(output);
-    if (name)
-        snprintf(name, len, "%.*s.%03zu%s", stem, output, number, output + stem);
-    return name;
+    size_t len = strlen(output), name = len;
+    while (name && output[name - 1] != '/' && output[name - 1] != '\\')
+        name--;
+    const char *dot = strrchr(output + name, '.');
+    size_t stem = dot && dot > output + name ? (size_t)(dot - output) : len;
+    char *made = malloc(len + ROOM);
+    if (made)
+        snprintf(made, len + ROOM, "%.*s.%03zu%s", (int)stem, output, number, output + stem);
+    return made;
 }
 
 static int name_parts(relog_job *j) {
@@ -609,7 +637,7 @@ static int name_parts(relog_job *j) {
 /* Reads the traces once, for the times between which the parts are. */
 static int plan_parts(relog_job *j, char **paths, int path_count) {
     const ea_relog_callbacks callbacks = {.on_begin = plan_begin, .on_event = plan_event};
-    relog_plan plan = {.job = j, .from_raw = INT64_MIN, .to_raw = INT64_MAX, .last_raw = INT64_MIN};
+    relog_plan plan = {.job = j, .from_raw = INT64_MIN, .to_raw = INT64_MAX};
     ea_relog *relog = NULL;
     if (ea_duration_parse(j->o->split, &plan.step_ns) && ea_size_parse(j->o->split, &plan.limit_bytes))
         return ea_fail(&j->err, EA_EUSAGE, "--split %s: expected a time as in 10s, or a size as in 2GiB", j->o->split);
@@ -622,6 +650,8 @@ static int plan_parts(relog_job *j, char **paths, int path_count) {
         rc = ea_relog_run(relog, &callbacks, &plan);
     if (rc == EA_ECANCELED && plan.step_ns && plan.has_window && !atomic_load(ea_stop_flag()))
         rc = 0;
+    if (!rc && plan.step_ns && plan.is_open && j->last_utc_ns == INT64_MIN && plan.to_raw == INT64_MAX)
+        rc = ea_input_read_end(paths, path_count, ea_stop_flag(), &j->end_utc_ns, &j->err);
     if (!rc && plan.step_ns && plan.has_window)
         rc = plan_times(&plan);
     if (rc && !j->err.code)
@@ -774,14 +804,16 @@ static int open_relog_job(relog_job *j, char **paths, int path_count) {
         return rc;
     if (o->clock && !(j->payload = malloc(UINT16_MAX)))
         return ea_fail(&j->err, EA_ENOMEM, "relog");
-    rc = open_selection(j, paths, path_count);
+    j->take_injected = take_injected;
+    rc = ea_relog_open_injected(j);
+    if (!rc)
+        rc = relog_find_end(j, paths, path_count);
+    if (!rc)
+        rc = open_selection(j, paths, path_count);
     if (!rc)
         rc = o->split         ? plan_parts(j, paths, path_count)
              : o->parts.count ? open_parts(j, paths, path_count)
                               : make_parts(j, NULL, 0);
-    j->take_injected = take_injected;
-    if (!rc)
-        rc = ea_relog_open_injected(j);
     if (!rc && o->redact)
         rc = open_redact(j);
     if (rc)
@@ -842,8 +874,11 @@ static int relog_files(relog_job *j) {
 }
 
 static int relog_run(const void *arg, int operand_count, char **operands) {
-    relog_job job = {
-        .o = arg, .shows_progress = ea_is_terminal(stderr), .begin_utc_ns = INT64_MIN, .end_utc_ns = INT64_MIN};
+    relog_job job = {.o = arg,
+                     .shows_progress = ea_is_terminal(stderr),
+                     .begin_utc_ns = INT64_MIN,
+                     .end_utc_ns = INT64_MIN,
+                     .last_utc_ns = INT64_MIN};
     (void)ea_stop_flag();
     ea_text_init(&job.path);
     ea_u64_map_init(&job.described, 0);

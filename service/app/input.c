@@ -5,6 +5,7 @@
 #include "proto/base/stop_flag.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 static const int64_t HOLD_BACK_NS = 1000000000, WAIT_NS = 50000000;
 
@@ -25,6 +26,27 @@ int ea_input_open(ea_input *in, char **paths, int path_count, int follow, int st
         return ea_exit_code(rc);
     }
     return 0;
+}
+
+int ea_input_names_end(const char *time) {
+    return time && strncmp(time, "end", 3) == 0;
+}
+
+int ea_input_read_end(char **paths, int path_count, atomic_int *stop, int64_t *ret_utc_ns, ea_err *err) {
+    ea_etl_set *set = NULL;
+    const ea_record *r;
+    int64_t end = INT64_MIN;
+    int rc = ea_etl_open(&set, (const char *const *)paths, (size_t)path_count, &(ea_etl_options){0}, err);
+    while (!rc && (rc = ea_etl_next(set, &r, err)) > 0) {
+        int64_t utc_ns = ea_clock_to_utc_ns(&ea_etl_file_info(set, r->source)->clock, r->time_raw);
+        rc = stop && atomic_load(stop) ? ea_fail(err, EA_ECANCELED, "read the end of the traces") : 0;
+        if (utc_ns >= end && utc_ns < INT64_MAX)
+            end = utc_ns + 1;
+    }
+    ea_etl_close(set);
+    if (!rc && end > INT64_MIN)
+        *ret_utc_ns = end;
+    return rc;
 }
 
 int ea_input_next(ea_input *in, const ea_record **ret_record, ea_err *err) {

@@ -8,6 +8,8 @@
 #include "proto/state/object_names.h"
 #include "service/core/damage_log.h"
 
+#include <stdatomic.h>
+
 typedef struct ea_input {
     ea_etl_set *set;
     ea_counters counters;
@@ -25,6 +27,12 @@ EA_MUST_CHECK int ea_input_next(ea_input *in, const ea_record **ret_record, ea_e
  * operations; damage is not reported. *ret is sealed; prints what full tables left out. */
 EA_MUST_CHECK int ea_input_names(ea_object_names **ret, char **paths, int path_count, ea_registry *registry,
                                  ea_err *err);
+/* 1: a time, as ea_time_parse takes it, refers to the end of the data. NULL is allowed. */
+int ea_input_names_end(const char *time);
+/* Just after the last event of the files, which are read once: events may follow the end that a header names, a cut
+ * file ends before it, and a session that was not stopped has none. Without an event, *ret_utc_ns stays. stop (NULL:
+ * nothing does): ends the reading with EA_ECANCELED when it is not 0. */
+EA_MUST_CHECK int ea_input_read_end(char **paths, int path_count, atomic_int *stop, int64_t *ret_utc_ns, ea_err *err);
 /* Closes the set. Prints how many places were damaged when not all were printed. Returns the exit code: rc's when the
  * reading failed, else 0. err: of a failed reading. */
 int ea_input_close(ea_input *in, int rc, const ea_err *err);

@@ -193,11 +193,17 @@ int ea_relog_inject_announced(relog_job *j, const ea_record *r) {
 }
 
 int ea_relog_inject_schema(relog_job *j, const ea_record *r, const ea_class *c) {
-    uint64_t key = (uint64_t)(uintptr_t)c;
+    uint64_t about[3] = {0, 0, (uint64_t)c->code << 8 | c->version};
     int written = 0;
     if (c->classic || c->status != EA_CLASS_KNOWN || r->flags & EA_FLAG_TRACE_MESSAGE ||
-        ea_record_ext(r, EA_EXT_SCHEMA_TL) || ea_u64_map_get(&j->described, key))
+        ea_record_ext(r, EA_EXT_SCHEMA_TL))
         return 0;
+    memcpy(about, &c->provider, sizeof c->provider);
+    uint64_t key = ea_hash64(about, sizeof about, 0);
+    if (ea_u64_map_get(&j->described, key))
+        return 0;
+    if (!j->o->bare && ea_schemas_has(j->schemas, EA_SCHEMA_TRACE, &c->provider, c->code, c->version, 0))
+        return 0; /* the trace describes it, and all cuts but bare ones keep that */
     if (ea_u64_map_put(&j->described, key, 1))
         return ea_fail(&j->err, EA_ENOMEM, "relog");
     int rc = ea_schema_records(c, r, j->take_injected, j, &written, &j->err);

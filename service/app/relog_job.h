@@ -72,6 +72,7 @@ struct relog_job {
     int shows_progress;
     uint64_t seen;
     int64_t begin_utc_ns, end_utc_ns; /* of the inputs */
+    int64_t last_utc_ns;              /* after the last event, where a time refers to the end; else INT64_MIN */
     ea_clock clock;                   /* of the first one, which events have */
     ea_clock *clocks;                 /* of each input */
     ea_record converted;              /* the event at hand, with times of the first clock in its payload */
@@ -109,7 +110,7 @@ struct relog_job {
     int (*take_injected)(void *job, const ea_record *r); /* writes a record that was not read */
     int injects_own;                                     /* it is one of own */
     uint64_t own_written;
-    ea_u64_map described; /* addresses of classes whose schemas are written, or cannot be */
+    ea_u64_map described; /* hashes of provider, id and version: their schemas are written, or cannot be */
     uint64_t schemas_added, schemas_missing;
     uint64_t injected, ids_added, ids_missing; /* modules (each load, each unload); modules with and without a file */
     ea_rewrite *rewrite;                       /* NULL: no value is set */
@@ -126,7 +127,7 @@ void ea_relog_close_injected(relog_job *j);
 EA_MUST_CHECK int ea_relog_inject(relog_job *j, const ea_relog *relog, const ea_record *r);
 /* 1: the record announces a module, and image events were written in its place. */
 EA_MUST_CHECK int ea_relog_inject_announced(relog_job *j, const ea_record *r);
-/* Writes the schema of an event's class, once. */
+/* Writes the schema of an event's class, once, where the trace does not have it so far. */
 EA_MUST_CHECK int ea_relog_inject_schema(relog_job *j, const ea_record *r, const ea_class *c);
 /* What was injected so far was only looked at: it comes again. */
 void ea_relog_rewind_injected(relog_job *j);

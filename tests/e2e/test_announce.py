@@ -21,6 +21,7 @@ import test_pull
 
 PLUGIN = re.compile(r"(?:plugin|narrow)\d\.dll[^; ]*")
 SCENARIO = "base: wow64\nsession: {announced: yes}\n"
+LIMIT = 20_000  # events of a pull: some of them announcements
 KEYS = ("base", "size", "path", "pdb")
 
 
@@ -93,6 +94,9 @@ def check_pull(env, checks, store, times, pids, named):
     checks.equal(frames(env, out), named, "pull: the profile")
     env.run([env.collector, "pull", "--store", store, "--host", "plugins", "-o", bare, "--bare"])
     checks.that(any(event["name"] == "Announce/ModuleLoad" for event in dump(env, bare, "--provider", "Etwagent-Announce")), "pull --bare: the stored records")
+    # an announcement is one event of a limit
+    said = json.loads(env.run([env.collector, "pull", "--store", store, "--host", "plugins", "-o", out, "--json", "--from", times[1], "--limit", LIMIT]).stdout)
+    checks.equal((said["limited"], said["read"] - said["dropped"] + said["announced"], said["announced"] > 0), (True, LIMIT, True), "a limit")
     # a window that begins while plug-ins are loaded: they come out of the history
     env.run([env.collector, "pull", "--store", store, "--host", "plugins", "-o", out, "--from", times[2]])
     checks.equal(lists(env, times[2:], pids, out), (lists(env, times[2:], pids, "--store", store, "--host", "plugins")[0], {"image"}), "a window: modules")

@@ -90,7 +90,8 @@ def test(env, checks, _):
     checks.equal(maps, {"Color": (False, {1: "rot", 7: "größer blau"}), "Style": (True, {1: "Bold", 4: "Wide"})}, "maps")
     # once; a cut has those of its events; events with a schema of their own get none
     again = json.loads(env.run([env.agent, "relog", out, "-o", env.folder / "again.etl", "--mark", "start=x", "--metadata", "--json"]).stdout)
-    checks.equal(again["schemas"]["missing"], 0, "with marks")
+    checks.equal((again["schemas"], again["added"]), ({"added": 0, "missing": 0}, 1), "with marks: the trace has its schemas")
+    checks.equal([e for e in events(env, env.folder / "again.etl") if e["provider"] == str(PROVIDER)], after, "with marks: events")
     env.run([env.agent, "relog", path, "-o", out, "-m", manifest, "--metadata", "--where", "id == 4"])
     checks.equal([e for e in events(env, out)], [before[4]], "a choice of events")
     text = env.run([env.agent, "relog", path, "-o", out, "-m", manifest, "--metadata"]).stdout

@@ -3,6 +3,7 @@ by time, and about that size before compression. The parts, merged again, are th
 """
 import collections
 import json
+import shutil
 import struct
 
 import harness
@@ -19,6 +20,10 @@ def raw(env, path):
 
 def relog(env, path, out, *words):
     return json.loads(env.run([env.agent, "relog", path, "-o", out, "--json", *words]).stdout)
+
+
+def dumped(env, path):
+    return [json.loads(line) for line in env.run([env.agent, "dump", "--format", "jsonl", path]).stdout.splitlines()]
 
 
 def names(folder):
@@ -49,6 +54,12 @@ def check_times(env, checks, path):
     merged = env.folder / "merged.etl"
     env.run([env.agent, "relog", *files, "-o", merged])
     checks.that(raw(env, merged) == raw(env, path), "--bare: the parts, merged again")
+    # the number comes before the end of the name itself, after either system's last separator
+    for name, first in (("part\\d.ot\\part", "part\\d.ot\\part.001"), ("part.x/part", "part.x/part.001"), ("part.x/.part", "part.x/.part.001"), ("part.x/part.etl.y", "part.x/part.etl.001.y")):
+        (env.folder / "part.x").mkdir(exist_ok=True)
+        said = relog(env, path, env.folder / name, "--bare", "--split", "1s")
+        checks.equal([part["output"] for part in said["parts"]], [str(env.folder / first)], f"parts of {name}")
+    shutil.rmtree(env.folder / "part.x")
     text = env.run([env.agent, "relog", path, "-o", out, "--bare", "--split", "1s"]).stdout
     checks.that("part.001.etl: " in text and " dropped" in text, f"the summary as text: {text}")
     for name in names(env.folder):
@@ -85,6 +96,19 @@ def check_without_end(env, checks, path):
     # the session ended some time after its last event
     checks.equal([n for n in parts["open"] if n], [n for n in parts["stopped"] if n], "events of the parts")
     checks.that(2 < len(parts["open"]) <= len(parts["stopped"]), f"parts: {parts}")
+    # as a time, too: the moment after the last event
+    out, events = env.folder / "to-end.etl", [event for event in dumped(env, other) if event["name"] != "EventTrace/Header"]
+    after = max(event["clock"] for event in events) + 1
+    begin = after - naive_etl.parse(path)["perf_freq"] // 20
+    for words, wanted in ((["--to", "end"], len(events)), (["--from", "end-50ms"], sum(event["clock"] >= begin for event in events))):
+        said = relog(env, other, out, "--bare", *words)
+        checks.equal((said["written"], 0 < wanted), (wanted, True), f"{words} of a session that was not stopped")
+    lines = env.folder / "own.jsonl"
+    lines.write_text('{"time": "end", "provider": "Test-Own", "name": "Listed"}\n', encoding="utf-8")
+    relog(env, other, out, "--mark", "end=here", "--events", lines)
+    checks.equal([(event["name"], event["clock"]) for event in dumped(env, out) if event["clock"] >= after], [("Listed", after), ("Mark", after)], "events at the end")
+    pid = next(event["fields"]["ProcessId"] for event in reversed(events) if event["name"] == "Process/DCEnd")
+    checks.that(relog(env, other, out, "--bare", "--process", f"{pid}@end-1us")["written"], "a process at the end")
 
 
 def test(env, checks, arguments):

@@ -1,6 +1,9 @@
-/* The state machine with hostile records: process, thread, image and image id records of any version and payload, small
- * bounds, restarts in between. Whatever comes, intervals do not end before they begin, tables stay within their bounds,
- * and a restarted machine knows as many open instances as the one before it. */
+/* The state machine with hostile records: process, thread, image, image id and announcement records of any version and
+ * payload, small bounds, restarts in between. Whatever comes, intervals do not end before they begin, tables stay
+ * within their bounds, and a restarted machine knows as many open instances as the one before it. The records that
+ * relog and pull make of an announcement have its process, time and base, and are whole; or there are none. */
+#include "proto/base/provider_guids.h"
+#include "proto/relog/announced_records.h"
 #include "proto/state/machine.h"
 
 #include <stdio.h>
@@ -122,6 +125,33 @@ static ea_machine *restart(ea_machine *m) {
     return next;
 }
 
+/* Records made of an announcement. */
+typedef struct described {
+    const ea_record *from;
+    ea_registry *registry;
+    unsigned count;
+} described;
+
+static int on_described(void *arg, const ea_record *r) {
+    described *d = arg;
+    const ea_class *c = ea_registry_find(d->registry, r);
+    uint64_t base, pid;
+    must(c->status == EA_CLASS_KNOWN && r->pid == d->from->pid && r->time_raw == d->from->time_raw);
+    must(ea_event_u64(c, r, "ImageBase", &base) && base == ea_load64(d->from->payload));
+    must(ea_event_u64(c, r, "ProcessId", &pid) && pid == d->from->pid);
+    d->count++;
+    return 0;
+}
+
+static void describe(ea_registry *registry, const ea_record *r, uint8_t version, uint8_t pointer_size) {
+    described d = {.from = r, .registry = registry};
+    ea_err err;
+    if (!ea_is_announced_module(r))
+        return;
+    int rc = ea_announced_records(r, version, pointer_size, on_described, &d, &err);
+    must(rc == 0 ? d.count == 3 : rc == EA_ENOTFOUND && d.count == 0);
+}
+
 /* Each record: class and flags, opcode, version, time step, payload length, payload. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const ea_guid PROVIDERS[] = {
@@ -160,6 +190,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                 .ext_count = 1,
                 .payload = data + 5,
                 .payload_bytes = (uint16_t)payload};
+        if (data[0] & 0x10)
+            record = (ea_record){.provider = EA_PROVIDER_ANNOUNCE,
+                                 .id = data[1] % 5,
+                                 .flags = EA_FLAG_64_BIT_HEADER,
+                                 .pointer_size = 8,
+                                 .header_type = EA_HEADER_EVENT64,
+                                 .pid = data[2] & 3,
+                                 .payload = data + 5,
+                                 .payload_bytes = (uint16_t)payload};
+        if (data[0] & 0x10)
+            describe(registry, &record, data[2] & 4 ? 3 : 2, data[2] & 8 ? 4 : 8);
         if (data[0] & 0x80)
             m = restart(m);
         utc_ns += (int8_t)data[3]; /* backwards, too */

@@ -217,6 +217,49 @@ static void text_varints(void **state) {
     ea_text_deinit(&t);
 }
 
+/* SIDs as text and back; bytes and texts that are none. */
+static void text_sids(void **state) {
+    (void)state;
+
+    static const struct {
+        const char *text;
+        uint8_t bytes[20];
+        size_t len_bytes;
+    } sids[] = {
+        {"S-1-0", {1, 0}, 8},
+        {"S-1-5-18", {1, 1, [7] = 5, [8] = 18}, 12},
+        {"S-1-5-32-544", {1, 2, [7] = 5, [8] = 32, [12] = 0x20, 2}, 16},
+        {"S-1-4294967295-4294967295", {1, 1, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255}, 12},
+        {"S-1-0x0A0000000001-7", {1, 1, 0x0A, [7] = 1, [8] = 7}, 12},
+    };
+
+    static const char *const bad[] = {"",          "S",
+                                      "S-1-",      "S-1-5-",
+                                      "S-1-5--1",  "S-1-5-4294967296",
+                                      "S-2-5-18",  "S-1-281474976710656-1",
+                                      "S-1-0x",    "S-1-0x1000000000000-1",
+                                      "S-1-5-18 ", "S-1-5-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1-1"};
+    uint8_t made[EA_SID_MAX_BYTES];
+    ea_text t;
+    ea_text_init(&t);
+    for (size_t i = 0; i < LENGTH(sids); i++) {
+        ea_text_clear(&t);
+        assert_int_equal(ea_text_sid(&t, sids[i].bytes, sizeof sids[i].bytes), 1); /* what follows is no part of it */
+        assert_string_equal(t.data, sids[i].text);
+        assert_int_equal(ea_sid_parse(sids[i].text, made), sids[i].len_bytes);
+        assert_memory_equal(made, sids[i].bytes, sids[i].len_bytes);
+        ea_text_clear(&t);
+        assert_int_equal(ea_text_sid(&t, sids[i].bytes, sids[i].len_bytes - 1), 0);
+        assert_int_equal(t.len_bytes, 0);
+    }
+    assert_int_equal(ea_sid_parse("S-1-5-1-2-3-4-5-6-7-8-9-10-11-12-13-14-15", made), EA_SID_MAX_BYTES);
+    made[1] = 16; /* parts, more than there may be */
+    assert_int_equal(ea_text_sid(&t, made, 2 * sizeof made), 0);
+    for (size_t i = 0; i < LENGTH(bad); i++)
+        assert_int_equal(ea_sid_parse(bad[i], made), 0);
+    ea_text_deinit(&t);
+}
+
 static void text_guids(void **state) {
     (void)state;
     static const ea_guid sample = EA_GUID(0x9e814aad, 0x3204, 0x11d2, 0x9a, 0x82, 0x00, 0x60, 0x08, 0xa8, 0x69, 0x39);
@@ -533,7 +576,13 @@ static void clock_conversions(void **state) {
                         assert_true(got == INT64_MIN);
                 }
 
-    /* a round trip loses less than a tick, and never goes forward */
+    assert_true(ea_clock_first_tick(&qpc, 5000000100) == 1001);
+    assert_true(ea_clock_first_tick(&qpc, 5000000101) == 1002);
+    assert_true(ea_clock_first_tick(&qpc, INT64_MAX) >= ea_clock_from_utc_ns(&qpc, INT64_MAX));
+    odd.base_raw = INT64_MAX;
+    assert_true(ea_clock_first_tick(&odd, INT64_MAX) == INT64_MAX);
+
+    /* a round trip loses less than a tick, and never goes forward; to the first tick it loses none */
     rng_state = 9;
     for (int i = 0; i < 100000; i++) {
         ea_clock c = {.frequency = frequencies[1 + rng() % 6],
@@ -543,6 +592,9 @@ static void clock_conversions(void **state) {
         int64_t back = ea_clock_from_utc_ns(&c, ea_clock_to_utc_ns(&c, raw));
         int64_t step = (int64_t)(c.frequency / 1000000000) + 1; /* ticks that one ns may hold */
         assert_true(back <= raw && raw - back <= step);
+        int64_t utc_ns = ea_clock_to_utc_ns(&c, raw), first = ea_clock_first_tick(&c, utc_ns);
+        assert_true(first <= raw && ea_clock_to_utc_ns(&c, first) == utc_ns);
+        assert_true(ea_clock_to_utc_ns(&c, first - 1) < utc_ns);
     }
 }
 
@@ -1077,6 +1129,7 @@ int main(void) {
         cmocka_unit_test(text_numbers),
         cmocka_unit_test(digits_and_little_endian_texts),
         cmocka_unit_test(text_varints),
+        cmocka_unit_test(text_sids),
         cmocka_unit_test(text_guids),
         cmocka_unit_test(text_utf16),
         cmocka_unit_test(text_json),

@@ -521,6 +521,52 @@ static void outputs_appear_together(void **state) {
     assert_no_leftovers(outs, LENGTH(outs));
 }
 
+static void assert_holds(const char *path, const char *wanted) {
+    ea_err err;
+    char *data;
+    size_t len;
+    assert_int_equal(ea_path_read_all(path, 100, &data, &len, &err), 0);
+    assert_int_equal(len, strlen(wanted));
+    assert_memory_equal(data, wanted, len);
+    free(data);
+}
+
+/* What an output replaces takes no name of another output, of the input or of another file meanwhile. */
+static void replaced_files_take_free_names(void **state) {
+    (void)state;
+    ea_err err;
+    const char *in = scratch_path("a.etl.replaced.2"), *other = scratch_path("b.etl.replaced"),
+               *const outs[] = {scratch_path("a.etl"), scratch_path("b.etl"), scratch_path("a.etl.replaced"),
+                                scratch_path("c.etl")};
+    static const char *const GONE[] = {"a.etl.replaced.3", "b.etl.replaced.2", "a.etl.replaced.replaced"};
+    char name[600];
+    make_file(in, 2);
+    assert_int_equal(ea_path_write_all(other, "other", 5, 0, &err), 0);
+    for (int turn = 0; turn < 2; turn++) { /* at first one of the names is free, and is an output's all the same */
+        assert_int_equal(ea_path_write_all(outs[0], "before", 6, 0, &err), 0);
+        assert_int_equal(ea_path_write_all(outs[1], "before", 6, 0, &err), 0);
+        if (turn)
+            assert_int_equal(ea_path_write_all(outs[2], "third", 5, 0, &err), 0);
+        assert_true(run_with_outputs(in, outs, 4, outs[3]) < 0);
+        assert_holds(outs[0], "before");
+        assert_holds(outs[1], "before");
+        if (turn)
+            assert_holds(outs[2], "third");
+        else
+            assert_false(ea_path_exists(outs[2]));
+        assert_holds(other, "other");
+        assert_int_equal(ea_path_remove_folder(outs[3], &err), 0);
+        assert_int_equal(run_with_outputs(in, outs, 3, NULL), 0);
+        for (size_t i = 0; i < 3; i++)
+            assert_true(assert_same_events(in, outs[i]) >= MADE_UP_RECORDS);
+        assert_holds(other, "other");
+        for (size_t i = 0; i < LENGTH(GONE); i++) {
+            snprintf(name, sizeof name, "%s/%s", scratch, GONE[i]);
+            assert_false(ea_path_exists(name));
+        }
+    }
+}
+
 /* Another run of the first output comes while the second one is renamed: it fails, and changes nothing. The third one
  * fails: the first is what it was before both. */
 static void runs_do_not_mix_outputs(void **state) {
@@ -630,6 +676,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(links_are_not_followed, scratch_make, scratch_clear),
 #endif
         cmocka_unit_test_setup_teardown(outputs_appear_together, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(replaced_files_take_free_names, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(runs_do_not_mix_outputs, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(other_forms_are_made_at_the_end, scratch_make, scratch_clear),
     };

@@ -69,6 +69,19 @@ static void check_module(void *arg, const ea_module *m) {
     assert_string_equal(m->original_name, wanted->original_name);
 }
 
+typedef struct seen_modules {
+    unsigned count;
+    uint64_t bases;
+} seen_modules;
+
+static void see_module(void *arg, const ea_module *m) {
+    seen_modules *seen = arg;
+    seen->count++;
+    seen->bases += m->base;
+    assert_string_equal(m->path, "");
+    assert_string_equal(m->pdb_path, "");
+}
+
 static void check_idle(void *arg, const ea_thread_row *t) {
     int *seen = arg;
     if (t->tid == 0) {
@@ -167,6 +180,19 @@ static void what_a_record_cannot_hold(void **state) {
     assert_string_equal(ea_machine_process(x.machine, 8)->image_name, "a?.exe");
     assert_string_equal(ea_machine_process(x.machine, 8)->sid, "");
     assert_int_equal(ea_machine_process(x.machine, 8)->unique_key, 1);
+    const ea_module
+        unknown = {.pid = 8, .base = UINT64_C(0x100020000), .path = line, .pdb_path = "", .original_name = ""},
+        known = {.pid = 8, .base = 0x30000, .path = "", .pdb_path = line, .original_name = line, .has_pdb = 1};
+    seen_modules seen = {0};
+    assert_int_equal(ec_rundown_module(w, &unknown, &err), 0);
+    assert_int_equal(x.ids, 0); /* ids would say that it has no PDB */
+    assert_int_equal(ec_rundown_altered(w), 3);
+    assert_int_equal(ec_rundown_module(w, &known, &err), 0);
+    assert_int_equal(x.ids, 2);
+    assert_int_equal(ec_rundown_altered(w), 5);
+    ea_machine_each_module(x.machine, see_module, &seen);
+    assert_int_equal(seen.count, 2);
+    assert_int_equal(seen.bases, 0x20000 + 0x30000);
     free(line);
     end(&x, w);
 }

@@ -31,11 +31,15 @@ static int provider_count;
 static FILE *out;
 static CRITICAL_SECTION out_lock;
 static volatile LONG events, is_quiet;
+static int is_early; /* sessions have enabled the providers before the program registers them */
 
 static ULONG record_register(LPCGUID provider, PENABLECALLBACK callback, PVOID context, PREGHANDLE handle) {
+    static const GUID none;
     providers[provider_count].callback = callback;
     providers[provider_count].context = context;
     providers[provider_count].provider = *provider;
+    if (is_early) /* as ETW does: the caller has no handle yet */
+        callback(&none, 1, 4, ~(ULONGLONG)0, 0, NULL, context);
     *handle = (REGHANDLE)++provider_count;
     return 0;
 }
@@ -48,6 +52,8 @@ static ULONG record_unregister(REGHANDLE handle) {
 static ULONG record_write(REGHANDLE handle, PCEVENT_DESCRIPTOR e, ULONG count, PEVENT_DATA_DESCRIPTOR data) {
     LARGE_INTEGER now;
     ULONG i, k;
+    if (!handle)
+        return ERROR_INVALID_HANDLE;
     InterlockedIncrement(&events);
     if (is_quiet)
         return 0;
@@ -187,6 +193,12 @@ int main(int argc, char **argv) {
     etwagent_announce_unload((void *)1);
     rush();
     control(0, 0, 2); /* what is left of all: the second module and two functions */
+    etwagent_announce_end();
+    /* another program, which registers while sessions listen */
+    provider_count = 0;
+    is_early = 1;
+    kept += etwagent_announce_function((void *)0x2000, 0x100, "early", NULL, 3);
+    kept += etwagent_announce_begin(ETWAGENT_ANNOUNCE_JSCRIPT) == 0;
     etwagent_announce_end();
     if (!QueryDosDeviceW(L"C:", drive, MAX_PATH))
         drive[0] = 0;
