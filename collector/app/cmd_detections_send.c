@@ -200,6 +200,15 @@ static void send_wait(int64_t ns) {
         ea_sleep_ns(SEND_SECOND_NS / 10);
 }
 
+/* What the receiver did not take. */
+static void send_report(const sending *s, const char *what, const ea_err *why) {
+    if (s->digest_count > 1)
+        fprintf(stderr, "etwcollector: a mail with %" PRIu64 " detections up to %" PRIu64 " is %s: %s\n", s->digest_count,
+                s->number, what, why->message);
+    else
+        fprintf(stderr, "etwcollector: detection %" PRIu64 " is %s: %s\n", s->number, what, why->message);
+}
+
 /* Sends the detection at hand until the receiver has it, or will not take it. EA_ECANCELED: asked to stop. */
 static int send_one(sending *s, ea_err *err) {
     char said[400] = "";
@@ -213,7 +222,7 @@ static int send_one(sending *s, ea_err *err) {
         s->sent_count += rc ? 0 : count;
         if (rc == EA_EREFUSED) {
             s->refused_count += count;
-            fprintf(stderr, "etwcollector: detection %" PRIu64 " is skipped: %s\n", s->number, own.message);
+            send_report(s, "skipped", &own);
             rc = 0;
         }
         if (!rc)
@@ -223,7 +232,7 @@ static int send_one(sending *s, ea_err *err) {
             return rc;
         }
         if (strcmp(said, own.message) != 0)
-            fprintf(stderr, "etwcollector: detection %" PRIu64 " is sent again: %s\n", s->number, own.message);
+            send_report(s, "sent again", &own);
         snprintf(said, sizeof said, "%s", own.message);
         send_wait(wait_s * SEND_SECOND_NS);
         wait_s = wait_s * 2 < SEND_WAIT_MAX_S ? wait_s * 2 : SEND_WAIT_MAX_S;
