@@ -3,6 +3,7 @@
  * collector/detect (send_worker.h, syslog.h), collector/state (detections.h; alarms.db). Thread: the main one. */
 #include "collector/app/collector_commands.h"
 #include "collector/app/detection_rows.h"
+#include "collector/app/text_file.h"
 #include "collector/detect/mail.h"
 #include "collector/detect/send_worker.h"
 #include "collector/detect/syslog.h"
@@ -279,14 +280,6 @@ static int send_all(sending *s, ea_err *err) {
     return rc == EA_ECANCELED ? 0 : rc;
 }
 
-/* Reads a file of lines. *ret is to be freed. */
-static int send_read(const char *path, size_t max_bytes, const char *expected, char **ret, ea_err *err) {
-    size_t len = 0;
-    int rc = ea_path_read_all(path, max_bytes, ret, &len, err);
-    return !rc && strlen(*ret) != len ? ea_fail(err, EA_EUSAGE, "%.300s contains a NUL: expected %s", path, expected)
-                                      : rc;
-}
-
 static int send_open(sending *s, const send_options *o, ea_err *err) {
     char *headers = NULL, *login = NULL;
     (void)ea_stop_flag();
@@ -296,9 +289,10 @@ static int send_open(sending *s, const send_options *o, ea_err *err) {
     if (!rc && s->recipients.failed)
         rc = ea_fail(err, EA_ENOMEM, "send detections");
     if (!rc && o->headers)
-        rc = send_read(o->headers, SEND_HEADERS_MAX_BYTES, "lines NAME: VALUE", &headers, err);
+        rc = ec_text_file_read(o->headers, SEND_HEADERS_MAX_BYTES, "lines NAME: VALUE", &headers, err);
     if (!rc && o->login)
-        rc = send_read(o->login, LOGIN_MAX_BYTES, "a line with the name and one with the password", &login, err);
+        rc = ec_text_file_read(o->login, LOGIN_MAX_BYTES, "a line with the name and one with the password", &login,
+                               err);
     const ec_send_options options = {.to = o->to,
                                      .ca = o->ca,
                                      .headers = headers,
