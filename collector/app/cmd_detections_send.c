@@ -45,6 +45,7 @@ typedef struct sending {
     ec_incidents *file;
     sqlite3_stmt *next, *last;
     ec_send_worker *worker;
+    ea_file *lock;
     uint64_t number; /* up to which all are accepted, refused or not wanted; while one is sent, its own */
     uint64_t sent_count, refused_count;
     ea_text body, message; /* the JSON, or the mail's text, and what is sent */
@@ -280,10 +281,35 @@ static int send_all(sending *s, ea_err *err) {
     return rc == EA_ECANCELED ? 0 : rc;
 }
 
+/* One command at a time has a receiver's place: of two, each would pass over what the other has sent. */
+static int send_lock(sending *s, const send_options *o, ea_err *err) {
+    static const char PLAIN[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
+    ea_text path;
+    ea_text_init(&path);
+    ea_text_printf(&path, "%s/receiver-", o->store);
+    for (const char *at = o->receiver; *at; at++)
+        if (strchr(PLAIN, *at))
+            ea_text_char(&path, *at);
+        else
+            ea_text_printf(&path, "%%%02X", (unsigned)(unsigned char)*at);
+    ea_text_str(&path, ".lock");
+    int rc = path.failed ? ea_fail(err, EA_ENOMEM, "send detections")
+                         : ea_file_open(&s->lock, path.data, EA_OPEN_APPEND, err);
+    if (!rc)
+        rc = ea_file_try_lock(s->lock, err);
+    if (rc == EA_EBUSY)
+        rc = ea_fail(err, EA_EBUSY, "another command sends to the receiver %.64s: name this one (--receiver)",
+                     o->receiver);
+    ea_text_deinit(&path);
+    return rc;
+}
+
 static int send_open(sending *s, const send_options *o, ea_err *err) {
     char *headers = NULL, *login = NULL;
     (void)ea_stop_flag();
     int rc = ec_store_check_readable(o->store, err);
+    if (!rc)
+        rc = send_lock(s, o, err);
     for (size_t i = 0; i < o->mail_to.count; i++)
         ea_text_printf(&s->recipients, "%s\n", o->mail_to.items[i]);
     if (!rc && s->recipients.failed)
@@ -343,6 +369,7 @@ static int detections_send_run(const void *arg, int operand_count, char **operan
     ec_incidents_close(s.file);
     ec_detections_close(s.places);
     ec_send_worker_end(s.worker);
+    ea_file_close(s.lock);
     ea_text_deinit(&s.body);
     ea_text_deinit(&s.message);
     ea_text_deinit(&s.recipients);

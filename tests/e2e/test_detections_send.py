@@ -422,6 +422,7 @@ def test(env, checks, arguments):
     process = subprocess.Popen(command(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=direct)
     add(store, 8, "high")
     harness.wait_until(lambda: receiver.got, "a new detection", SECONDS, lambda: "none")
+    checks.that("another command sends to the receiver webhook" in send(code=1).stderr, "one place is one command's")
     process.send_signal(signal.SIGTERM)
     checks.that("1 detections were sent" in process.communicate(timeout=SECONDS)[0] and process.returncode == 0, "ends when it is asked to")
     checks.equal([number for _, number, *_ in receiver.take()], [8], "while it runs")
