@@ -205,8 +205,8 @@ static void send_wait(int64_t ns) {
 /* What the receiver did not take. */
 static void send_report(const sending *s, const char *what, const ea_err *why) {
     if (s->digest_count > 1)
-        fprintf(stderr, "etwcollector: a mail with %" PRIu64 " detections up to %" PRIu64 " is %s: %s\n", s->digest_count,
-                s->number, what, why->message);
+        fprintf(stderr, "etwcollector: a mail with %" PRIu64 " detections up to %" PRIu64 " is %s: %s\n",
+                s->digest_count, s->number, what, why->message);
     else
         fprintf(stderr, "etwcollector: detection %" PRIu64 " is %s: %s\n", s->number, what, why->message);
 }
@@ -317,8 +317,8 @@ static int send_open(sending *s, const send_options *o, ea_err *err) {
     if (!rc && o->headers)
         rc = ec_text_file_read(o->headers, SEND_HEADERS_MAX_BYTES, "lines NAME: VALUE", &headers, err);
     if (!rc && o->login)
-        rc = ec_text_file_read(o->login, LOGIN_MAX_BYTES, "a line with the name and one with the password", &login,
-                               err);
+        rc =
+            ec_text_file_read(o->login, LOGIN_MAX_BYTES, "a line with the name and one with the password", &login, err);
     const ec_send_options options = {.to = o->to,
                                      .ca = o->ca,
                                      .headers = headers,

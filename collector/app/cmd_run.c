@@ -379,10 +379,8 @@ static int start_broker(ec_broker **ret, const enroll_parts *e, const options *o
     const char *const paths[] = {o->config, o->cert, o->key, o->ca, e->crl, o->web_cert, o->web_key};
     const char *variables[VARIABLES_MAX + 1];
     ec_broker_child children[1 + EC_RUN_SINKS_MAX];
-    ec_broker_duties d = {.paths = paths,
-                          .path_count = sizeof paths / sizeof *paths,
-                          .written = o->port_file,
-                          .children = children};
+    ec_broker_duties d = {
+        .paths = paths, .path_count = sizeof paths / sizeof *paths, .written = o->port_file, .children = children};
     ea_text greeting, sinks;
     ea_text_init(&greeting);
     ea_text_init(&sinks);

@@ -405,9 +405,9 @@ static int start_child(duties *d, uint32_t child, int *ret_fds) {
     if (d->children[child])
         return EBUSY;
     size_t greeting = child_string(child, GREETING);
-    if (ec_child_start(&(ec_child_options){.name = d->strings[child_string(child, NAME)],
-                                           .variables = d->variables[child]},
-                       &d->children[child], &ret_fds[0], &ret_fds[1], &err)) {
+    if (ec_child_start(
+            &(ec_child_options){.name = d->strings[child_string(child, NAME)], .variables = d->variables[child]},
+            &d->children[child], &ret_fds[0], &ret_fds[1], &err)) {
         d->children[child] = 0;
         return err.os_error ? err.os_error : EIO;
     }
