@@ -16,7 +16,7 @@ static const char *path_of(const fixture *f, const char *name, const char *endin
     return path;
 }
 
-/* Reads the databases, confined, when it is told to: 0 when it can. */
+/* Reads the databases, confined, after a byte from the parent: 0 when it can. */
 static int read_confined(const fixture *f, int to, int from) {
     ea_err err = {0};
     char byte = 'c';
