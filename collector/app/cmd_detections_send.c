@@ -3,6 +3,7 @@
  * collector/detect (send_worker.h, syslog.h), collector/state (detections.h; alarms.db). Thread: the main one. */
 #include "collector/app/collector_commands.h"
 #include "collector/app/detection_rows.h"
+#include "collector/app/text_file.h"
 #include "collector/detect/mail.h"
 #include "collector/detect/send_worker.h"
 #include "collector/detect/syslog.h"
@@ -44,6 +45,7 @@ typedef struct sending {
     ec_incidents *file;
     sqlite3_stmt *next, *last;
     ec_send_worker *worker;
+    ea_file *lock;
     uint64_t number; /* up to which all are accepted, refused or not wanted; while one is sent, its own */
     uint64_t sent_count, refused_count;
     ea_text body, message; /* the JSON, or the mail's text, and what is sent */
@@ -200,6 +202,15 @@ static void send_wait(int64_t ns) {
         ea_sleep_ns(SEND_SECOND_NS / 10);
 }
 
+/* What the receiver did not take. */
+static void send_report(const sending *s, const char *what, const ea_err *why) {
+    if (s->digest_count > 1)
+        fprintf(stderr, "etwcollector: a mail with %" PRIu64 " detections up to %" PRIu64 " is %s: %s\n",
+                s->digest_count, s->number, what, why->message);
+    else
+        fprintf(stderr, "etwcollector: detection %" PRIu64 " is %s: %s\n", s->number, what, why->message);
+}
+
 /* Sends the detection at hand until the receiver has it, or will not take it. EA_ECANCELED: asked to stop. */
 static int send_one(sending *s, ea_err *err) {
     char said[400] = "";
@@ -213,7 +224,7 @@ static int send_one(sending *s, ea_err *err) {
         s->sent_count += rc ? 0 : count;
         if (rc == EA_EREFUSED) {
             s->refused_count += count;
-            fprintf(stderr, "etwcollector: detection %" PRIu64 " is skipped: %s\n", s->number, own.message);
+            send_report(s, "skipped", &own);
             rc = 0;
         }
         if (!rc)
@@ -223,7 +234,7 @@ static int send_one(sending *s, ea_err *err) {
             return rc;
         }
         if (strcmp(said, own.message) != 0)
-            fprintf(stderr, "etwcollector: detection %" PRIu64 " is sent again: %s\n", s->number, own.message);
+            send_report(s, "sent again", &own);
         snprintf(said, sizeof said, "%s", own.message);
         send_wait(wait_s * SEND_SECOND_NS);
         wait_s = wait_s * 2 < SEND_WAIT_MAX_S ? wait_s * 2 : SEND_WAIT_MAX_S;
@@ -270,26 +281,44 @@ static int send_all(sending *s, ea_err *err) {
     return rc == EA_ECANCELED ? 0 : rc;
 }
 
-/* Reads a file of lines. *ret is to be freed. */
-static int send_read(const char *path, size_t max_bytes, const char *expected, char **ret, ea_err *err) {
-    size_t len = 0;
-    int rc = ea_path_read_all(path, max_bytes, ret, &len, err);
-    return !rc && strlen(*ret) != len ? ea_fail(err, EA_EUSAGE, "%.300s contains a NUL: expected %s", path, expected)
-                                      : rc;
+/* One command at a time has a receiver's place: of two, each would pass over what the other has sent. */
+static int send_lock(sending *s, const send_options *o, ea_err *err) {
+    static const char PLAIN[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
+    ea_text path;
+    ea_text_init(&path);
+    ea_text_printf(&path, "%s/receiver-", o->store);
+    for (const char *at = o->receiver; *at; at++)
+        if (strchr(PLAIN, *at))
+            ea_text_char(&path, *at);
+        else
+            ea_text_printf(&path, "%%%02X", (unsigned)(unsigned char)*at);
+    ea_text_str(&path, ".lock");
+    int rc = path.failed ? ea_fail(err, EA_ENOMEM, "send detections")
+                         : ea_file_open(&s->lock, path.data, EA_OPEN_APPEND, err);
+    if (!rc)
+        rc = ea_file_try_lock(s->lock, err);
+    if (rc == EA_EBUSY)
+        rc = ea_fail(err, EA_EBUSY, "another command sends to the receiver %.64s: name this one (--receiver)",
+                     o->receiver);
+    ea_text_deinit(&path);
+    return rc;
 }
 
 static int send_open(sending *s, const send_options *o, ea_err *err) {
     char *headers = NULL, *login = NULL;
     (void)ea_stop_flag();
     int rc = ec_store_check_readable(o->store, err);
+    if (!rc)
+        rc = send_lock(s, o, err);
     for (size_t i = 0; i < o->mail_to.count; i++)
         ea_text_printf(&s->recipients, "%s\n", o->mail_to.items[i]);
     if (!rc && s->recipients.failed)
         rc = ea_fail(err, EA_ENOMEM, "send detections");
     if (!rc && o->headers)
-        rc = send_read(o->headers, SEND_HEADERS_MAX_BYTES, "lines NAME: VALUE", &headers, err);
+        rc = ec_text_file_read(o->headers, SEND_HEADERS_MAX_BYTES, "lines NAME: VALUE", &headers, err);
     if (!rc && o->login)
-        rc = send_read(o->login, LOGIN_MAX_BYTES, "a line with the name and one with the password", &login, err);
+        rc =
+            ec_text_file_read(o->login, LOGIN_MAX_BYTES, "a line with the name and one with the password", &login, err);
     const ec_send_options options = {.to = o->to,
                                      .ca = o->ca,
                                      .headers = headers,
@@ -340,6 +369,7 @@ static int detections_send_run(const void *arg, int operand_count, char **operan
     ec_incidents_close(s.file);
     ec_detections_close(s.places);
     ec_send_worker_end(s.worker);
+    ea_file_close(s.lock);
     ea_text_deinit(&s.body);
     ea_text_deinit(&s.message);
     ea_text_deinit(&s.recipients);

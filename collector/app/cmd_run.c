@@ -362,7 +362,7 @@ static int choose_crl(enroll_parts *e, const options *o, ec_log *log, ea_err *er
     return 0;
 }
 
-/* The variables that the signer and the sinks need, up to a NULL. */
+/* The variables that the signer or the sinks need, which the broker hands on to them, up to a NULL. */
 static void list_variables(const options *o, const char **ret) {
     const char *const *const lists[] = {o->enroll ? ec_signer_variables : NULL,
                                         o->sinks.count ? ec_run_sinks_variables : NULL};
@@ -379,11 +379,8 @@ static int start_broker(ec_broker **ret, const enroll_parts *e, const options *o
     const char *const paths[] = {o->config, o->cert, o->key, o->ca, e->crl, o->web_cert, o->web_key};
     const char *variables[VARIABLES_MAX + 1];
     ec_broker_child children[1 + EC_RUN_SINKS_MAX];
-    ec_broker_duties d = {.paths = paths,
-                          .path_count = sizeof paths / sizeof *paths,
-                          .written = o->port_file,
-                          .children = children,
-                          .variables = variables};
+    ec_broker_duties d = {
+        .paths = paths, .path_count = sizeof paths / sizeof *paths, .written = o->port_file, .children = children};
     ea_text greeting, sinks;
     ea_text_init(&greeting);
     ea_text_init(&sinks);
@@ -391,8 +388,10 @@ static int start_broker(ec_broker **ret, const enroll_parts *e, const options *o
     int rc = ec_broker_start(ret, variables, err);
     if (!rc && o->enroll) {
         rc = ec_signer_greeting(*ret, o->ca_dir, o->ca, &greeting, err);
-        children[d.child_count++] =
-            (ec_broker_child){.name = EC_SIGNER_NAME, .greeting = greeting.data, .greeting_bytes = greeting.len_bytes};
+        children[d.child_count++] = (ec_broker_child){.name = EC_SIGNER_NAME,
+                                                      .variables = ec_signer_variables,
+                                                      .greeting = greeting.data,
+                                                      .greeting_bytes = greeting.len_bytes};
     }
     if (!rc)
         rc = ec_run_sinks_children(&o->sinks, o->store, *ret, &sinks, children + d.child_count, err);

@@ -209,11 +209,11 @@ static int sink_status_run(const void *arg, int operand_count, char **operands) 
     ea_text_init(&t.streams);
     int rc = ec_store_check_readable(t.options->store, &err);
     if (!rc)
-        rc = sink_status_confine(t.options->store, &err);
-    if (!rc)
         rc = ec_outbox_open(&t.outbox, t.options->store, &err);
     if (!rc)
         rc = ec_sinks_open(&t.sinks, t.options->store, 0, &err);
+    if (!rc) /* a first sink may make its file at any time: from here on there is none, or it is open */
+        rc = sink_status_confine(t.options->store, &err);
     if (!rc && t.options->json)
         ea_text_str(&t.out, "{\"sinks\": [");
     if (!rc)

@@ -3,16 +3,16 @@
 #include "collector/app/collector_commands.h"
 #include "collector/app/question.h"
 #include "collector/app/sink_options.h"
+#include "collector/app/text_file.h"
 #include "collector/sandbox/system_paths.h"
 #include "collector/sink/clickhouse.h"
-#include "proto/base/platform.h"
 #include "proto/base/stop_flag.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEADERS_MAX_BYTES = 64 << 10, DATABASE_FILES = 3 };
+enum { LINES_MAX_BYTES = 64 << 10 /* of a file of options */, DATABASE_FILES = 3 };
 
 typedef struct sink_run_options {
     const char *store;
@@ -26,14 +26,6 @@ static void sink_run_note(void *arg, const char *text) {
     ea_text_safe(&t, text, strlen(text));
     fprintf(stderr, "etwcollector: sink %s: %s\n", (const char *)arg, t.data ? t.data : "");
     ea_text_deinit(&t);
-}
-
-static int read_lines(const char *path, char **ret, ea_err *err) {
-    size_t len = 0;
-    int rc = ea_path_read_all(path, HEADERS_MAX_BYTES, ret, &len, err);
-    if (!rc && strlen(*ret) != len)
-        rc = ea_fail(err, EA_EUSAGE, "%.300s contains a NUL: expected lines of text", path);
-    return rc;
 }
 
 /* From here on the process reads the store, writes its place, and connects. */
@@ -82,9 +74,9 @@ static int sink_run_run(const void *arg, int operand_count, char **operands) {
     const ec_sink_choice *c = &o->sink;
     int rc = ec_sink_choice_check(c, NULL, &err);
     if (!rc && c->headers)
-        rc = read_lines(c->headers, &headers, &err);
+        rc = ec_text_file_read(c->headers, LINES_MAX_BYTES, "lines NAME: VALUE", &headers, &err);
     if (!rc && c->properties)
-        rc = read_lines(c->properties, &properties, &err);
+        rc = ec_text_file_read(c->properties, LINES_MAX_BYTES, "lines NAME=VALUE", &properties, &err);
     const ec_sink_options options = {.store = o->store,
                                      .name = c->name,
                                      .to = c->to,

@@ -5,6 +5,7 @@
 
 #include "collector/app/sink_options.h"
 #include "collector/sandbox/child.h"
+#include "collector/sandbox/system_paths.h"
 #include "proto/base/platform.h"
 #include "proto/base/stop_flag.h"
 
@@ -20,10 +21,7 @@ enum { GREETING_MAX = 32 << 10 /* a pipe holds it */, ARGUMENTS_MAX = 320, EXIT_
 static const int64_t SECOND_NS = 1000000000, LOOK_NS = 20000000;
 static const int64_t PAUSE_MIN_S = 1, PAUSE_MAX_S = 300, STEADY_S = 60, STOP_S = 5;
 
-/* libcurl's, and OpenSSL's */
-const char *const ec_run_sinks_variables[] = {"https_proxy",  "HTTPS_PROXY", "http_proxy", "all_proxy",
-                                              "ALL_PROXY",    "no_proxy",    "NO_PROXY",   "SSL_CERT_FILE",
-                                              "SSL_CERT_DIR", NULL};
+const char *const ec_run_sinks_variables[] = {EC_CONNECTION_VARIABLES, NULL};
 
 typedef struct item {
     ec_sink_choice sink;
@@ -130,8 +128,10 @@ int ec_run_sinks_children(const ea_tables *sinks, const char *store, const ec_br
     }
     for (size_t i = 0; i < sinks->count; i++) { /* the text does not move any more */
         size_t begin = i ? ends[i - 1] : 0;
-        ret[i] = (ec_broker_child){
-            .name = EC_SINK_RUNNER_NAME, .greeting = greetings->data + begin, .greeting_bytes = ends[i] - begin};
+        ret[i] = (ec_broker_child){.name = EC_SINK_RUNNER_NAME,
+                                   .variables = ec_run_sinks_variables,
+                                   .greeting = greetings->data + begin,
+                                   .greeting_bytes = ends[i] - begin};
     }
     return 0;
 }

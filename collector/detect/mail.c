@@ -154,6 +154,8 @@ void ec_mail_destroy(ec_mail *m) {
     free(m);
 }
 
+/* The answer to a whole mail is about the mail. The same number before it, as the greeting or for a recipient, is about
+ * the sender's rights or the server, and may be another one later. */
 int ec_mail_send(ec_mail *m, const char *message, size_t len_bytes, ea_err *err) {
     long answer = 0;
     m->left = message;
@@ -168,8 +170,8 @@ int ec_mail_send(ec_mail *m, const char *message, size_t len_bytes, ea_err *err)
                    : code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CONNECT_ERROR ||
                            code == CURLE_USE_SSL_FAILED
                        ? EA_ETLS
-                   : answer == 552 || answer == 554 ? EA_EREFUSED
-                                                    : EA_ENET,
+                   : (answer == 552 || answer == 554) && !m->left_bytes ? EA_EREFUSED
+                                                                        : EA_ENET,
                    "send to %.255s port %s: %s (the server's last answer: %ld)", m->at.host, m->at.port,
                    m->lib.easy_strerror(code), answer);
 }

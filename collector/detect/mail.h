@@ -33,8 +33,8 @@ int ec_mail_is_url(const char *url);
 EA_MUST_CHECK int ec_mail_create(ec_mail **ret, const ec_mail_options *options, ea_err *err);
 void ec_mail_destroy(ec_mail *m); /* NULL is allowed */
 /* Sends a mail (ec_mail_message), on a connection of its own. 0: the server has taken it. EA_EREFUSED: it will not take
- * this mail, however often it comes (552, 554). Others may end: EA_ENET, EA_ETLS (also a server without STARTTLS),
- * EA_ETIMEOUT. */
+ * this mail, however often it comes (552 or 554, once it has the whole mail). Others may end: EA_ENET, EA_ETLS (also a
+ * server without STARTTLS), EA_ETIMEOUT. */
 EA_MUST_CHECK int ec_mail_send(ec_mail *m, const char *message, size_t len_bytes, ea_err *err);
 
 /* Makes a mail in t, which is emptied: a text of UTF-8. from, recipients: as above; subject: printable ASCII; number:

@@ -14,9 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What libcurl and OpenSSL go by. */
-static const char *const VARIABLES[] = {"http_proxy", "https_proxy", "HTTPS_PROXY",   "all_proxy",    "ALL_PROXY",
-                                        "no_proxy",   "NO_PROXY",    "SSL_CERT_FILE", "SSL_CERT_DIR", NULL};
+static const char *const VARIABLES[] = {EC_CONNECTION_VARIABLES, NULL};
 static const uint64_t LIMIT_BYTES = UINT64_C(1) << 30;
 
 /* ---- the process ---- */

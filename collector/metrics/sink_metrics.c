@@ -43,8 +43,8 @@ static int add_counts(const ec_sink_stream *s, void *arg) {
 
 /* When the first batch from a place on was received; NULL: there is none. */
 static const char LAG_SQL[] =
-    "SELECT coalesce((SELECT min(received_utc_ns) FROM batches WHERE segment = ?1 AND offset >= ?2), (SELECT"
-    " min(received_utc_ns) FROM batches WHERE segment = (SELECT min(segment) FROM batches WHERE segment > ?1)))";
+    "SELECT coalesce((SELECT received_utc_ns FROM batches WHERE segment = ?1 AND offset >= ?2 ORDER BY offset LIMIT 1),"
+    " (SELECT received_utc_ns FROM batches WHERE segment > ?1 ORDER BY segment, offset LIMIT 1))";
 
 static int read_lag(sqlite3_stmt *st, sink_numbers *n, ea_err *err) {
     sqlite3_bind_int64(st, 1, (sqlite3_int64)n->row.place.segment);

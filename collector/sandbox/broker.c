@@ -1,7 +1,7 @@
 /* The broker, seen from both sides. See broker.h.
  *
  * Its setup comes on standard input, once: strings, each as its length (u32) and its bytes: the daemon's process id,
- * what is written, the variables, how many children, of each its name and its greeting, then the paths. Requests and
+ * what is written, how many children, of each its name, its variables and its greeting, then the paths. Requests and
  * replies are packets on one socket, with descriptors beside a reply. */
 #include "collector/sandbox/broker.h"
 
@@ -26,10 +26,13 @@ enum { SETUP_MAX = 1 << 20, VARIABLES_MAX = 16 };
 enum {
     PARENT,
     WRITTEN,
-    VARIABLES,
     CHILDREN,
     REST,
-    STRINGS_MAX = REST + 2 * EC_BROKER_CHILDREN_MAX + EC_BROKER_PATHS_MAX
+    OF_CHILD = 3, /* strings: */
+    NAME = 0,
+    VARIABLES = 1, /* a line each */
+    GREETING = 2,
+    STRINGS_MAX = REST + OF_CHILD * EC_BROKER_CHILDREN_MAX + EC_BROKER_PATHS_MAX
 };
 
 enum kind { OPEN, WRITE, START, LOOK, ASK, END, LOWER };
@@ -143,6 +146,18 @@ static void put_string(ea_text *t, const void *data, size_t n) {
     ea_text_add(t, data, n);
 }
 
+static void put_child(ea_text *t, const ec_broker_child *c) {
+    ea_text names;
+    ea_text_init(&names);
+    for (const char *const *v = c->variables; v && *v; v++)
+        ea_text_printf(&names, "%s\n", *v);
+    put_string(t, c->name, strlen(c->name));
+    put_string(t, names.data, names.len_bytes);
+    put_string(t, c->greeting, c->greeting_bytes);
+    t->failed |= names.failed;
+    ea_text_deinit(&names);
+}
+
 static int write_whole(int fd, const char *data, size_t n) {
     for (size_t at = 0; at < n;) {
         ssize_t sent = write(fd, data + at, n - at);
@@ -155,17 +170,14 @@ static int write_whole(int fd, const char *data, size_t n) {
 }
 
 int ec_broker_settle(ec_broker *b, const ec_broker_duties *d, ea_err *err) {
-    ea_text t, names;
+    ea_text t;
     char parent[24], children[24];
     int rc = d->child_count <= EC_BROKER_CHILDREN_MAX
                  ? 0
                  : ea_fail(err, EA_ELIMIT, "start the broker: more than %d children", EC_BROKER_CHILDREN_MAX);
     ea_text_init(&t);
-    ea_text_init(&names);
     snprintf(children, sizeof children, "%zu", d->child_count);
     snprintf(parent, sizeof parent, "%ld", (long)getpid());
-    for (const char *const *v = d->variables; v && *v; v++)
-        ea_text_printf(&names, "%s\n", *v);
     for (size_t i = 0; !rc && i < d->path_count; i++)
         if (d->paths[i]) {
             if (b->path_count == EC_BROKER_PATHS_MAX)
@@ -175,15 +187,12 @@ int ec_broker_settle(ec_broker *b, const ec_broker_duties *d, ea_err *err) {
         }
     put_string(&t, parent, strlen(parent));
     put_string(&t, d->written ? d->written : "", d->written ? strlen(d->written) : 0);
-    put_string(&t, names.data, names.len_bytes);
     put_string(&t, children, strlen(children));
-    for (size_t i = 0; !rc && i < d->child_count; i++) {
-        put_string(&t, d->children[i].name, strlen(d->children[i].name));
-        put_string(&t, d->children[i].greeting, d->children[i].greeting_bytes);
-    }
+    for (size_t i = 0; !rc && i < d->child_count; i++)
+        put_child(&t, &d->children[i]);
     for (size_t i = 0; !rc && i < b->path_count; i++)
         put_string(&t, b->paths[i], strlen(b->paths[i]));
-    if (!rc && (t.failed || names.failed))
+    if (!rc && t.failed)
         rc = ea_fail(err, EA_ENOMEM, "start the broker");
     if (!rc && t.len_bytes > SETUP_MAX)
         rc = ea_fail(err, EA_ELIMIT, "start the broker: its setup has %zu bytes, at most %d are allowed", t.len_bytes,
@@ -193,7 +202,6 @@ int ec_broker_settle(ec_broker *b, const ec_broker_duties *d, ea_err *err) {
     close(b->setup);
     b->setup = -1;
     ea_text_deinit(&t);
-    ea_text_deinit(&names);
     return rc;
 }
 
@@ -324,16 +332,33 @@ typedef struct duties {
     char *setup; /* owns all texts */
     char *strings[STRINGS_MAX];
     size_t bytes[STRINGS_MAX], count;
-    const char *variables[VARIABLES_MAX + 1];
     uint64_t child_count;
+    const char *variables[EC_BROKER_CHILDREN_MAX][VARIABLES_MAX + 1];
     size_t paths;                                   /* the first one's place in strings */
     pid_t parent, children[EC_BROKER_CHILDREN_MAX]; /* 0: none */
 } duties;
 
+/* A string of a child. */
+static size_t child_string(size_t child, size_t which) {
+    return REST + OF_CHILD * child + which;
+}
+
+/* Cuts lines into names, up to a NULL. */
+static void take_variables(char *lines, const char **ret) {
+    size_t count = 0;
+    for (char *at = lines; *at && count < VARIABLES_MAX;) {
+        char *end = at + strcspn(at, "\n");
+        ret[count++] = at;
+        at = *end ? end + 1 : end;
+        *end = 0;
+    }
+    ret[count] = NULL;
+}
+
 /* Reads the setup to its end. Each string gets a NUL in place of the next one's length. 1 when it is sound. */
 static int take_setup(duties *d, int from) {
     uint64_t parent = 0;
-    size_t n = 0, variable_count = 0;
+    size_t n = 0;
     d->setup = malloc(SETUP_MAX + 1);
     if (!d->setup)
         return 0;
@@ -356,15 +381,11 @@ static int take_setup(duties *d, int from) {
     d->setup[n] = 0;
     if (d->count < REST || ea_u64_parse(d->strings[PARENT], &parent) || parent > INT32_MAX ||
         ea_u64_parse(d->strings[CHILDREN], &d->child_count) || d->child_count > EC_BROKER_CHILDREN_MAX ||
-        d->count - REST < 2 * d->child_count)
+        d->count - REST < OF_CHILD * d->child_count)
         return 0;
-    d->paths = REST + 2 * (size_t)d->child_count;
-    for (char *at = d->strings[VARIABLES]; *at && variable_count < VARIABLES_MAX;) {
-        char *end = at + strcspn(at, "\n");
-        d->variables[variable_count++] = at;
-        at = *end ? end + 1 : end;
-        *end = 0;
-    }
+    d->paths = child_string((size_t)d->child_count, 0);
+    for (size_t i = 0; i < d->child_count; i++)
+        take_variables(d->strings[child_string(i, VARIABLES)], d->variables[i]);
     d->parent = (pid_t)parent;
     return 1;
 }
@@ -383,9 +404,10 @@ static int start_child(duties *d, uint32_t child, int *ret_fds) {
         return EPERM;
     if (d->children[child])
         return EBUSY;
-    size_t name = REST + 2 * (size_t)child, greeting = name + 1;
-    if (ec_child_start(&(ec_child_options){.name = d->strings[name], .variables = d->variables}, &d->children[child],
-                       &ret_fds[0], &ret_fds[1], &err)) {
+    size_t greeting = child_string(child, GREETING);
+    if (ec_child_start(
+            &(ec_child_options){.name = d->strings[child_string(child, NAME)], .variables = d->variables[child]},
+            &d->children[child], &ret_fds[0], &ret_fds[1], &err)) {
         d->children[child] = 0;
         return err.os_error ? err.os_error : EIO;
     }

@@ -23,8 +23,9 @@ enum { EC_BROKER_PATHS_MAX = 16, EC_BROKER_WRITE_MAX = 64, EC_BROKER_CHILDREN_MA
 
 /* A child that it starts when it is asked to, one at a time. */
 typedef struct ec_broker_child {
-    const char *name;     /* as ec_child_options has it */
-    const void *greeting; /* the first bytes on its standard input, fewer than a pipe holds */
+    const char *name;             /* as ec_child_options has it */
+    const char *const *variables; /* of the broker's environment, that it gets; NULL: none */
+    const void *greeting;         /* the first bytes on its standard input, fewer than a pipe holds */
     size_t greeting_bytes;
 } ec_broker_child;
 
@@ -33,8 +34,7 @@ typedef struct ec_broker_duties {
     size_t path_count;        /* at most EC_BROKER_PATHS_MAX */
     const char *written;      /* the one file that it writes; NULL: none */
     const ec_broker_child *children;
-    size_t child_count;           /* at most EC_BROKER_CHILDREN_MAX */
-    const char *const *variables; /* that the children get */
+    size_t child_count; /* at most EC_BROKER_CHILDREN_MAX */
 } ec_broker_duties;
 
 /* Starts it. variables: those of this environment that it gets, for its children; NULL: none. */

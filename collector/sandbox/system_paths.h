@@ -12,6 +12,11 @@ enum {
     EC_CONNECTION_PATHS = EC_SYSTEM_PATHS + EC_NETWORK_PATHS + EC_CA_PATHS
 };
 
+/* Elements of a list: variables by which libcurl and OpenSSL find a proxy and certificates. */
+#define EC_CONNECTION_VARIABLES                                                                                        \
+    "http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY", "SSL_CERT_FILE",     \
+        "SSL_CERT_DIR"
+
 /* Programs and libraries of the system, and devices without a state. */
 extern const ec_sandbox_path EC_SANDBOX_SYSTEM[EC_SYSTEM_PATHS];
 /* What a process reads that connects by names and TLS: those, how host names become addresses, and which certificates

@@ -163,7 +163,8 @@ static int sink_is_damage(int rc) {
  * of damage are returned. */
 static int sink_damaged(ec_sink *s, size_t slot, int why, const ea_err *damage, ea_err *err) {
     char text[EC_SINK_TEXT_MAX + 400];
-    uint64_t rest = s->batch.row.event_count - s->at.position;
+    /* an index may name fewer events than the batch has */
+    uint64_t rest = s->batch.row.event_count > s->at.position ? s->batch.row.event_count - s->at.position : 0;
     int rc = why == EA_ENOMEM ? 1 : ec_outbox_has(s->outbox, &s->batch, err);
     if (rc < 0)
         return rc;
@@ -198,7 +199,8 @@ static int sink_next_batch(ec_sink *s, ea_err *err) {
         rc = ec_sink_process_begin(s->process, &s->batch, err);
         if (rc < 0)
             return rc;
-        s->is_held = !rc && !s->o->ends && ea_utc_ns() - s->batch.received_utc_ns < SINK_HOLD_NS;
+        int64_t age_ns = ea_utc_ns() - s->batch.received_utc_ns; /* below 0 when the clock was set back */
+        s->is_held = !rc && !s->o->ends && age_ns >= 0 && age_ns < SINK_HOLD_NS;
         if (s->is_held)
             return 2;
     }
@@ -309,6 +311,17 @@ static int sink_fill(ec_sink *s, ea_err *err) {
 
 /* ---- what is kept ---- */
 
+/* Ends a transaction, which has come to rc so far: with the sink's row, or all of it is undone. */
+static int sink_keep(ec_sink *s, int rc, ea_err *err) {
+    if (!rc)
+        rc = ec_sinks_put(s->places, &s->row, err);
+    if (!rc)
+        rc = ec_sinks_commit(s->places, err);
+    if (rc)
+        ec_sinks_undo(s->places);
+    return rc;
+}
+
 /* Keeps the place and the counts of the rows at hand, of which all are settled. */
 static int sink_settle(ec_sink *s, ea_err *err) {
     for (size_t i = 0; i < s->item_count; i++) {
@@ -323,14 +336,9 @@ static int sink_settle(ec_sink *s, ea_err *err) {
     for (size_t i = 0; !rc && i < s->slot_count; i++)
         rc = ec_sinks_count(s->places, s->o->name, s->slots[i].host, s->slots[i].stream, s->slots[i].counts, err);
     s->row.place = s->at;
-    if (!rc)
-        rc = ec_sinks_put(s->places, &s->row, err);
-    if (!rc)
-        rc = ec_sinks_commit(s->places, err);
-    if (rc) {
-        ec_sinks_undo(s->places);
+    rc = sink_keep(s, rc, err);
+    if (rc)
         return rc;
-    }
     for (size_t i = 0; i < s->slot_count; i++)
         for (int k = 0; k < EC_SINK_FATE_COUNT; k++)
             s->counts[k] += s->slots[i].counts[k];
@@ -360,13 +368,8 @@ static int sink_audit(ec_sink *s, int is_new, enum ec_sink_fate fate, ea_err *er
                                    .arg = s};
     int rc = ec_sinks_begin(s->places, err);
     if (!rc)
-        rc = ec_sinks_put(s->places, &s->row, err);
-    if (!rc)
         rc = ec_outbox_run_audit(&audit, err);
-    if (!rc)
-        rc = ec_sinks_commit(s->places, err);
-    if (rc)
-        ec_sinks_undo(s->places);
+    rc = sink_keep(s, rc, err);
     s->audited_ns = ea_monotonic_ns();
     return rc;
 }
@@ -386,15 +389,9 @@ static int sink_fail(ec_sink *s, const ea_err *why, int64_t after_s, ea_err *err
     snprintf(s->row.error, sizeof s->row.error, "%.390s", why->message);
     ea_utf8_repair(s->row.error, strlen(s->row.error)); /* it may have been cut */
     s->row.error_utc_ns = ea_utc_ns();
-    int rc = ec_sinks_begin(s->places, err);
-    if (!rc)
-        rc = ec_sinks_put(s->places, &s->row, err);
-    if (!rc)
-        rc = ec_sinks_commit(s->places, err);
-    if (rc) {
-        ec_sinks_undo(s->places);
+    int rc = sink_keep(s, ec_sinks_begin(s->places, err), err);
+    if (rc)
         return rc;
-    }
     if (s->o->ends && s->failures >= EC_SINK_ATTEMPTS) {
         if (err)
             *err = *why;

@@ -63,7 +63,8 @@ static const char DEFINITIONS_SCHEMA[] =
     " checksum INTEGER NOT NULL, PRIMARY KEY(stream_id, number)) WITHOUT ROWID;"
     "CREATE TABLE IF NOT EXISTS expired_streams(stream_id INTEGER PRIMARY KEY, batch_count INTEGER NOT NULL,"
     " event_count INTEGER NOT NULL, byte_count INTEGER NOT NULL, through INTEGER NOT NULL);"
-    "CREATE INDEX IF NOT EXISTS batches_segment ON batches(segment);"
+    "CREATE INDEX IF NOT EXISTS batches_place ON batches(segment, offset);"
+    "DROP INDEX IF EXISTS batches_segment;" /* of earlier stores */
     /* which agent described a class first */
     "CREATE TABLE IF NOT EXISTS class_origins(class_id INTEGER PRIMARY KEY, agent TEXT NOT NULL);"
     "CREATE INDEX IF NOT EXISTS class_origins_agent ON class_origins(agent);"

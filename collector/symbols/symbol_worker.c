@@ -3,6 +3,7 @@
 
 #include "collector/sandbox/child.h"
 #include "collector/sandbox/message.h"
+#include "collector/sandbox/system_paths.h"
 #include "collector/symbols/symbol_confine.h"
 #include "proto/base/platform.h"
 
@@ -17,10 +18,7 @@ enum {
     MORE_NICE = 5, /* than a question */
 };
 
-/* What starts the symbolizer, and what libcurl and OpenSSL go by. */
-static const char *const VARIABLES[] = {"PATH",          "http_proxy",   "https_proxy", "HTTPS_PROXY",
-                                        "all_proxy",     "ALL_PROXY",    "no_proxy",    "NO_PROXY",
-                                        "SSL_CERT_FILE", "SSL_CERT_DIR", NULL};
+static const char *const VARIABLES[] = {"PATH" /* of the symbolizer */, EC_CONNECTION_VARIABLES, NULL};
 static const uint64_t LIMIT_BYTES = UINT64_C(4) << 30; /* a PDB of 2 GiB, and what is made of it */
 
 struct ec_symbol_worker {

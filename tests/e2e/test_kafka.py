@@ -110,9 +110,7 @@ def chaos(world, checks):
 
 
 def status_of(world, name):
-    """Nothing also where the files of a database come and go between two looks of the question."""
-    done = world.env.run([world.env.collector, "sink", "status", "--store", world.store, "--json"], check=False)
-    found = json.loads(done.stdout)["sinks"] if done.returncode == 0 else []
+    found = json.loads(world.sink("status", "--json").stdout)["sinks"]
     return next((sink for sink in found if sink["name"] == name), {"sent": 0, "requests": 0})
 
 

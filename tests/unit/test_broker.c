@@ -17,7 +17,10 @@
 
 #include <cmocka.h>
 
-#define CHILD_NAME "echoing-child"
+#define CHILD_NAME   "echoing-child"
+#define SHOWING_NAME "showing-child"
+
+static const char *const OWN[] = {"TEST_OWN", NULL}, *const ALL[] = {"TEST_OWN", "TEST_OTHER", "TEST_NOWHERE", NULL};
 
 /* Repeats what it reads, until the end. */
 static int echo(void) {
@@ -26,6 +29,13 @@ static int echo(void) {
         if (write(STDOUT_FILENO, &byte, 1) != 1)
             return 3;
     return 7;
+}
+
+/* Says what it has of the environment. */
+static int show(void) {
+    const char *own = getenv(ALL[0]), *other = getenv(ALL[1]);
+    printf("%s, %s", own ? own : "none", other ? other : "none");
+    return 0;
 }
 
 static ec_broker *start(void) {
@@ -37,14 +47,18 @@ static ec_broker *start(void) {
     const char *const paths[] = {NULL, listed, "/nowhere/at/all"};
     assert_int_equal(ea_path_write_all(listed, "content", 7, 1, &err), 0);
     assert_int_equal(ea_path_write_all(scratch_path("secret"), "secret", 6, 1, &err), 0);
-    assert_int_equal(ec_broker_start(&b, NULL, &err), 0);
+    assert_int_equal(setenv(ALL[0], "mine", 1) || setenv(ALL[1], "not mine", 1), 0);
+    assert_int_equal(ec_broker_start(&b, ALL, &err), 0);
     const ec_broker_child children[] = {{.name = CHILD_NAME, .greeting = "hello", .greeting_bytes = 5},
-                                        {.name = CHILD_NAME, .greeting = "again", .greeting_bytes = 5}};
+                                        {.name = CHILD_NAME, .greeting = "again", .greeting_bytes = 5},
+                                        {.name = SHOWING_NAME, .variables = OWN},
+                                        {.name = SHOWING_NAME, .variables = ALL},
+                                        {.name = SHOWING_NAME}};
     assert_int_equal(
         ec_broker_settle(
             b,
             &(ec_broker_duties){
-                .paths = paths, .path_count = 3, .written = written, .children = children, .child_count = 2},
+                .paths = paths, .path_count = 3, .written = written, .children = children, .child_count = 5},
             &err),
         0);
     return b;
@@ -113,11 +127,11 @@ static void children_are_apart(void **state) {
     char got[6] = "";
     assert_int_equal(ec_broker_start_child(b, 0, &in[0], &out[0], &err), 0);
     assert_int_equal(ec_broker_start_child(b, 1, &in[1], &out[1], &err), 0);
-    assert_int_equal(ec_broker_start_child(b, 2, &none, &none, &err), EA_EIO); /* is not in the list */
+    assert_int_equal(ec_broker_start_child(b, 5, &none, &none, &err), EA_EIO); /* is not in the list */
     assert_int_equal(err.os_error, EPERM);
-    assert_int_equal(ec_broker_child_ended(b, 2, &status), 0);
-    ec_broker_ask_child(b, 2);
-    ec_broker_end_child(b, 2);
+    assert_int_equal(ec_broker_child_ended(b, 5, &status), 0);
+    ec_broker_ask_child(b, 5);
+    ec_broker_end_child(b, 5);
     for (int i = 0; i < 5; i++)
         assert_int_equal(read(out[1], got + i, 1), 1);
     assert_string_equal(got, "again");
@@ -131,6 +145,26 @@ static void children_are_apart(void **state) {
     for (int i = 0; i < 2; i++) {
         close(in[i]);
         close(out[i]);
+    }
+    ec_broker_stop(b);
+}
+
+static void a_child_gets_its_own_variables_alone(void **state) {
+    static const char *const SHOWN[] = {"mine, none", "mine, not mine", "none, none"};
+
+    (void)state;
+    ea_err err = {0};
+    ec_broker *b = start();
+    for (size_t i = 0; i < sizeof SHOWN / sizeof *SHOWN; i++) {
+        char text[100] = "";
+        int in = -1, out = -1;
+        size_t n = 0;
+        assert_int_equal(ec_broker_start_child(b, 2 + i, &in, &out, &err), 0);
+        for (ssize_t got; n < sizeof text - 1 && (got = read(out, text + n, sizeof text - 1 - n)) > 0;)
+            n += (size_t)got;
+        assert_string_equal(text, SHOWN[i]);
+        close(in);
+        close(out);
     }
     ec_broker_stop(b);
 }
@@ -185,6 +219,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(listed_files_alone_are_opened),
         cmocka_unit_test(its_child_is_started_greeted_and_ended),
         cmocka_unit_test(children_are_apart),
+        cmocka_unit_test(a_child_gets_its_own_variables_alone),
         cmocka_unit_test(only_children_of_its_parent_are_lowered),
         cmocka_unit_test(a_broker_that_ended_is_noticed),
     };
@@ -192,6 +227,8 @@ int main(int argc, char **argv) {
         return ec_broker_main();
     if (argc == 2 && strcmp(argv[1], CHILD_NAME) == 0)
         return echo();
+    if (argc == 2 && strcmp(argv[1], SHOWING_NAME) == 0)
+        return show();
     if (scratch_make(NULL))
         return 1;
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -120,6 +120,44 @@ static void a_segment_that_ends_meanwhile_is_read_to_its_end(void **state) {
     free_all(sent, SENT);
 }
 
+typedef struct pages {
+    int count, sorts;
+} pages;
+
+static int count_page(unsigned what, void *arg, void *statement, void *duration) {
+    pages *p = arg;
+    (void)what, (void)duration;
+    if (strstr(sqlite3_sql(statement), "JOIN streams s")) {
+        p->count++;
+        p->sorts += sqlite3_stmt_status(statement, SQLITE_STMTSTATUS_SORT, 0);
+    }
+    return 0;
+}
+
+/* A look for arrivals begins at its place: it does not go through the segment, which may have 100,000 batches. */
+static void a_page_needs_no_sort_of_its_segment(void **state) {
+    fixture *f = *state;
+    test_batch sent[SENT];
+    ec_outbox *o = NULL;
+    ec_outbox_batch b;
+    ec_sink_place place = {0};
+    pages p = {0};
+    make_all(sent, SENT);
+    open_store(f);
+    for (size_t i = 0; i < SENT; i++)
+        assert_int_equal(append(f, "alpha", &sent[i]), EC_STORED);
+    commit(f);
+    assert_int_equal(ec_outbox_open(&o, f->dir, &f->err), 0);
+    sqlite3_trace_v2(ec_store_database(ec_outbox_store(o)), SQLITE_TRACE_PROFILE, count_page, &p);
+    while (ec_outbox_next(o, &place, &b, &f->err) == 1)
+        place = (ec_sink_place){b.row.segment, b.row.offset + 1, 0};
+    assert_int_equal(b.row.number, SENT);
+    assert_int_equal(p.count, 3); /* none of segment 0, all, no more */
+    assert_int_equal(p.sorts, 0);
+    ec_outbox_close(o);
+    free_all(sent, SENT);
+}
+
 typedef struct books {
     fixture *f;
     ec_outbox *outbox;
@@ -455,6 +493,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(batches_come_as_they_arrived, setup, teardown),
         cmocka_unit_test_setup_teardown(a_segment_that_ends_meanwhile_is_read_to_its_end, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_page_needs_no_sort_of_its_segment, setup, teardown),
         cmocka_unit_test_setup_teardown(removed_events_are_counted, setup, teardown),
         cmocka_unit_test_setup_teardown(names_are_checked, setup, teardown),
         cmocka_unit_test_setup_teardown(processes_that_are_unknown_are_looked_for_once, setup, teardown),

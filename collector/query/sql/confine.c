@@ -11,15 +11,23 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PARTS = 4, DATABASES = 4, SHARED_MEMORY_MAX = 64 << 20 };
+enum { PARTS = 4, DATABASES = 4, SHARED_MEMORY_MAX = 64 << 20, LOG_BUSY_MS = 5000 };
 
-/* A database in SQLite's log mode needs two files beside it, which only one who may write to the folder can make. What
- * fails here, fails again when the database is opened, and is reported there. */
-static void make_log_files(const char *path) {
-    sqlite3 *db = NULL;
-    if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL) == SQLITE_OK)
-        (void)sqlite3_exec(db, "SELECT 1 FROM sqlite_schema LIMIT 1", NULL, NULL, NULL);
-    sqlite3_close(db);
+/* A process confines itself once. */
+static sqlite3 *held[DATABASES];
+
+/* A database in SQLite's log mode needs two files beside it, which only one who may write to the folder can make, and
+ * which the last process that closes the database removes. The sandbox knows those alone that are there when it is
+ * entered. So they are made, and a connection stays open, by which no process removes them as long as this one runs.
+ * What fails here, fails again when the database is opened, and is reported there. */
+static void hold_log_files(const char *path, sqlite3 **db) {
+    sqlite3_close(*db);
+    if (sqlite3_open_v2(path, db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL) == SQLITE_OK &&
+        sqlite3_busy_timeout(*db, LOG_BUSY_MS) == SQLITE_OK &&
+        sqlite3_exec(*db, "SELECT 1 FROM sqlite_schema LIMIT 1", NULL, NULL, NULL) == SQLITE_OK)
+        return;
+    sqlite3_close(*db);
+    *db = NULL;
 }
 
 /* Each connection that is opened from now on goes on in temporary files when memory does not hold its rows, whatever
@@ -86,7 +94,7 @@ int ec_query_confine_with(const char *dir, uint64_t limit_temp_bytes, const ec_s
             if (texts[count].failed)
                 rc = ea_fail(err, EA_ENOMEM, "enter the sandbox");
             else if (p == 0)
-                make_log_files(texts[count].data);
+                hold_log_files(texts[count].data, &held[d]);
             count++;
         }
     ea_text_init(&texts[count]);
