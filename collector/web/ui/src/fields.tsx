@@ -25,7 +25,7 @@ const withFilters = (list: readonly string[]): Change => ({ filters: list.length
 
 /** What a click on + or − makes of the view. of: the class of the event whose field it is, if the search has none. */
 function filtered(view: View, field: string, value: Value, isMeant: boolean, of?: string): Change {
-  const own = isMeant ? PARAMETERS[field] : undefined;
+  const own = isMeant && !of && !(field === 'name' && view.class) ? PARAMETERS[field] : undefined; // a class may have a field "name"
   if (own) return { [own]: String(value), cursor: '' };
   const one = `${field}${isMeant ? '==' : '!='}${value}`; // two signs: the value may begin with one
   return { ...withFilters([...filtersOf(view).filter((f) => f !== one), one]), ...(of && { class: of }) };
