@@ -102,7 +102,7 @@ static void add_literal(ea_text *sql, const char *value) {
 }
 
 /* A whole number as it is printed; "007", "+7" and what 64 bits do not hold are texts, which a number's column reads. */
-static int is_whole_number(const char *text, int64_t *ret) {
+static int events_is_number(const char *text, int64_t *ret) {
     char printed[24];
     *ret = strtoll(text, NULL, 10);
     snprintf(printed, sizeof printed, "%" PRId64, *ret);
@@ -130,7 +130,7 @@ static int add_condition(search *s, const char *text, ea_err *err) {
     ea_text_str(&column, "e.");
     ec_sql_add_name(&column, name);
     int rc = column.failed ? ea_fail(err, EA_ENOMEM, "search for events") : 0;
-    int is_number = is_whole_number(value, &number);
+    int is_number = events_is_number(value, &number);
     if (rc) {
         /* nothing more */
     } else if (*op == '~') {

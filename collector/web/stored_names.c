@@ -13,33 +13,33 @@ typedef struct named {
     int (*is_meant)(const char *asked, const char *name, const ea_guid *provider);
 } named;
 
-static int is_provider(const char *asked, const char *name, const ea_guid *provider) {
+static int names_is_provider(const char *asked, const char *name, const ea_guid *provider) {
     return ea_provider_is_named(asked, strlen(asked), name, provider);
 }
 
-static int is_same(const char *asked, const char *name, const ea_guid *provider) {
+static int names_is_equal(const char *asked, const char *name, const ea_guid *provider) {
     (void)provider;
     return strcmp(asked, name) == 0;
 }
 
 /* A program's tables are NAME and NAME_ANYTHING. */
-static int is_program(const char *asked, const char *name, const ea_guid *provider) {
+static int names_is_program(const char *asked, const char *name, const ea_guid *provider) {
     size_t n = strlen(asked);
     (void)provider;
     return strncmp(asked, name, n) == 0 && (!name[n] || name[n] == '_');
 }
 
 static const named NAMED[] = {
-    {"provider_name", "provider", "SELECT DISTINCT provider_name, provider FROM classes", is_provider},
-    {"stream", "stream", "SELECT DISTINCT stream, NULL FROM streams", is_same},
+    {"provider_name", "provider", "SELECT DISTINCT provider_name, provider FROM classes", names_is_provider},
+    {"stream", "stream", "SELECT DISTINCT stream, NULL FROM streams", names_is_equal},
     {"level", "level",
      "SELECT column1, NULL FROM (VALUES('informational'), ('low'), ('medium'), ('high'), ('critical')) UNION SELECT"
      " level, NULL FROM detections",
-     is_same},
+     names_is_equal},
     {"program", "program",
      "SELECT DISTINCT substr(name, 7), NULL FROM classes WHERE provider_name = 'etwagent-watch' AND substr(name, 1, 6) ="
      " 'watch_'",
-     is_program},
+     names_is_program},
 };
 
 typedef struct names_search {
@@ -68,7 +68,7 @@ static int names_on_row(void *arg, size_t count, const ec_value *cells) {
         memset(&provider, 0, sizeof provider);
     s->is_known |= s->of->is_meant(s->asked, name, &provider);
     ea_near_note(&s->near, s->asked, name);
-    if (s->of->is_meant == is_provider)
+    if (s->of->is_meant == names_is_provider)
         ea_near_note(&s->near, s->asked, ea_provider_short_name(name));
     return 0;
 }
