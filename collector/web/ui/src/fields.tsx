@@ -71,7 +71,7 @@ export function FieldList({ view, search }: { view: View; search: Params<'events
     <h2>Fields</h2>
     <ul>{[...COMMON, ...own].map((f) => <li><ColumnButton view={view} field={f} /><button class="name" aria-expanded={f === field} onClick={() => change({ field: f === field ? '' : f }, true)}>{f}</button></li>)}</ul>
     {field && <section><h3>{field}: most frequent values</h3><Notice state={s} empty="no event has it" />
-      {s.data?.items.length ? <Table<Counted> label="Most frequent values" columns={shown} rows={s.data.items} of={s.address} /> : null}</section>}
+      {s.data?.items.length ? <Table<Counted> label="Most frequent values" columns={shown} rows={s.data.items} view={view} of={s.address} /> : null}</section>}
   </section>;
 }
 
