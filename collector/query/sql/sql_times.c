@@ -350,6 +350,11 @@ static int check_addresses(program *p, int address, const char *opcode, const in
     return 0;
 }
 
+/* Whether a register can have nothing else: not so coalesce(base, 0). */
+static int is_written_number(uint8_t bits) {
+    return (bits & (VALUES | REGISTER_ADDRESS | REGISTER_WRITTEN)) == (VALUE_NUMBER | REGISTER_WRITTEN);
+}
+
 /* Takes note of a comparison. EA_EUSAGE when an address is compared with a number that was written before. */
 static int note_comparison(program *p, const char *opcode, const int *operands, int affinity, ea_err *err) {
     uint8_t left = times_bits_of(p, operands[0]), right = times_bits_of(p, operands[2]);
@@ -364,7 +369,7 @@ static int note_comparison(program *p, const char *opcode, const int *operands, 
                                            .is_expression = affinity < AFFINITY_BLOB,
                                            .is_order = opcode[0] == 'L' || opcode[0] == 'G',
                                            .is_of_address = ((left | right) & REGISTER_ADDRESS) != 0};
-    int written = left & REGISTER_WRITTEN ? operands[0] : right & REGISTER_WRITTEN ? operands[2] : -1;
+    int written = is_written_number(left) ? operands[0] : is_written_number(right) ? operands[2] : -1;
     return (left | right) & REGISTER_ADDRESS && written >= 0 && written == p->number_register
                ? no_address(p->number, err)
                : 0;
