@@ -61,6 +61,7 @@ typedef struct program {
     size_t cursor_capacity;
     int64_t number;      /* the last whole number that was written, ... */
     int number_register; /* ... and where; then the record made of it; 0: none */
+    int has_address;     /* an address was compared */
 } program;
 
 /* A column as it is; the min() or max() of one; an address; a number as it is written. What the register can hold: the value of a table's column, a number
@@ -334,7 +335,7 @@ static int check_addresses(program *p, int address, const char *opcode, const in
     } else if (is_whole_number(opcode)) {
         p->number = strcmp(opcode, "Int64") == 0 ? strtoll(text ? text : "", NULL, 10) : operands[0];
         p->number_register = operands[1];
-        for (size_t i = 0; address >= p->constants && i < p->count; i++)
+        for (size_t i = 0; p->has_address && address >= p->constants && i < p->count; i++)
             if (p->compared[i].is_of_address &&
                 (p->compared[i].left == operands[1] || p->compared[i].right == operands[1]))
                 return no_address(p->number, err);
@@ -369,6 +370,7 @@ static int note_comparison(program *p, const char *opcode, const int *operands, 
                                            .is_expression = affinity < AFFINITY_BLOB,
                                            .is_order = opcode[0] == 'L' || opcode[0] == 'G',
                                            .is_of_address = ((left | right) & REGISTER_ADDRESS) != 0};
+    p->has_address |= ((left | right) & REGISTER_ADDRESS) != 0;
     int written = is_written_number(left) ? operands[0] : is_written_number(right) ? operands[2] : -1;
     return (left | right) & REGISTER_ADDRESS && written >= 0 && written == p->number_register
                ? no_address(p->number, err)
