@@ -2,7 +2,6 @@
 #include "collector/web/stored_names.h"
 
 #include "collector/query/sql/ask.h"
-#include "proto/base/platform.h"
 #include "proto/event/class_names.h"
 
 #include <string.h>

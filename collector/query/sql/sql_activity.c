@@ -5,7 +5,6 @@
 #include "collector/query/analysis/activity.h"
 #include "collector/query/sql/sql_parts.h"
 #include "proto/base/clock.h"
-#include "proto/base/platform.h"
 
 #include <string.h>
 

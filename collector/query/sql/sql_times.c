@@ -11,7 +11,6 @@
 #include "collector/query/sql/sql_parts.h"
 #include "proto/base/array.h"
 #include "proto/base/clock.h"
-#include "proto/base/platform.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
