@@ -101,7 +101,8 @@ static void add_literal(ea_text *sql, const char *value) {
     ea_text_char(sql, '\'');
 }
 
-/* A whole number as it is printed; "007", "+7" and what 64 bits do not hold are texts, which a number's column reads. */
+/* A whole number as it is printed; "007", "+7" and what 64 bits do not hold are texts, which a number's column reads.
+ */
 static int events_is_number(const char *text, int64_t *ret) {
     char printed[24];
     *ret = strtoll(text, NULL, 10);

@@ -36,7 +36,8 @@ static const named NAMED[] = {
      " level, NULL FROM detections",
      names_is_equal},
     {"program", "program",
-     "SELECT DISTINCT substr(name, 7), NULL FROM classes WHERE provider_name = 'etwagent-watch' AND substr(name, 1, 6) ="
+     "SELECT DISTINCT substr(name, 7), NULL FROM classes WHERE provider_name = 'etwagent-watch' AND substr(name, 1, 6) "
+     "="
      " 'watch_'",
      names_is_program},
 };

@@ -1,5 +1,5 @@
-/* Names in a request of which nothing is stored: a provider, a stream, a level, a program. Called by: result.c, events.c.
- * Calls: ask.h. Thread: the handler's. */
+/* Names in a request of which nothing is stored: a provider, a stream, a level, a program. Called by: result.c,
+ * events.c. Calls: ask.h. Thread: the handler's. */
 #ifndef EC_WEB_STORED_NAMES_H
 #define EC_WEB_STORED_NAMES_H
 

@@ -405,8 +405,8 @@ static void note_columns(ec_sql *s, const ec_sql_token *t, const char *asked, ea
     sqlite3_finalize(st);
 }
 
-/* code: of a statement that cannot be prepared. With a nearest column for one that there is not, and a word about quotes
- * for a text in double ones; else the same code again. */
+/* code: of a statement that cannot be prepared. With a nearest column for one that there is not, and a word about
+ * quotes for a text in double ones; else the same code again. */
 static int explain_column(ec_sql *s, const char *sql, int code, ea_err *err) {
     static const char MISSING[] = "no such column: ";
 

@@ -115,9 +115,8 @@ void ec_sql_plan_condition(ea_text *plan, sqlite3_index_info *info, int i, int c
 /* One number of a plan. */
 size_t ec_sql_plan_number(const char **plan);
 /* Reads the rest of a condition after the column's number in the plan, with its argument: values live in the arena. */
-EA_MUST_CHECK int ec_sql_condition(ec_sql *s, const char **plan, sqlite3_value *from,
-                                   const ec_table_schema *shape, size_t column, ea_arena *arena, ec_condition *ret,
-                                   ea_err *err);
+EA_MUST_CHECK int ec_sql_condition(ec_sql *s, const char **plan, sqlite3_value *from, const ec_table_schema *shape,
+                                   size_t column, ea_arena *arena, ec_condition *ret, ea_err *err);
 /* Takes away what a condition may leave of the rows that come out, and of those that are decoded. */
 void ec_sql_share(const ec_column *c, enum ec_op op, double *rows, double *decoded);
 

@@ -63,9 +63,9 @@ typedef struct program {
     int has_address;     /* an address was compared */
 } program;
 
-/* A column as it is; the min() or max() of one; an address; a number as it is written. What the register can hold: the value of a table's column, a number
- * that was computed, anything else. What a sorter or a subquery's rows gave back may have been computed: it is anything
- * else. */
+/* A column as it is; the min() or max() of one; an address; a number as it is written. What the register can hold: the
+ * value of a table's column, a number that was computed, anything else. What a sorter or a subquery's rows gave back
+ * may have been computed: it is anything else. */
 enum {
     REGISTER_COLUMN = 1,
     REGISTER_EXTREME = 2,
@@ -230,7 +230,8 @@ static int sql_times_note(program *p, int address, const char *opcode, const int
     if (which >= 0) {
         if (!(to = sql_times_at(p, which)))
             return EA_ENOMEM;
-        *to = (uint8_t)((address < p->branches_end ? *to : *to & ~(VALUES | REGISTER_ADDRESS | REGISTER_WRITTEN)) | value);
+        *to = (uint8_t)((address < p->branches_end ? *to : *to & ~(VALUES | REGISTER_ADDRESS | REGISTER_WRITTEN)) |
+                        value);
     } else if ((strcmp(opcode, "Goto") == 0 || strcmp(opcode, "NotNull") == 0) && operands[1] > p->branches_end &&
                operands[1] <= address + BRANCH_MAX) {
         p->branches_end = operands[1];
@@ -321,7 +322,8 @@ static int no_address(int64_t number, ea_err *err) {
 static int check_addresses(program *p, int address, const char *opcode, const int *operands, const char *text,
                            ea_err *err) {
     cursor_table *c = operands[0] >= 0 && (size_t)operands[0] < p->cursor_capacity ? &p->cursors[operands[0]] : NULL;
-    const uint8_t *looked = operands[2] >= 0 && (size_t)operands[2] < p->register_capacity ? &p->registers[operands[2]] : NULL;
+    const uint8_t *looked =
+        operands[2] >= 0 && (size_t)operands[2] < p->register_capacity ? &p->registers[operands[2]] : NULL;
     int is_list = strcmp(opcode, "OpenEphemeral") == 0;
     if (is_list || strcmp(opcode, "VOpen") == 0) {
         size_t had = p->cursor_capacity;

@@ -1,6 +1,6 @@
 /* Names of which nothing is stored, in conditions of a statement: host = 'WEB-71', name IN ('Process/Strat'); and texts
- * that are stored in another case alone: image_name = 'POWERSHELL.EXE'. The answer is right, and empty for a reason that
- * its reader may not know.
+ * that are stored in another case alone: image_name = 'POWERSHELL.EXE'. The answer is right, and empty for a reason
+ * that its reader may not know.
  *
  * The statement is read as tokens, so that joins, common tables and subqueries are covered alike. A parameter's value
  * is not looked at.
@@ -17,7 +17,8 @@ enum { NAMES_MAX = 64, NAME_BYTES = 256 }; /* further and longer names are not l
 
 enum compared { NOTHING, HOST, PROVIDER, CLASS, CASED };
 
-/* A column whose texts are compared with their case, which people leave out: of which table, as a statement names it. */
+/* A column whose texts are compared with their case, which people leave out: of which table, as a statement names it.
+ */
 static const struct {
     const char *name, *table;
 } CASED_COLUMNS[] = {{"image_name", "processes"}, {"parent_image_name", "processes"}, {"command_line", "processes"},
@@ -33,8 +34,8 @@ typedef struct compared_name {
 
 typedef struct search {
     ec_sql *sql;
-    int names_events;              /* the statement names the table events or one of its kin */
-    int names_table[CASED_COUNT];  /* ... the table of the column */
+    int names_events;             /* the statement names the table events or one of its kin */
+    int names_table[CASED_COUNT]; /* ... the table of the column */
     compared_name all[NAMES_MAX];
     size_t count;
     ea_err *why; /* EA_ENOTFOUND: the first name of which nothing is stored */
@@ -103,8 +104,9 @@ static int look_for_case(search *s, size_t cased, const char *asked) {
     sqlite3_stmt *st = NULL;
     if (!s->names_table[cased])
         return 0;
-    char *sql = sqlite3_mprintf("SELECT \"%w\" FROM \"%w\" WHERE \"%w\" = ?1 COLLATE NOCASE ORDER BY \"%w\" <> ?1 LIMIT 1",
-                                name, CASED_COLUMNS[cased].table, name, name);
+    char *sql =
+        sqlite3_mprintf("SELECT \"%w\" FROM \"%w\" WHERE \"%w\" = ?1 COLLATE NOCASE ORDER BY \"%w\" <> ?1 LIMIT 1",
+                        name, CASED_COLUMNS[cased].table, name, name);
     int code = sql ? sqlite3_prepare_v3(s->sql->db, sql, -1, 0, &st, NULL) : SQLITE_NOMEM, rc = 0;
     sqlite3_free(sql);
     if (code == SQLITE_OK)

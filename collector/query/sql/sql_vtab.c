@@ -229,8 +229,8 @@ size_t ec_sql_plan_number(const char **plan) {
     return n;
 }
 
-int ec_sql_condition(ec_sql *s, const char **plan, sqlite3_value *from, const ec_table_schema *shape,
-                     size_t column, ea_arena *arena, ec_condition *ret, ea_err *err) {
+int ec_sql_condition(ec_sql *s, const char **plan, sqlite3_value *from, const ec_table_schema *shape, size_t column,
+                     ea_arena *arena, ec_condition *ret, ea_err *err) {
     enum ec_kind kind = shape->columns[column].kind;
     size_t capacity = 1, n = 0;
     enum ec_op op = (enum ec_op)ec_sql_plan_number(plan);
