@@ -197,18 +197,13 @@ static int run_all(watch *w, ea_err *err) {
     return rc < 0 ? rc : ended;
 }
 
-/* Says that no event was one of the program's, and when the stored events are. */
+/* Says that the range has no event, and when the stored ones are. */
 static void report_none(const watch *w) {
-    ea_lang_counts c = ea_lang_run_counts(w->run);
     int64_t begin_utc_ns, end_utc_ns;
-    char what[120] = "no event is in the range";
-    if (!w->is_whole || c.matched)
+    if (!w->is_whole || ea_lang_run_counts(w->run).events)
         return;
-    if (c.events)
-        snprintf(what, sizeof what, "none of the %" PRIu64 " events in the range is of a class that the program names",
-                 c.events);
     ec_watch_streams_times(w->streams, &begin_utc_ns, &end_utc_ns);
-    ec_answer_none(what, begin_utc_ns, end_utc_ns);
+    ec_answer_none("no event is in the range", begin_utc_ns, end_utc_ns);
 }
 
 /* The range's times; "" and NULL: it is open. */

@@ -391,7 +391,7 @@ static int fail_missing_table(ec_sql *s, const char *name, ea_err *err) {
                         nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "");
 }
 
-/* Notes the columns of a table that a statement names; what is no table has none. */
+/* Notes the columns of a table that a statement names; other words have none. */
 static void note_columns(ec_sql *s, const ec_sql_token *t, const char *asked, ea_near *near) {
     char table[4 * NEAR_BYTES];
     sqlite3_stmt *st = NULL;
