@@ -31,7 +31,7 @@ typedef struct export {
     ea_where *where; /* NULL: all events */
     ea_err *err;
     int rc;
-    uint64_t streams, events, damaged;
+    uint64_t streams, damaged;
     int64_t begin_utc_ns, end_utc_ns; /* of the host's events */
 }
 
@@ -68,21 +68,20 @@ static int print_batch(export *x, uint64_t stream_id, const uint8_t *data, size_
     if (!rc && x->options->verify)
         rc = ea_batch_verify(view, ret_damage);
     int left_out = !rc && ea_batch_get_head(view)->kind == EA_BATCH_KEYFRAME && !x->options->keyframes;
+    /* --where follows the state that a keyframe has, though it is not printed */
     while (!rc && (!left_out || x->where) && (rc = ea_batch_next(view, &r, &c, ret_damage)) == 1) {
         const ea_clock *clock = &ea_batch_source(view, r->source)->clock;
-        rc = x->where ? ea_where_holds(x->where, r, c, clock, x->err) : 1;
-        if (rc >= 0 && left_out) /* --where follows the state that it states */
-            rc = 0;
-        if (!rc)
-            continue;
-        if (rc > 0)
+        int holds = x->where ? ea_where_holds(x->where, r, c, clock, x->err) : 1;
+        rc = holds < 0 ? holds : 0;
+        if (holds > 0 && !left_out)
             rc = ea_printer_event(x->printer, r, c, clock, x->err);
+        else if (!holds && !left_out)
+            ea_printer_pass(x->printer, r, c, clock);
         if (rc) { /* printing failed, not the batch */
             ea_batch_close(view);
             x->rc = rc;
             return 0;
         }
-        x->events++;
     }
     ea_batch_close(view);
     return rc;
@@ -242,6 +241,8 @@ static int export_run(const void *arg, int operand_count, char **operands) {
         rc = ea_printer_check(x.printer, &err);
     if (rc)
         ea_err_print(stderr, "etwcollector", &err);
+    else if (x.options->where && !ea_printer_printed(x.printer))
+        ec_answer_none("no event in the range fits --where", x.begin_utc_ns, x.end_utc_ns);
     ec_state_db_close(x.tables);
     ec_store_close(x.store);
     ea_printer_destroy(x.printer);

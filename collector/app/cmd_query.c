@@ -1,6 +1,7 @@
 /* etwcollector query: SQL over a store, printed as a table, CSV or JSON. The statement runs in a process of its own.
  * Called by: main.c. Calls: collector/query/sql (ask.h). Thread: the main one. */
 #include "collector/app/collector_commands.h"
+#include "collector/app/question.h"
 #include "collector/app/symbol_options.h"
 #include "collector/query/scan/cell.h"
 #include "collector/query/scan/data_times.h"
@@ -387,23 +388,6 @@ static int query_report_missing(const options *o, const ec_outcome *outcome) {
     return outcome->damaged ? ea_exit_code(EA_ECORRUPT) : *outcome->notice && !outcome->rows ? EXIT_UNKNOWN : 0;
 }
 
-/* Prints, after an answer without rows, from when to when events are stored. */
-static void report_stored(const options *o) {
-    int64_t begin_utc_ns, end_utc_ns;
-    ea_text t;
-    if (ec_data_time("--from", "start", o->store, o->host, NULL, &begin_utc_ns, NULL) ||
-        ec_data_time("--to", "end", o->store, o->host, NULL, &end_utc_ns, NULL))
-        return;
-    ea_text_init(&t);
-    ea_text_str(&t, "etwcollector: no rows; events are stored from ");
-    ea_text_utc_ns(&t, begin_utc_ns);
-    ea_text_str(&t, " to ");
-    ea_text_utc_ns(&t, end_utc_ns);
-    if (!t.failed)
-        fprintf(stderr, "%s\n", t.data);
-    ea_text_deinit(&t);
-}
-
 static int query_run(const void *arg, int operand_count, char **operands) {
     const options *o = arg;
     ea_err err = {0};
@@ -437,8 +421,11 @@ static int query_run(const void *arg, int operand_count, char **operands) {
     if (!rc)
         rc = query_finish(&p, &outcome);
     int code = rc ? ea_exit_code(rc) : query_report_missing(o, &outcome);
-    if (!rc && !p.rows && p.format == TABLE && ea_is_terminal(stderr))
-        report_stored(o);
+    int64_t begin_utc_ns, end_utc_ns;
+    if (!rc && !p.rows && p.format == TABLE && ea_is_terminal(stderr) &&
+        !ec_data_time("--from", "start", o->store, o->host, NULL, &begin_utc_ns, NULL) &&
+        !ec_data_time("--to", "end", o->store, o->host, NULL, &end_utc_ns, NULL))
+        ec_answer_none("no rows", begin_utc_ns, end_utc_ns);
     if (o->fail_if_rows && p.rows && (!code || code == EXIT_LIMIT))
         code = EXIT_ROWS;
     if (rc)
@@ -535,7 +522,7 @@ const ea_command ec_cmd_query = {
         "Exit codes: 0 answered, 1 failed, stopped, or nothing is stored of --host, 2 usage or wrong SQL, 3 something\n"
         "stored is damaged and was left out, 4 ended at a limit (what had come by then is printed), 5 there are rows\n"
         "and --fail-if-rows is given, 6 there are no rows, and nothing is stored of a host, provider or class that a\n"
-        "condition names (standard error says which).",
+        "condition names, or a text is stored in another case alone (standard error says which).",
     .options = OPTIONS,
     .options_size = sizeof(options),
     .run = query_run,

@@ -47,6 +47,7 @@ typedef struct watch {
     ec_watch_streams *streams;
     functions functions;
     int has_more;  /* events, when the time for them was over */
+    int is_whole;  /* all stored events were read */
     int is_broken; /* standard output takes nothing any more */
 } watch;
 
@@ -145,6 +146,7 @@ static int run_events(watch *w, const atomic_int *stop, int64_t time_ns, ea_err 
             return run_failed(w, rc, err);
         if (!rc) {
             w->has_more = 0;
+            w->is_whole = !w->o->live;
             return 0;
         }
         if (ea_lang_run_output(w->run)->len_bytes) {
@@ -193,6 +195,15 @@ static int run_all(watch *w, ea_err *err) {
     int ended = ea_lang_run_end(w->run);
     ended = ended ? run_failed(w, ended, of_end) : flush_output(w, of_end);
     return rc < 0 ? rc : ended;
+}
+
+/* Says that the range has no event, and when the stored ones are. */
+static void report_none(const watch *w) {
+    int64_t begin_utc_ns, end_utc_ns;
+    if (!w->is_whole || ea_lang_run_counts(w->run).events)
+        return;
+    ec_watch_streams_times(w->streams, &begin_utc_ns, &end_utc_ns);
+    ec_answer_none("no event is in the range", begin_utc_ns, end_utc_ns);
 }
 
 /* The range's times; "" and NULL: it is open. */
@@ -258,6 +269,8 @@ static int watch_run(const void *arg, int operand_count, char **operands) {
     if (!rc) {
         rc = run_all(&w, &err);
         ea_lang_report_counts(w.run, "etwcollector");
+        if (!rc)
+            report_none(&w);
     }
     if (w.streams)
         damaged = ec_watch_streams_damage(w.streams, &damage);

@@ -70,6 +70,23 @@ int ec_question_confine_asking(const char *store, uint64_t limit_child_bytes, ea
     return rc;
 }
 
+void ec_answer_none(const char *what, int64_t begin_utc_ns, int64_t end_utc_ns) {
+    ea_text t;
+    ea_text_init(&t);
+    ea_text_printf(&t, "etwcollector: %s; ", what);
+    if (begin_utc_ns <= end_utc_ns) {
+        ea_text_str(&t, "events are stored from ");
+        ea_text_utc_ns(&t, begin_utc_ns);
+        ea_text_str(&t, " to ");
+        ea_text_utc_ns(&t, end_utc_ns);
+    } else {
+        ea_text_str(&t, "no events are stored");
+    }
+    if (!t.failed)
+        fprintf(stderr, "%s\n", t.data);
+    ea_text_deinit(&t);
+}
+
 int ec_answer_write(ea_text *t, ea_err *err) {
     if (t->failed)
         return ea_fail(err, EA_ENOMEM, "print the answer");

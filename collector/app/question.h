@@ -65,6 +65,10 @@ EA_MUST_CHECK int ec_question_confine_with(const char *store, const ec_sandbox *
  * itself further. */
 EA_MUST_CHECK int ec_question_confine_asking(const char *store, uint64_t limit_child_bytes, ea_err *err);
 
+/* Says on standard error that an answer has nothing, and from when to when events are stored; nothing is, when the
+ * begin is after the end. */
+void ec_answer_none(const char *what, int64_t begin_utc_ns, int64_t end_utc_ns);
+
 /* Writes and clears t. */
 EA_MUST_CHECK int ec_answer_write(ea_text *t, ea_err *err);
 

@@ -82,6 +82,7 @@ struct ec_watch_streams {
     size_t open_bytes;
     stream *last; /* whose machine the run has */
     uint64_t damaged, freed;
+    int64_t begin_utc_ns, end_utc_ns; /* of the events of the agents and labels, in the range or not */
     char first_damage[256];
 };
 
@@ -382,6 +383,10 @@ static int watch_on_stream(const ec_stream_row *row, void *arg) {
     if (wanted < 0)
         return f->rc = wanted;
     f->has_labels |= wanted;
+    if (wanted && row->event_count) {
+        w->begin_utc_ns = row->begin_utc_ns < w->begin_utc_ns ? row->begin_utc_ns : w->begin_utc_ns;
+        w->end_utc_ns = row->end_utc_ns > w->end_utc_ns ? row->end_utc_ns : w->end_utc_ns;
+    }
     if (!wanted ||
         (!o->is_live && (!row->event_count || row->begin_utc_ns >= o->to_utc_ns || row->end_utc_ns < o->from_utc_ns)))
         return 0;
@@ -468,6 +473,8 @@ int ec_watch_streams_open(ec_watch_streams **ret, const ec_watch_range *range, e
     if (!w)
         return ea_fail(err, EA_ENOMEM, "read a store");
     w->range = *range;
+    w->begin_utc_ns = INT64_MAX;
+    w->end_utc_ns = INT64_MIN;
     int rc = 0;
     for (size_t i = 0; i < range->labels->count && !rc; i++)
         if (!strchr(range->labels->items[i], '='))
@@ -515,6 +522,11 @@ int ec_watch_streams_classes(ec_watch_streams *w, ea_lang_sources *ret, ea_err *
     ret->classes = w->classes.items;
     ret->class_count = w->classes.count;
     return rc;
+}
+
+void ec_watch_streams_times(const ec_watch_streams *w, int64_t *ret_begin_utc_ns, int64_t *ret_end_utc_ns) {
+    *ret_begin_utc_ns = w->begin_utc_ns;
+    *ret_end_utc_ns = w->end_utc_ns;
 }
 
 int ec_watch_streams_begin(ec_watch_streams *w, const ec_watch_wants *wants, ea_err *err) {

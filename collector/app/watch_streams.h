@@ -48,6 +48,8 @@ uint64_t ec_watch_streams_freed(const ec_watch_streams *w);
 
 /* Batches that could not be read, and why the first one could not. */
 uint64_t ec_watch_streams_damage(const ec_watch_streams *w, const char **ret_first);
+/* When the first and the last stored event of the agents and labels are; the begin is after the end: there is none. */
+void ec_watch_streams_times(const ec_watch_streams *w, int64_t *ret_begin_utc_ns, int64_t *ret_end_utc_ns);
 /* Machines whose events were read. */
 uint64_t ec_watch_streams_count(const ec_watch_streams *w);
 

@@ -22,7 +22,7 @@ struct ec_stored_correlations {
     ec_matched_row row;
     ec_correlation_hit *hits;
     size_t hit_count, hit_capacity;
-    ea_bytes_map streams; /* host, NUL, id in hex -> ec_detections_stream */
+    ea_bytes_map streams; /* host, a new line, id in hex -> ec_detections_stream */
     ea_text key;
     uint64_t left_out;
 };

@@ -4,17 +4,15 @@
 #include "collector/query/sql/sql.h"
 #include "collector/web/questions.h"
 #include "collector/web/result.h"
+#include "collector/web/stored_names.h"
 #include "proto/base/clock.h"
 #include "proto/base/platform.h"
-#include "proto/event/class_names.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    LIMIT = 100,
-    LIMIT_MAX = 10000,
     COLUMNS_MAX = 64,
     WHERE_MAX = 16,
     PARAMS_MAX = 2 * WHERE_MAX + 8,
@@ -33,7 +31,6 @@ enum {
     TAIL_TRIES_QUIET = 15, /* looks without anything until a sign of life */
 };
 
-static const uint64_t EXPORT_MAX = INT64_MAX - 1; /* so that one more is a number, too */
 static const int64_t SECOND_NS = INT64_C(1000000000), STEP_BACK_NS = INT64_C(5000000000);
 
 /* What is searched for, as parts of a statement. */
@@ -104,6 +101,15 @@ static void add_literal(ea_text *sql, const char *value) {
     ea_text_char(sql, '\'');
 }
 
+/* A whole number as it is printed; "007", "+7" and what 64 bits do not hold are texts, which a number's column reads.
+ */
+static int events_is_number(const char *text, int64_t *ret) {
+    char printed[24];
+    *ret = strtoll(text, NULL, 10);
+    snprintf(printed, sizeof printed, "%" PRId64, *ret);
+    return strcmp(printed, text) == 0;
+}
+
 /* "FIELD=VALUE", with = != < <= > >= or ~ (contains). */
 static int add_condition(search *s, const char *text, ea_err *err) {
     size_t n = strcspn(text, "=!<>~");
@@ -111,6 +117,7 @@ static int add_condition(search *s, const char *text, ea_err *err) {
     ea_text column;
     const char *op = text + n, *value;
     int64_t number = 0;
+    uint64_t bits = 0;
     if (!n || n >= sizeof name || !*op)
         return ea_fail(err, EA_EUSAGE, "where: a condition is FIELD=VALUE, with = != < <= > >= or ~, not '%.60s'",
                        text);
@@ -124,30 +131,23 @@ static int add_condition(search *s, const char *text, ea_err *err) {
     ea_text_str(&column, "e.");
     ec_sql_add_name(&column, name);
     int rc = column.failed ? ea_fail(err, EA_ENOMEM, "search for events") : 0;
-    char *rest = NULL;
-    number = strtoll(value, &rest, 10);
-    int is_number = *value && !*rest;
+    int is_number = events_is_number(value, &number);
     if (rc) {
         /* nothing more */
     } else if (*op == '~') {
         rc = events_add_like(s, column.data, value, err);
-    } else if (strncmp(value, "0x", 2) == 0) { /* an address, or a number that is shown as one */
-        uint64_t bits;
-        if (ea_u64_parse(value, &bits)) {
-            rc = ea_fail(err, EA_EUSAGE, "where: '%.60s' is no number", value);
-        } else {
-            size_t at = s->param_count + 1;
-            if (length == 1 && *op == '=')
-                ea_text_printf(&s->where, " AND %s IN (u64(?%zu), ?%zu)", column.data, at, at + 1);
-            else if (*op == '!')
-                ea_text_printf(&s->where, " AND %s NOT IN (u64(?%zu), ?%zu)", column.data, at, at + 1);
-            else
-                ea_text_printf(&s->where, " AND %s %.*s u64(?%zu) AND ?%zu IS NOT NULL", column.data, (int)length, op,
-                               at, at + 1);
-            rc = add_param(s, text_value(value), err);
-            if (!rc)
-                rc = add_param(s, (ec_value){.type = EC_INT, .i = (int64_t)bits}, err);
-        }
+    } else if (strncmp(value, "0x", 2) == 0 && ea_u64_parse(value, &bits) == 0) {
+        /* an address, a number that is shown as one, or a text that looks so */
+        size_t at = s->param_count + 1;
+        if (*op == '=' || *op == '!')
+            ea_text_printf(&s->where, " AND %s %sIN (u64(?%zu), ?%zu, ?%zu)", column.data, *op == '!' ? "NOT " : "", at,
+                           at + 1, at);
+        else
+            ea_text_printf(&s->where, " AND %s %.*s u64(?%zu) AND ?%zu IS NOT NULL", column.data, (int)length, op, at,
+                           at + 1);
+        rc = add_param(s, text_value(value), err);
+        if (!rc)
+            rc = add_param(s, (ec_value){.type = EC_INT, .i = (int64_t)bits}, err);
     } else {
         int64_t ns;
         ea_text_printf(&s->where, " AND %s %.*s ", column.data, (int)length, op);
@@ -163,17 +163,21 @@ static int add_condition(search *s, const char *text, ea_err *err) {
 }
 
 /* "a,b,c"; none: what a person wants to see first. */
-static void add_columns(search *s, const char *list, int has_class) {
+static int add_columns(search *s, const char *list, int has_class, ea_err *err) {
+    size_t count = 0;
     if (!list || !*list) {
         ea_text_str(&s->columns, has_class ? "e.*, e.stream, e.batch, e.position"
                                            : "e.host, e.time, e.cpu, e.pid, e.tid, e.provider_name, e.name, e.fields,"
                                              " e.stream, e.batch, e.position");
-        return;
+        return 0;
     }
-    for (size_t count = 0; *list && count < COLUMNS_MAX; count++) {
+    while (*list) {
         size_t n = strcspn(list, ",");
-        char name[128];
-        if (n && n < sizeof name) {
+        char name[FIELD_BYTES];
+        if (n >= sizeof name || (n && count++ == COLUMNS_MAX))
+            return ea_fail(err, EA_EUSAGE, "columns: at most %d names are expected, of at most %d bytes", COLUMNS_MAX,
+                           FIELD_BYTES - 1);
+        if (n) {
             memcpy(name, list, n);
             name[n] = 0;
             ea_text_str(&s->columns, s->columns.len_bytes ? ", e." : "e.");
@@ -183,6 +187,7 @@ static void add_columns(search *s, const char *list, int has_class) {
     }
     if (!s->columns.len_bytes)
         ea_text_str(&s->columns, "e.time");
+    return 0;
 }
 
 /* A cursor is "TIME.SKIP": the search goes on at events of that time, after so many of them. */
@@ -197,8 +202,7 @@ static int read_cursor(search *s, const char *cursor, ea_err *err) {
 }
 
 static int read_search(const ec_call *c, search *s, ea_err *err) {
-    const char *class = ec_call_param(c, "class"), *order = ec_call_param(c, "order"), *q = ec_call_param(c, "q"),
-               *limit = ec_call_param(c, "limit");
+    const char *class = ec_call_param(c, "class"), *order = ec_call_param(c, "order"), *q = ec_call_param(c, "q");
 
     static const struct {
         const char *name;
@@ -208,14 +212,12 @@ static int read_search(const ec_call *c, search *s, ea_err *err) {
     *s = (search){.param_count = OWN_PARAMS};
     s->host = ec_call_param(c, "host");
     int rc = ec_param_form(c, EC_FORM_ITEMS, &s->form, err);
-    int is_export = s->form != EC_FORM_ITEMS;
     if (!rc)
         rc = ec_param_time(c, "from", INT64_MIN + 1, &s->from_ns, err);
     if (!rc)
         rc = ec_param_time(c, "to", INT64_MAX - 1, &s->to_ns, err);
     if (!rc)
-        rc = ec_param_number(c, "limit", LIMIT, is_export ? EXPORT_MAX : LIMIT_MAX, &s->limit, err);
-    s->is_whole = is_export && (!limit || !*limit);
+        rc = ec_param_limit(c, s->form, &s->limit, &s->is_whole, err);
     if (!rc)
         rc = ec_param_check_range(s->from_ns, s->to_ns, err);
     if (!rc && order && strcmp(order, "oldest") != 0 && strcmp(order, "newest") != 0)
@@ -230,7 +232,8 @@ static int read_search(const ec_call *c, search *s, ea_err *err) {
         ec_sql_add_name(&s->table, class);
     else
         ea_text_str(&s->table, "events");
-    add_columns(s, ec_call_param(c, "columns"), class && *class);
+    if (!rc)
+        rc = add_columns(s, ec_call_param(c, "columns"), class && *class, err);
     for (size_t i = 0; !rc && i < sizeof NUMBERS / sizeof NUMBERS[0]; i++) {
         uint64_t n = UINT64_MAX;
         rc = ec_param_number(c, NUMBERS[i].name, UINT64_MAX, NUMBERS[i].max, &n, err);
@@ -264,10 +267,14 @@ static void set_times(search *s, int64_t from_ns, int64_t to_ns, uint64_t skip) 
     s->params[2] = (ec_value){.type = EC_INT, .i = (int64_t)skip};
 }
 
+static const char *host_of(const search *s) {
+    return s->host && *s->host ? s->host : NULL;
+}
+
 static ec_question question_of(const ec_call *c, const search *s, const char *sql, size_t param_count,
                                uint64_t limit_rows) {
     return (ec_question){.store = c->options->store,
-                         .host = s->host && *s->host ? s->host : NULL,
+                         .host = host_of(s),
                          .sql = sql,
                          .params = s->params,
                          .param_count = param_count,
@@ -423,44 +430,6 @@ static int on_nothing(void *arg, size_t count, const char *const *names, const c
     return 0;
 }
 
-/* The provider that a search names, among those of which something is stored. */
-typedef struct provider_search {
-    const char *asked;
-    int is_known;
-    ea_near near;
-} provider_search;
-
-static int on_provider(void *arg, size_t count, const ec_value *cells) {
-    provider_search *p = arg;
-    char name[EA_NEAR_BYTES * 4], guid[40] = "";
-    ea_guid provider;
-    if (count != 2 || cells[0].type != EC_TEXT || cells[0].len_bytes >= sizeof name)
-        return 0;
-    memcpy(name, cells[0].data, cells[0].len_bytes);
-    name[cells[0].len_bytes] = 0;
-    if (cells[1].type == EC_TEXT && cells[1].len_bytes < sizeof guid)
-        memcpy(guid, cells[1].data, cells[1].len_bytes);
-    if (ea_guid_parse(guid, &provider))
-        memset(&provider, 0, sizeof provider);
-    p->is_known |= ea_provider_is_named(p->asked, strlen(p->asked), name, &provider);
-    ea_near_note(&p->near, p->asked, name);
-    ea_near_note(&p->near, p->asked, ea_provider_short_name(name));
-    return 0;
-}
-
-/* A search by a provider found nothing: EA_EUSAGE when nothing of it is stored at all. */
-static int check_provider(ec_call *c, search *s, const char *asked, ea_err *err) {
-    provider_search p = {.asked = asked};
-    ec_outcome outcome;
-    ec_question q = question_of(c, s, "SELECT DISTINCT provider_name, provider FROM classes", 0, 0);
-    int rc =
-        ec_call_ask(c, &q, &(ec_listener){.on_columns = on_nothing, .on_row = on_provider, .arg = &p}, &outcome, err);
-    if (rc || p.is_known || outcome.ending != EC_ENDED_WHOLE)
-        return rc;
-    return ea_fail(err, EA_EUSAGE, "provider_name: nothing is stored of a provider '%.80s'%s%s%s", asked,
-                   *p.near.name ? "; did you mean '" : "", p.near.name, *p.near.name ? "'?" : "");
-}
-
 /* The last part of an answer: why it ends, and what it lacks. */
 static void write_ending(ec_call *c, const char *ending, const ec_outcome *outcome) {
     ea_text_printf(&c->out, ",\"ending\":\"%s\",\"damaged\":%" PRIu64 ",\"behind\":%" PRIu64 "}\n", ending,
@@ -478,9 +447,8 @@ static int answer_newest(ec_call *c, search *s, ea_err *err) {
         rc = ea_fail(err, EA_ENOMEM, "search for events");
     if (!rc && outcome.ending == EC_ENDED_CANCELED)
         rc = ea_fail(err, EA_ECANCELED, "stopped on request");
-    const char *provider = ec_call_param(c, "provider_name");
-    if (!rc && !p.rows && next == INT64_MIN && outcome.ending == EC_ENDED_WHOLE && provider && *provider)
-        rc = check_provider(c, s, provider, err);
+    if (!rc && !p.rows && next == INT64_MIN && outcome.ending == EC_ENDED_WHOLE)
+        rc = ec_stored_names_check(c, host_of(s), err);
     ea_text_str(&c->out, "],\"next\":");
     if (p.has_more)
         ea_text_printf(&c->out, "\"%" PRId64 ".%" PRIu64 "\"", p.last_ns, p.last_same);
@@ -662,11 +630,10 @@ static int answer_counts(ec_call *c, search *s, uint64_t most, counts *n, ea_err
         if (rc == EA_ENOTFOUND && ec_result_is_no_table(rc, err)) /* a class of which nothing was ever stored */
             rc = 0;
     }
-    const char *provider = ec_call_param(c, "provider_name");
     if (!rc && outcome.ending == EC_ENDED_CANCELED)
         rc = ea_fail(err, EA_ECANCELED, "stopped on request");
-    if (!rc && !n->total && outcome.ending == EC_ENDED_WHOLE && provider && *provider)
-        rc = check_provider(c, s, provider, err);
+    if (!rc && !n->total && outcome.ending == EC_ENDED_WHOLE)
+        rc = ec_stored_names_check(c, host_of(s), err);
     if (outcome.ending != EC_ENDED_WHOLE)
         n->count = 0; /* a part of the counts would look like all */
     if (!rc)

@@ -666,6 +666,17 @@ int ec_param_number(const ec_call *c, const char *name, uint64_t fallback, uint6
     return 0;
 }
 
+int ec_param_limit(const ec_call *c, enum ec_form form, uint64_t *ret, int *ret_is_whole, ea_err *err) {
+    int is_export = form == EC_FORM_CSV || form == EC_FORM_JSONL;
+    const char *text = ec_call_param(c, "limit");
+    uint64_t max = is_export ? EXPORT_MAX : LIMIT_MAX, limit = LIMIT;
+    if (text && *text && (ea_u64_parse(text, &limit) || !limit || limit > max))
+        return ea_fail(err, EA_EUSAGE, "limit: a number from 1 to %llu is expected", (unsigned long long)max);
+    *ret = limit;
+    *ret_is_whole = is_export && (!text || !*text);
+    return 0;
+}
+
 int ec_param_check_range(int64_t from_ns, int64_t to_ns, ea_err *err) {
     return from_ns <= to_ns ? 0 : ea_fail(err, EA_EUSAGE, "from: the range begins after its end (to)");
 }
@@ -875,11 +886,10 @@ static int answer_fixed(ec_call *c, const fixed *f, ea_err *err) {
     int rc = check_params(c, f, err);
     if (!rc)
         rc = ec_param_form(c, is_one(f) ? EC_FORM_ONE : EC_FORM_ITEMS, &q.form, err);
-    int is_export = q.form == EC_FORM_CSV || q.form == EC_FORM_JSONL;
+    int is_whole = 0;
     if (!rc)
-        rc = ec_param_number(c, "limit", LIMIT, is_export ? EXPORT_MAX : LIMIT_MAX, &q.limit_rows, err);
-    const char *limit = ec_call_param(c, "limit");
-    if (is_export && (!limit || !*limit)) {
+        rc = ec_param_limit(c, q.form, &q.limit_rows, &is_whole, err);
+    if (is_whole) {
         q.limit_rows = 0; /* all */
         q.has_pages = 0;
     }
@@ -898,7 +908,7 @@ static int answer_fixed(ec_call *c, const fixed *f, ea_err *err) {
         rc = write_statement(c, f, &q, &sql, err);
     if (!rc) {
         q.sql = sql.data;
-        if (is_export)
+        if (q.form == EC_FORM_CSV || q.form == EC_FORM_JSONL)
             snprintf(c->disposition, sizeof c->disposition, "attachment; filename=\"etwagent.%s\"",
                      q.form == EC_FORM_CSV ? "csv" : "jsonl");
         rc = ec_result_answer(c, &q, err);

@@ -20,6 +20,8 @@ EA_MUST_CHECK int ec_param_time(const ec_call *c, const char *name, int64_t fall
 EA_MUST_CHECK int ec_param_check_range(int64_t from_ns, int64_t to_ns, ea_err *err);
 EA_MUST_CHECK int ec_param_number(const ec_call *c, const char *name, uint64_t fallback, uint64_t max, uint64_t *ret,
                                   ea_err *err);
+/* The parameter limit: most rows of a page, or of an export. *ret_is_whole: an export without it, which has all. */
+EA_MUST_CHECK int ec_param_limit(const ec_call *c, enum ec_form form, uint64_t *ret, int *ret_is_whole, ea_err *err);
 EA_MUST_CHECK int ec_param_form(const ec_call *c, enum ec_form fallback, enum ec_form *ret, ea_err *err);
 
 #endif

@@ -221,6 +221,10 @@ int ea_printer_check(ea_printer *p, ea_err *err) {
     return p->printed || !p->times.has_data ? 0 : check_range(p, err);
 }
 
+uint64_t ea_printer_printed(const ea_printer *p) {
+    return p->printed;
+}
+
 /* The pid in the event's header, or in a field that says whose process the event is about. */
 static int pid_wanted(const ea_printer *p, const ea_record *r, const ea_class *c) {
     size_t n = p->options->pids.count;

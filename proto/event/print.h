@@ -90,6 +90,8 @@ EA_MUST_CHECK int ea_printer_end(ea_printer *p, ea_err *err);
  * column that none of the printed events and no row has (the message names a similar one), or when none of the events
  * is in the time range, or of the processes, that the options name. */
 EA_MUST_CHECK int ea_printer_check(ea_printer *p, ea_err *err);
+/* Events that were printed. */
+uint64_t ea_printer_printed(const ea_printer *p);
 /* Says on standard error, in the program's name, what of such records could not be read; nothing when nothing was. */
 void ea_printer_report_left_over(const ea_printer *p, const char *program);
 /* The classes seen so far are about to be freed. */

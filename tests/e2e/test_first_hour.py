@@ -61,8 +61,18 @@ def check_texts_of_times(w):  # 1
                       ("SELECT count(*) FROM cpu_usage(1714730000)", "would be in 1970"), ("SELECT count(*) FROM cpu_usage(now(), ago('1h'))", "the range ends before it begins")):
         w.says(1, w.collector("query", sql), 2, text)
     for right in ("coalesce(image_name, '') > '2024-01-01'", "CASE WHEN pid = 4 THEN image_name ELSE 0 END = 'System'", "time_text(begin) > '2024-01-01'", "begin > 0",
-                  "unique_key <> u64('0x10')"):
+                  "unique_key <> u64('0x10')", "unique_key NOT IN (u64('1'), u64('2'), u64('3'))", "coalesce(image_name, command_line) > '2024-01-01'"):
         w.checks.that(int(w.value(f"SELECT count(*) FROM processes WHERE {right}")) > 0, f"(1) {right} has rows")
+    for table, column in (("modules", "base"), ('"Image/DCStart"', "ImageBase")):
+        for numbers in ("(5)", "(5, 6)", "(5, 6, 0x7ffa555e0000)", "(u64('1'), u64('2'), 7)"):
+            w.says(1, w.collector("query", f"SELECT count(*) FROM {table} WHERE {column} IN {numbers}"), 2, "write u64('")
+        w.says(1, w.collector("query", f"SELECT count(*) FROM {table} WHERE CASE WHEN {column} = 5 THEN 1 ELSE 0 END"), 2, "write u64('5')")
+        some = w.value(f"SELECT group_concat('u64(''' || u64_text(a) || ''')') FROM (SELECT DISTINCT {column} AS a FROM {table} LIMIT 3)").strip('"')
+        w.checks.equal(w.value(f"SELECT count(DISTINCT {column}) FROM {table} WHERE {column} IN ({some})"), "3", f"(1) a list of {column}")
+    for sql, same in (("SELECT count(*) FROM events WHERE time < '+1s'", "SELECT count(*) FROM events WHERE time < (SELECT min(time) + 1000000000 FROM events)"),
+                      ("SELECT count(*) FROM events WHERE time >= time_ns('start') AND time < 'end'", "SELECT count(*) FROM events"),
+                      ("SELECT sum(samples) FROM cpu_usage('+1s', 'end-1s')", "SELECT sum(samples) FROM cpu_usage(time_ns('start') + 1000000000, time_ns('end') - 1000000000)")):
+        w.checks.equal(w.value(sql), w.value(same), f"(1) {sql}")
     for sql, same in (("SELECT count(*) FROM processes WHERE pid = ' 4'", "SELECT count(*) FROM processes WHERE pid = 4"),
                       ("SELECT count(*) FROM events WHERE pid >= '1e2'", "SELECT count(*) FROM events WHERE pid >= 100")):
         w.checks.equal(w.value(sql), w.value(same), f"(1) {sql}")
@@ -121,6 +131,32 @@ def check_typing_errors(w):  # 12
         w.checks.equal(w.collector("query", f"SELECT count(*) FROM events WHERE {known}").stderr, "", f"(12) nothing is unknown in {known}")
     w.says(12, w.collector("query", "--json", "SELECT pid FROM processes WHERE host = 'no\"such'"), 6, '"notice": "nothing is stored of host no\\"such')
     w.says(18, w.collector("query", 'SELECT * FROM "Process/Defunct"'), 1, "no event of this class is stored")
+
+
+def check_similar(w):  # 12: what does not exist is answered with what does
+    for sql, text in (("SELECT pid FROM proceses", 'did you mean "processes"?'), ("SELECT begn FROM processes", 'did you mean "begin"?'), ("SELECT p.imagename FROM processes p", 'did you mean "image_name"?'),
+                      ('SELECT PProcesId FROM "Process/Start"', "no such column: PProcesId"), ('SELECT TransferSiz FROM "DiskIo/Read"', 'did you mean "TransferSize"?'),
+                      ('SELECT pid FROM processes WHERE host = "day"', "a text is written in single quotes")):
+        w.says(12, w.collector("query", sql), 2, text)
+    w.says(12, w.collector("query", "SELECT pid FROM processes WHERE host = 'DAY'"), 6, "did you mean 'day'?")
+    name = w.value("SELECT min(image_name) FROM processes WHERE image_name LIKE '%.exe'")
+    path = w.value("SELECT min(path) FROM modules WHERE path LIKE '%.dll' AND path NOT LIKE '% %'")
+    for column, table, stored in (("image_name", "processes", name), ("path", "modules", path)):
+        other = stored.swapcase()
+        w.says(12, w.collector("query", f"SELECT pid FROM {table} WHERE {column} = '{other}'"), 6, f"'{other}' compares the case of letters, and '{stored}' is stored", "COLLATE NOCASE")
+        w.says(12, w.collector("query", f"SELECT count(*) FROM {table} WHERE {column} IN ('{other}')"), 0, f"'{stored}' is stored")
+        for known in (f"{column} = '{stored}' AND pid = -1", f"{column} = '{other}' COLLATE NOCASE AND pid = -1", f"{column} = 'nosuch.exe'"):
+            w.checks.equal(w.collector("query", f"SELECT pid FROM {table} WHERE {known}").stderr, "", f"(12) nothing is in another case: {known}")
+    stored = "events are stored from 2024-05-03T10:00:00.0000000Z to 2024-05-03T10:00:0"
+    for options in ([], ["--from", "start"]):
+        done = w.collector("export", "--host", "day", "--where", "pid == 999999", *options)
+        w.says(12, done, 0, f"no event in the range fits --where; {stored}")
+        w.checks.equal(done.stdout, "", "(12) no event fits")
+    w.says(12, w.collector("export", "--host", "day", "--where", "pid == 4", "--from", "2030-01-01"), 1, "no event is in the range of --from and --to")
+    program = "Process/Start { @ = count(); }"
+    w.says(12, w.collector("watch", "--from", "2030-01-01", "-e", program), 0, f"no event is in the range; {stored}")
+    w.says(12, w.collector("watch", "-e", program.replace("Start", "Defunct")), 0, "no clause is of any of the")
+    w.checks.equal(w.collector("watch", "-e", program).stderr, "", "(12) a program with events")
 
 
 def check_nothing_found(w):  # 12: an empty table on a terminal says from when to when events are stored; a script's standard error stays empty
@@ -295,7 +331,7 @@ def test(env, checks, arguments):
     env.run([env.build / "tests" / "tracegen" / "tracegen", "make", "--preset", "office", "--seed", "32", "--duration-ms", "4000", "--out", env.folder / FILE])
     w = World(env, checks)
     w.says(9, w.collector("ingest", FILE), 0)
-    for check in (check_texts_of_times, check_owner, check_names, check_open, check_typing_errors, check_configuration, check_stats, check_nothing_found, check_reasons, check_times, check_empty_profile,
+    for check in (check_texts_of_times, check_owner, check_names, check_open, check_typing_errors, check_similar, check_configuration, check_stats, check_nothing_found, check_reasons, check_times, check_empty_profile,
                   check_reports, check_parents, check_profile, check_found, check_event_names, check_second_replay, check_small, check_package, check_table):
         check(w)
 

@@ -362,9 +362,16 @@ def check_written(checks, web):
         checks.equal({p["pid"] for p in web.get(f"hosts/{host}/processes", **query)["items"]}, wanted, f"processes of {query}")
     for path, said in (("connections?remote=abc", "an IP address is expected"), ("connections?remote=10.0.0.0/33", "an IP address is expected"),
                        ("queries/who-talks-to?address=300.1.1.1", "an IP address is expected"), ("processes?from=1714730000", "would be in 1970"),
-                       (f"hosts/{host}/cpu?to=2024", "would be in 1970")):
+                       (f"hosts/{host}/cpu?to=2024", "would be in 1970"), ("hosts?limit=0", "limit: a number from 1 to 10000 is expected"), ("events/values?field=name&limit=0", "limit: a number from 1"),
+                       ("events/values?field=name&stream=nosuch", "nothing is stored of a stream 'nosuch'"), ("events/counts?stream=nosuch", "nothing is stored of a stream 'nosuch'"),
+                       ("detections?level=hihg", "did you mean 'high'?"), ("queries/watch-results?program=nosuch", "nothing is stored of a program 'nosuch'")):
         status, _, text = web.ask(f"/api/v1/{path}")
         checks.that(status == 400 and said in json.loads(text)["detail"], f"{path}: {status} {text[:200]}")
+    stream = web.get(f"hosts/{host}/streams")["items"][0]["stream"]
+    status, _, text = web.ask(f"/api/v1/events?stream={stream[:-1]}{'1' if stream[-1] == '0' else '0'}")
+    checks.that(status == 400 and f"did you mean '{stream}'?" in json.loads(text)["detail"], f"a stream with another letter: {status} {text[:200]}")
+    for path, query in (("detections", {"level": "critical"}), ("events", {"stream": stream, "from_": "2030-01-01"}), ("events/values", {"field": "name", "stream": stream, "from_": "2030-01-01"})):
+        checks.equal(web.get(path, **query)["items"], [], f"{path} of {query}: known, and without rows")
     status, _, text = web.ask("/api/v1/columns?class=Proces/Start")
     checks.that(status == 404 and "/api/v1/classes" in json.loads(text)["detail"], f"columns of an unknown class: {status} {text[:200]}")
     peers = web.get("connections", limit=10000)["items"]
@@ -418,6 +425,9 @@ def check_pages(checks, web):
                         ("class=Process/Strat&order=oldest", 'did you mean "Process/Start"?'), ("class=DiskIo/Read&where=TransferSize%3Dabc", "a number is compared with the text 'abc'"),
                         ("class=DiskIo/Read&where=TransferSize%3Ea%27b", "a number is compared with the text 'a'b'"), ("class=DiskIo/Read&where=Nope%3D3", "no such column"),
                         ("provider_name=Windows%20Kernl%20Trace", "did you mean 'Windows Kernel Trace'?"), ("provider_name=Nothing-At-All-1", "nothing is stored of a provider 'Nothing-At-All-1'"),
+                        ("provider_name=Nothing-At-All-1&format=csv", "nothing is stored of a provider 'Nothing-At-All-1'"), ("stream=nosuch", "nothing is stored of a stream 'nosuch'"),
+                        ("stream=nosuch&order=oldest", "nothing is stored of a stream 'nosuch'"), ("limit=0", "limit: a number from 1 to 10000 is expected"), ("limit=0&format=csv", "limit: a number from 1"),
+                        ("limit=10001", "limit: a number from 1 to 10000"), ("columns=" + "time," * 65, "columns: at most 64 names"), ("columns=" + "x" * 128, "of at most 127 bytes"),
                         ("from=2025-01-01&to=2024-01-01", "the range begins after its end"), ("from=2025-01-01&to=2024-01-01&format=jsonl", "the range begins after its end")):
         status, _, answer = web.ask("/api/v1/events?" + given)
         checks.that(status == 400 and text in json.loads(answer)["detail"], f"events?{given}: {status} {answer[:300]}")

@@ -244,6 +244,17 @@ int ec_unknown_host(const char *host, ea_err *err) {
                    host);
 }
 
+static int fail_unknown_host(const char *host, const ec_archive_stream *streams, size_t count, ea_err *err) {
+    ea_near near = {0};
+    int rc = ec_unknown_host(host, err);
+    size_t n = strlen(err->message);
+    for (size_t i = 0; i < count; i++)
+        ea_near_note(&near, host, streams[i].row.host);
+    if (*near.name)
+        snprintf(err->message + n, sizeof err->message - n, "; did you mean '%s'?", near.name);
+    return rc;
+}
+
 int ec_archive_has_hosts(ec_archive *a, const char *const *hosts, size_t host_count, ea_err *err) {
     const ec_archive_stream *streams = NULL;
     size_t count = 0;
@@ -253,7 +264,7 @@ int ec_archive_has_hosts(ec_archive *a, const char *const *hosts, size_t host_co
         while (k < count && strcmp(streams[k].row.host, hosts[i]) != 0)
             k++;
         if (k == count)
-            rc = ec_unknown_host(hosts[i], err);
+            rc = fail_unknown_host(hosts[i], streams, count, err);
     }
     return rc;
 }

@@ -51,8 +51,10 @@ int ec_sql_describes_tables(const ec_sql *s);
 EA_MUST_CHECK int ec_sql_use(ec_sql *s, const char *name, size_t len_bytes, ea_err *err);
 
 /* Whether something is stored of the hosts, providers and classes that a statement compares for equality: EA_ENOTFOUND
- * with a sentence about the first name of which nothing is; 0: all are known, or the classes cannot be read. */
-EA_MUST_CHECK int ec_sql_check_known(ec_sql *s, const char *statement, ea_err *why);
+ * with a sentence about the first name of which nothing is; 0: all are known, or the classes cannot be read.
+ * may_be_empty: the answer has no rows, or one that may be a count of none; then a program's or a module's name that is
+ * stored in another case alone is found, too, for which the table is read. */
+EA_MUST_CHECK int ec_sql_check_known(ec_sql *s, const char *statement, int may_be_empty, ea_err *why);
 
 /* Appends an identifier in quotes. */
 void ec_sql_add_name(ea_text *t, const char *name);

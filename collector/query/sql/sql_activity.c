@@ -5,7 +5,6 @@
 #include "collector/query/analysis/activity.h"
 #include "collector/query/sql/sql_parts.h"
 #include "proto/base/clock.h"
-#include "proto/base/platform.h"
 
 #include <string.h>
 
@@ -111,15 +110,14 @@ static int activity_close_cursor(sqlite3_vtab_cursor *base) {
 }
 
 /* ns since 1970, or a text. */
-static int take_time(const ec_sql *s, sqlite3_value *v, int64_t *ret, ea_err *err) {
+static int take_time(ec_sql *s, sqlite3_value *v, int64_t *ret, ea_err *err) {
     const char *text = (const char *)sqlite3_value_text(v);
     if (sqlite3_value_type(v) == SQLITE_INTEGER) {
         *ret = sqlite3_value_int64(v);
         return ec_sql_check_ns(s, v, err);
     }
-    if (!text || ea_time_parse(text, &(ea_time_reference){.now_utc_ns = ea_utc_ns()}, ret))
-        return ea_fail(err, EA_EUSAGE, "from and to: expected " EA_TIME_FORMS);
-    return 0;
+    int rc = ec_sql_read_time(s, text ? text : "", ret, err);
+    return rc == EA_EINVAL ? ea_fail(err, EA_EUSAGE, "from and to: expected " EA_TIME_FORMS_OF_DATA) : rc;
 }
 
 /* The width of buckets: ns, or text such as '1s'. */
@@ -133,9 +131,9 @@ static int take_width(sqlite3_value *v, int64_t *ret, ea_err *err) {
 }
 
 /* A host's name out of a condition: in the arena; NULL when no host is called so. */
-static int take_host(cursor *c, sqlite3_value *from, const char **ret, ea_err *err) {
+static int take_host(ec_sql *s, cursor *c, sqlite3_value *from, const char **ret, ea_err *err) {
     ec_value v = {.type = EC_NULL};
-    int rc = ec_sql_value(from, EC_KIND_TEXT, &c->arena, &v, err);
+    int rc = ec_sql_value(s, from, EC_KIND_TEXT, &c->arena, &v, err);
     *ret = NULL;
     if (rc || v.type != EC_TEXT)
         return rc;
@@ -184,7 +182,7 @@ static int activity_filter(sqlite3_vtab_cursor *base, int number, const char *pl
         } else if (which == HASH) { /* SQLite compares again, and compares a value that is no whole number itself */
             hash = sqlite3_value_type(argv[i]) == SQLITE_INTEGER ? argv[i] : NULL;
         } else if (which == HOST) {
-            rc = take_host(c, argv[i], &asked, &err);
+            rc = take_host(t->sql, c, argv[i], &asked, &err);
             is_nothing |= !asked || (host && strcmp(host, asked) != 0);
             host = asked ? asked : host;
         } else if (which == EVERY) {

@@ -6,6 +6,7 @@
  * asks for them, so that a batch gives what the statement names and no more. */
 #include "collector/query/sql/sql_groups.h"
 #include "collector/query/sql/sql_parts.h"
+#include "collector/query/sql/sql_tokens.h"
 #include "proto/base/array.h"
 #include "proto/base/cli.h"
 #include "proto/event/class_names.h"
@@ -76,7 +77,8 @@ static int events_best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
             continue;
         int keeps = ec_scan_keeps(&t->shape, (size_t)column, op);
         const ec_column *c = &t->shape.columns[column];
-        if (!keeps || (c->kind == EC_KIND_TEXT && !ec_sql_is_binary(info, i)))
+        if (!keeps || (c->kind == EC_KIND_TEXT && !ec_sql_is_binary(info, i)) ||
+            ec_sql_is_list_of_addresses(info, i, c->kind))
             continue;
         ec_sql_plan_condition(&plan, info, i, column, op);
         info->aConstraintUsage[i].argvIndex = next++;
@@ -342,6 +344,11 @@ static void sql_events_consider(const char *asked, const char *name, size_t *dis
     }
 }
 
+/* Whether a distance says something of so short a name. */
+static int is_near(const char *asked, size_t distance) {
+    return 2 * distance <= strlen(asked) + 1;
+}
+
 /* 1 when the catalogue has a class of the name, or of the alias. */
 static int is_in_catalogue(const char *name, ea_err *err) {
     ea_class_list list = {0};
@@ -373,6 +380,9 @@ static int fail_missing_table(ec_sql *s, const char *name, ea_err *err) {
                 return ea_fail(err, EA_ENOTFOUND, "no such table: %.80s: no event of this class is stored", name);
             sql_events_consider(name, ea_families[i]->rows[k].name, &distance, &nearest);
         }
+    for (size_t i = 0; !rc && i < s->taken_count; i++)
+        if (sqlite3_strnicmp(s->taken[i], "pragma_", 7) != 0 && is_near(name, ea_name_distance(name, s->taken[i])))
+            sql_events_consider(name, s->taken[i], &distance, &nearest);
     if (!rc && (rc = is_in_catalogue(name, err)) > 0)
         return ea_fail(err, EA_ENOTFOUND, "no such table: %.80s: no event of this class is stored", name);
     return rc ? rc
@@ -381,13 +391,59 @@ static int fail_missing_table(ec_sql *s, const char *name, ea_err *err) {
                         nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "");
 }
 
+/* Notes the columns of a table that a statement names; other words have none. */
+static void note_columns(ec_sql *s, const ec_sql_token *t, const char *asked, ea_near *near) {
+    char table[4 * NEAR_BYTES];
+    sqlite3_stmt *st = NULL;
+    if ((t->kind != EC_TOKEN_WORD && t->kind != EC_TOKEN_NAME) || t->len_bytes >= sizeof table)
+        return;
+    ec_sql_token_value(t, table);
+    if (sqlite3_prepare_v2(s->db, "SELECT name FROM pragma_table_xinfo(?1)", -1, &st, NULL) == SQLITE_OK &&
+        sqlite3_bind_text(st, 1, table, -1, SQLITE_STATIC) == SQLITE_OK)
+        while (sqlite3_step(st) == SQLITE_ROW)
+            ea_near_note(near, asked, (const char *)sqlite3_column_text(st, 0));
+    sqlite3_finalize(st);
+}
+
+/* code: of a statement that cannot be prepared. With a nearest column for one that there is not, and a word about
+ * quotes for a text in double ones; else the same code again. */
+static int explain_column(ec_sql *s, const char *sql, int code, ea_err *err) {
+    static const char MISSING[] = "no such column: ";
+
+    enum { TABLES_MAX = 64 /* words that are looked at */ };
+
+    const char *message = code == SQLITE_ERROR ? sqlite3_errmsg(s->db) : "";
+    if (strncmp(message, MISSING, sizeof MISSING - 1) != 0 || !err)
+        return code;
+    char name[2 * NEAR_BYTES];
+    snprintf(name, sizeof name, "%s", message + sizeof MISSING - 1);
+    const char *dot = strrchr(name, '.'), *asked = dot ? dot + 1 : name;
+    int describes_tables = s->describes_tables, is_quoted = 0;
+    ea_near near = {0};
+    ec_sql_lexer l = {.at = sql, .end = sql + strlen(sql)};
+    for (size_t i = 0; ec_sql_lexer_next(&l), l.token.kind != EC_TOKEN_END;) {
+        const ec_sql_token *t = &l.token;
+        is_quoted |= t->kind == EC_TOKEN_NAME && *t->text == '"' && t->len_bytes == strlen(name) + 2 &&
+                     memcmp(t->text + 1, name, t->len_bytes - 2) == 0;
+        if ((t->kind == EC_TOKEN_WORD || t->kind == EC_TOKEN_NAME) && i++ < TABLES_MAX)
+            note_columns(s, t, asked, &near);
+    }
+    s->describes_tables = describes_tables;
+    if (!is_near(asked, near.distance))
+        *near.name = 0;
+    (void)ea_fail(err, EA_EUSAGE, "no such column: %.120s%s%s%s%s", name, *near.name ? "; did you mean \"" : "",
+                  near.name, *near.name ? "\"?" : "",
+                  is_quoted ? "; a text is written in single quotes, as in host = 'web-1'" : "");
+    return SQLITE_IOERR;
+}
+
 int ec_sql_prepare_as_written(ec_sql *s, const char *sql, sqlite3_stmt **ret, const char **ret_tail, ea_err *err) {
     s->describes_tables = 0;
     int code = sqlite3_prepare_v3(s->db, sql, -1, 0, ret, ret_tail), rc;
     /* A class's table is added when a statement fails for lack of a table; a pragma asks about one when it runs. */
     if (code != SQLITE_OK ? code != SQLITE_ERROR || strncmp(sqlite3_errmsg(s->db), "no such table", 13) != 0
                           : !s->describes_tables)
-        return code;
+        return explain_column(s, sql, code, err);
     sqlite3_finalize(*ret);
     *ret = NULL;
     if ((rc = use_names(s, sql, err)))
@@ -396,7 +452,7 @@ int ec_sql_prepare_as_written(ec_sql *s, const char *sql, sqlite3_stmt **ret, co
     static const char MISSING[] = "no such table: ";
     const char *message = code == SQLITE_ERROR ? sqlite3_errmsg(s->db) : "";
     if (strncmp(message, MISSING, sizeof MISSING - 1) != 0 || !err)
-        return code;
+        return explain_column(s, sql, code, err);
     char name[NEAR_BYTES + 20];
     snprintf(name, sizeof name, "%s", message + sizeof MISSING - 1);
     return fail_missing_table(s, name, err) == EA_ENOMEM ? SQLITE_NOMEM : SQLITE_IOERR;

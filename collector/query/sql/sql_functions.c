@@ -105,9 +105,12 @@ static void time_ns(sqlite3_context *c, int count, sqlite3_value **v) {
     (void)count;
     if (sqlite3_value_type(v[0]) == SQLITE_NULL)
         return;
-    const ec_sql *s = sqlite3_user_data(c);
-    if (ea_time_parse(function_text_of(v[0]), &(ea_time_reference){.now_utc_ns = s->now_utc_ns}, &ns))
-        function_fail(c, "time_ns", EA_TIME_FORMS);
+    ea_err err = {0};
+    int rc = ec_sql_read_time(sqlite3_user_data(c), function_text_of(v[0]), &ns, &err);
+    if (rc == EA_EINVAL)
+        function_fail(c, "time_ns", EA_TIME_FORMS_OF_DATA);
+    else if (rc)
+        sqlite3_result_error(c, err.message, -1);
     else
         sqlite3_result_int64(c, ns);
 }

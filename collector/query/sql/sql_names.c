@@ -58,13 +58,11 @@ static place *names_at(place **places, size_t *capacity, int which) {
 
 /* The table of events that EXPLAIN's "vtab:..." is; NULL: another one. */
 static const ec_sql_shaped *table_of(const ec_sql *s, const char *text) {
-    char name[40];
-    for (const ec_sql_shaped *t = s->shaped; text && t; t = t->next) {
-        sqlite3_snprintf(sizeof name, name, "vtab:%p", (const void *)t);
-        if (strcmp(name, text) == 0)
-            return t;
-    }
-    return NULL;
+    uintptr_t number = ec_sql_table_number(text);
+    const ec_sql_shaped *t = s->shaped;
+    while (t && (uintptr_t)t != number)
+        t = t->next;
+    return t;
 }
 
 static int column_has(const ec_sql_shaped *t, int column) {

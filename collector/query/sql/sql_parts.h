@@ -34,6 +34,7 @@ struct ec_sql {
     int names_functions;          /* a statement that was prepared reads a table that names functions */
     int describes_tables;         /* the statement that was prepared last asks a pragma about a table */
     struct ec_sql_shaped *shaped; /* the connection's tables of events' columns: sql_vtab.c */
+    struct ec_sql_typed *typed;   /* its tables of the history and the store: likewise */
     unsigned groups_added;        /* tables of groups: sql_groups.c */
 };
 
@@ -69,12 +70,16 @@ EA_MUST_CHECK int ec_sql_prepare_statement(ec_sql *s, const char *sql, sqlite3_s
 int ec_sql_fail(sqlite3_vtab *table, const ea_err *err);
 /* The value of a condition: what SQLite compares a column of that kind with. Texts are copied into the arena. kind: of
  * the column. EA_ENOMEM; EA_EUSAGE for a text that is no time where a time is meant. */
-EA_MUST_CHECK int ec_sql_value(sqlite3_value *from, enum ec_kind kind, ea_arena *arena, ec_value *ret, ea_err *err);
+EA_MUST_CHECK int ec_sql_value(ec_sql *s, sqlite3_value *from, enum ec_kind kind, ea_arena *arena, ec_value *ret,
+                               ea_err *err);
 /* EA_EUSAGE when a person's statement compares a time with a number that can only be meant as seconds, ms or a year.
  * Other statements' numbers are times of events, which a wrong clock may have in 1970, too. */
 EA_MUST_CHECK int ec_sql_check_ns(const ec_sql *s, sqlite3_value *v, ea_err *err);
-/* A text that is compared with a time: ns since 1970, or EA_EUSAGE. */
-EA_MUST_CHECK int ec_sql_time(const char *text, int64_t *ret, ea_err *err);
+/* A time as people write it, in ns since 1970; +10s, start and end are of the connection's streams. EA_EINVAL without a
+ * message: it is none; EA_EUSAGE: it is of data, and there are none; errors of reading the streams. */
+EA_MUST_CHECK int ec_sql_read_time(ec_sql *s, const char *text, int64_t *ret, ea_err *err);
+/* A text that is compared with a time: ns since 1970. EA_EUSAGE; errors of reading the streams. */
+EA_MUST_CHECK int ec_sql_time(ec_sql *s, const char *text, int64_t *ret, ea_err *err);
 /* As ec_sql_time of an address column: the number that the column has for it. EA_EUSAGE. */
 EA_MUST_CHECK int ec_sql_address(const char *text, int64_t *ret, ea_err *err);
 /* EA_EUSAGE when a statement that was prepared compares a number with a text that looks like a time: its rows would be
@@ -110,9 +115,8 @@ void ec_sql_plan_condition(ea_text *plan, sqlite3_index_info *info, int i, int c
 /* One number of a plan. */
 size_t ec_sql_plan_number(const char **plan);
 /* Reads the rest of a condition after the column's number in the plan, with its argument: values live in the arena. */
-EA_MUST_CHECK int ec_sql_condition(const ec_sql *s, const char **plan, sqlite3_value *from,
-                                   const ec_table_schema *shape, size_t column, ea_arena *arena, ec_condition *ret,
-                                   ea_err *err);
+EA_MUST_CHECK int ec_sql_condition(ec_sql *s, const char **plan, sqlite3_value *from, const ec_table_schema *shape,
+                                   size_t column, ea_arena *arena, ec_condition *ret, ea_err *err);
 /* Takes away what a condition may leave of the rows that come out, and of those that are decoded. */
 void ec_sql_share(const ec_column *c, enum ec_op op, double *rows, double *decoded);
 
@@ -152,6 +156,26 @@ int ec_sql_shaped_connect(sqlite3 *db, const ec_sql_source *from,
                           int (*add_columns)(ea_text *to, const ec_table_schema *shape), sqlite3_vtab **ret,
                           char **ret_message);
 int ec_sql_shaped_disconnect(sqlite3_vtab *base);
+
+/* A table whose columns are fixed: first member of one. */
+typedef struct ec_sql_typed {
+    sqlite3_vtab base;
+    ec_sql *sql;
+    const enum ec_kind *kinds; /* of its columns */
+    size_t count;
+    struct ec_sql_typed *next;
+} ec_sql_typed;
+
+/* Adds a table to those of the connection, and takes it away. kinds: borrowed until then. */
+void ec_sql_typed_connect(ec_sql *s, ec_sql_typed *t, const enum ec_kind *kinds, size_t count);
+void ec_sql_typed_disconnect(ec_sql_typed *t);
+
+/* The number of the table that EXPLAIN writes as "vtab:ADDRESS"; 0: none. */
+uintptr_t ec_sql_table_number(const char *explained);
+/* What a column of the table of a number has: 1; 0 when it is not known. */
+int ec_sql_column_kind(const ec_sql *s, uintptr_t table, int column, enum ec_kind *ret);
+/* 1 for IN, which a table of ours is not given for an address: the check of the program has to see what it compares. */
+int ec_sql_is_list_of_addresses(sqlite3_index_info *info, int i, enum ec_kind kind);
 
 /* A cursor over rows that xFilter made all at once: first member of one. */
 typedef struct ec_sql_list {

@@ -282,7 +282,7 @@ static void put_constant(ec_push *p, const ec_expr *e, size_t column) {
     if (!is_constant(e))
         ec_push_refuse(p, "a comparison with something that is no constant");
     else if (bare->kind == EC_EXPR_STRING &&
-             ((kind == EC_KIND_TIME && ec_sql_time(bare->name, &number, &ignored)) ||
+             ((kind == EC_KIND_TIME && ec_sql_time(p->groups->sql, bare->name, &number, &ignored)) ||
               (kind == EC_KIND_ADDRESS && ec_sql_address(bare->name, &number, &ignored))))
         ec_push_refuse(p, "a text that is no time or no address"); /* an error, if SQLite compares it at all */
     ea_text_add(&p->where, e->text, e->len_bytes);

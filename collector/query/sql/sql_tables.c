@@ -380,9 +380,9 @@ typedef struct selection {
 } selection;
 
 typedef struct table {
-    sqlite3_vtab base;
-    ec_sql *sql;
+    ec_sql_typed base;
     const spec *spec;
+    enum ec_kind kinds[COLUMNS_MAX];
     sqlite3 *db;               /* where its SELECTs run */
     selection *idle[IDLE_MAX]; /* of cursors that were closed: a statement that runs again needs them again */
     size_t replaced;           /* the next of them that has to go */
@@ -607,7 +607,10 @@ static int tables_connect(sqlite3 *db, void *aux, int argc, const char *const *a
     if (code != SQLITE_OK)
         return code;
     table *t = (table *)*ret;
-    t->sql = from->sql;
+    size_t count = 0;
+    for (; count < COLUMNS_MAX && from->spec->columns[count].name; count++)
+        t->kinds[count] = from->spec->columns[count].kind;
+    ec_sql_typed_connect(from->sql, &t->base, t->kinds, count);
     t->spec = from->spec;
     t->db = inner;
     return SQLITE_OK;
@@ -625,6 +628,7 @@ static int tables_disconnect(sqlite3_vtab *base) {
     table *t = (table *)base;
     for (size_t i = 0; i < IDLE_MAX; i++)
         selection_destroy(t->idle[i]);
+    ec_sql_typed_disconnect(&t->base);
     sqlite3_free(base);
     return SQLITE_OK;
 }
@@ -656,7 +660,7 @@ static int best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
     ea_text_init(&plan);
     ea_text_printf(&plan, "%llx %d ", (unsigned long long)info->colUsed, order);
     info->orderByConsumed = order != 0;
-    for (int i = 0; i < info->nConstraint && !t->sql->options.no_pushdown; i++) {
+    for (int i = 0; i < info->nConstraint && !t->base.sql->options.no_pushdown; i++) {
         enum ec_op op;
         ea_err err = {0};
         int column = info->aConstraint[i].iColumn;
@@ -669,6 +673,8 @@ static int best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
             column >= COLUMNS_MAX || !t->spec->columns[column].name)
             continue;
         if (t->spec->columns[column].kind == EC_KIND_TEXT && (op != EC_OP_EQ || !ec_sql_is_binary(info, i)))
+            continue;
+        if (ec_sql_is_list_of_addresses(info, i, t->spec->columns[column].kind))
             continue;
         if (t->spec->group && column != 0)
             continue;
@@ -732,7 +738,7 @@ static int has_host(const spec *s) {
 
 /* Whether the caller may see the row at hand. */
 static int is_shown(const cursor *c, const table *t) {
-    const char *shown = t->sql->options.shown, *host;
+    const char *shown = t->base.sql->options.shown, *host;
     if (!shown || !has_host(t->spec))
         return 1;
     host = (const char *)sqlite3_column_text(c->selection->statement, 0);
@@ -823,7 +829,7 @@ static void write_select(ea_text *sql, const table *t, const char *plan, const c
     static const char *const OPS[] = {"=", "<", "<=", ">", ">="};
     const spec *s = t->spec;
     int argc = (int)strlen(is_compared);
-    uint64_t used = plan_number(&plan, 16) | (t->sql->options.shown != NULL); /* is_shown() reads the host */
+    uint64_t used = plan_number(&plan, 16) | (t->base.sql->options.shown != NULL); /* is_shown() reads the host */
     uint64_t order = plan_number(&plan, 10);
     int count = 0;
     ea_text_str(sql, "SELECT ");
@@ -847,7 +853,7 @@ static void write_select(ea_text *sql, const table *t, const char *plan, const c
             ea_text_printf(sql, " AND %s %s ?%d", s->columns[column].value, OPS[op], count + 1);
         to->given[count++] = (given){i, kind};
     }
-    if (t->sql->options.host && has_host(s))
+    if (t->base.sql->options.host && has_host(s))
         ea_text_printf(sql, " AND %s = ?%d", s->columns[0].value, count + 1);
     if (s->group)
         ea_text_printf(sql, " GROUP BY %s) t", s->group);
@@ -895,10 +901,11 @@ static int select_for(cursor *c, const char *plan, ea_err *err) {
 
 static int tables_bind(const cursor *c, sqlite3 *db, int number, enum ec_kind kind, sqlite3_value *v, ea_err *err) {
     sqlite3_stmt *st = c->selection->statement;
+    ec_sql *s = ((const table *)c->base.pVtab)->base.sql;
     int64_t utc_ns;
     int code;
     if (kind == EC_KIND_TIME && sqlite3_value_numeric_type(v) == SQLITE_TEXT) {
-        int rc = ec_sql_time((const char *)sqlite3_value_text(v), &utc_ns, err);
+        int rc = ec_sql_time(s, (const char *)sqlite3_value_text(v), &utc_ns, err);
         if (rc)
             return rc;
         code = sqlite3_bind_int64(st, number, utc_ns);
@@ -908,7 +915,7 @@ static int tables_bind(const cursor *c, sqlite3 *db, int number, enum ec_kind ki
             return rc;
         code = sqlite3_bind_int64(st, number, utc_ns);
     } else {
-        int rc = kind == EC_KIND_TIME ? ec_sql_check_ns(((const table *)c->base.pVtab)->sql, v, err) : 0;
+        int rc = kind == EC_KIND_TIME ? ec_sql_check_ns(s, v, err) : 0;
         if (rc)
             return rc;
         code = sqlite3_bind_value(st, number, v);
@@ -919,7 +926,7 @@ static int tables_bind(const cursor *c, sqlite3 *db, int number, enum ec_kind ki
 static int tables_filter(sqlite3_vtab_cursor *base, int number, const char *plan, int argc, sqlite3_value **argv) {
     cursor *c = (cursor *)base;
     const table *t = (const table *)base->pVtab;
-    const char *host = t->sql->options.host;
+    const char *host = t->base.sql->options.host;
     ea_err err = {0};
     (void)number;
     c->is_row = 0;

@@ -1,7 +1,8 @@
 /* Times and numbers that a statement writes as texts. A time column holds a number of ns since 1970. Where a table
  * compares its own column with an RFC 3339 text, the text is turned into that number (ec_sql_value). Elsewhere SQLite
  * itself would compare a number with a text, and every number is less than every text: such a statement is refused
- * here, since its answer would be wrong without a word. Likewise a number's column against a text that is no number.
+ * here, since its answer would be wrong without a word. Likewise a number's column against a text that is no number,
+ * and an address against a number as it is written.
  *
  * The check reads the program that SQLite has compiled (EXPLAIN): a comparison names its two registers and the affinity
  * of its operands, and constants are in registers of their own, which the end of the program fills.
@@ -10,8 +11,8 @@
 #include "collector/query/sql/sql_parts.h"
 #include "proto/base/array.h"
 #include "proto/base/clock.h"
-#include "proto/base/platform.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,7 +37,15 @@ typedef struct comparison {
     int is_number;                   /* ... whose type has no texts */
     int is_expression;               /* neither side is a column of a table, as it is: SQLite converts nothing */
     int is_order;                    /* <, <=, >, >= */
+    int is_of_address;               /* a side is an address */
 } comparison;
+
+/* What a cursor reads: a table of ours, or a list of constants, of which one is a number. */
+typedef struct cursor_table {
+    uintptr_t table; /* 0: none of ours */
+    int64_t number;
+    int has_number;
+} cursor_table;
 
 /* What is known of the program so far. */
 typedef struct program {
@@ -46,12 +55,26 @@ typedef struct program {
     size_t register_capacity;
     int constants;    /* the address of the program's end, which fills the constants */
     int branches_end; /* up to here another branch may have written the same register: CASE, coalesce */
+    const ec_sql *sql;
+    cursor_table *cursors;
+    size_t cursor_capacity;
+    int64_t number;      /* the last whole number that was written, ... */
+    int number_register; /* ... and where; then the record made of it; 0: none */
+    int has_address;     /* an address was compared */
 } program;
 
-/* A column as it is; the min() or max() of one. What the register can hold: the value of a table's column, a number
- * that was computed, anything else. What a sorter or a subquery's rows gave back may have been computed: it is anything
- * else. */
-enum { REGISTER_COLUMN = 1, REGISTER_EXTREME = 2, VALUE_COLUMN = 4, VALUE_NUMBER = 8, VALUE_OTHER = 16 };
+/* A column as it is; the min() or max() of one; an address; a number as it is written. What the register can hold: the
+ * value of a table's column, a number that was computed, anything else. What a sorter or a subquery's rows gave back
+ * may have been computed: it is anything else. */
+enum {
+    REGISTER_COLUMN = 1,
+    REGISTER_EXTREME = 2,
+    VALUE_COLUMN = 4,
+    VALUE_NUMBER = 8,
+    VALUE_OTHER = 16,
+    REGISTER_ADDRESS = 32,
+    REGISTER_WRITTEN = 64
+};
 
 enum { VALUES = VALUE_COLUMN | VALUE_NUMBER | VALUE_OTHER };
 
@@ -79,13 +102,44 @@ int ec_sql_is_number(const char *text) {
     return end != text && !end[strspn(end, BLANKS)];
 }
 
-int ec_sql_time(const char *text, int64_t *ret, ea_err *err) {
-    if (ea_time_parse(text ? text : "", &(ea_time_reference){.now_utc_ns = ea_utc_ns()}, ret) == 0)
-        return 0;
-    return ea_fail(
-        err, EA_EUSAGE,
-        "a time cannot be compared with '%.40s': expected ns since 1970, now(), ago('24h'), or " EA_TIME_FORMS,
-        text ? text : "");
+/* When the first and the last event of the connection's streams are. */
+static int read_data_times(ec_sql *s, ea_time_reference *r, ea_err *err) {
+    const ec_archive_stream *streams = NULL;
+    size_t count = 0;
+    int rc = ec_archive_streams(s->archive, &streams, &count, err);
+    for (size_t i = 0; !rc && i < count; i++) {
+        const ec_index_query_row *row = &streams[i].row;
+        if (!row->event_count)
+            continue;
+        if (!r->has_data || row->begin_utc_ns < r->begin_utc_ns)
+            r->begin_utc_ns = row->begin_utc_ns;
+        if (!r->has_data || row->end_utc_ns > r->end_utc_ns)
+            r->end_utc_ns = row->end_utc_ns;
+        r->has_data = 1;
+    }
+    r->end_utc_ns += r->has_data && r->end_utc_ns < INT64_MAX; /* just after the last event */
+    return rc;
+}
+
+int ec_sql_read_time(ec_sql *s, const char *text, int64_t *ret, ea_err *err) {
+    ea_time_reference reference = {.now_utc_ns = s->now_utc_ns};
+    int rc = ea_time_parse(text, &reference, ret);
+    if (rc != EA_ENOTFOUND)
+        return rc;
+    rc = read_data_times(s, &reference, err);
+    if (!rc && ea_time_parse(text, &reference, ret))
+        rc = ea_fail(err, EA_EUSAGE, "'%.40s': nothing is stored, so there is no first or last event", text);
+    return rc;
+}
+
+int ec_sql_time(ec_sql *s, const char *text, int64_t *ret, ea_err *err) {
+    int rc = ec_sql_read_time(s, text ? text : "", ret, err);
+    return rc != EA_EINVAL
+               ? rc
+               : ea_fail(err, EA_EUSAGE,
+                         "a time cannot be compared with '%.40s': expected ns since 1970, now(), ago('24h'), "
+                         "or " EA_TIME_FORMS_OF_DATA,
+                         text ? text : "");
 }
 
 int ec_sql_address(const char *text, int64_t *ret, ea_err *err) {
@@ -115,26 +169,37 @@ static int is_number_function(const char *text) {
     return 0;
 }
 
+static int is_whole_number(const char *opcode) {
+    return strcmp(opcode, "Integer") == 0 || strcmp(opcode, "Int64") == 0;
+}
+
 /* The register that an instruction writes, and what with. -1: none that matters here. */
 static int written(const program *p, const char *opcode, const int *operands, const char *text, uint8_t *ret_value) {
     static const char *const ARITHMETIC[] = {"Add", "Subtract", "Multiply", "Divide", "Remainder"};
     *ret_value = VALUE_OTHER;
-    if (strcmp(opcode, "VColumn") == 0 || strcmp(opcode, "Column") == 0) {
-        *ret_value = opcode[0] == 'V' ? VALUE_COLUMN : VALUE_OTHER;
+    if (strcmp(opcode, "VColumn") == 0) {
+        enum ec_kind kind;
+        int is_known = (size_t)operands[0] < p->cursor_capacity &&
+                       ec_sql_column_kind(p->sql, p->cursors[operands[0]].table, operands[1], &kind);
+        int has_texts = is_known && (kind == EC_KIND_TEXT || kind == EC_KIND_BLOB || kind == EC_KIND_ANY);
+        *ret_value = (uint8_t)(has_texts ? VALUE_OTHER
+                                         : VALUE_COLUMN | (is_known && kind == EC_KIND_ADDRESS ? REGISTER_ADDRESS : 0));
         return operands[2];
     }
+    if (strcmp(opcode, "Column") == 0)
+        return operands[2];
     for (size_t i = 0; i < sizeof ARITHMETIC / sizeof *ARITHMETIC; i++)
         if (strcmp(opcode, ARITHMETIC[i]) == 0) {
             *ret_value = VALUE_NUMBER;
             return operands[2];
         }
-    if (strcmp(opcode, "Integer") == 0 || strcmp(opcode, "Int64") == 0 || strcmp(opcode, "Real") == 0) {
-        *ret_value = VALUE_NUMBER;
+    if (is_whole_number(opcode) || strcmp(opcode, "Real") == 0) {
+        *ret_value = (uint8_t)(VALUE_NUMBER | (*opcode == 'I' ? REGISTER_WRITTEN : 0));
         return operands[1];
     }
     if (strcmp(opcode, "Copy") == 0 || strcmp(opcode, "SCopy") == 0) {
         if (operands[0] >= 0 && (size_t)operands[0] < p->register_capacity && p->registers[operands[0]] & VALUES)
-            *ret_value = p->registers[operands[0]] & VALUES;
+            *ret_value = p->registers[operands[0]] & (VALUES | REGISTER_ADDRESS | REGISTER_WRITTEN);
         return operands[1];
     }
     if (strcmp(opcode, "Function") == 0 || strcmp(opcode, "PureFunc") == 0) {
@@ -165,7 +230,8 @@ static int sql_times_note(program *p, int address, const char *opcode, const int
     if (which >= 0) {
         if (!(to = sql_times_at(p, which)))
             return EA_ENOMEM;
-        *to = (uint8_t)((address < p->branches_end ? *to : *to & ~VALUES) | value);
+        *to = (uint8_t)((address < p->branches_end ? *to : *to & ~(VALUES | REGISTER_ADDRESS | REGISTER_WRITTEN)) |
+                        value);
     } else if ((strcmp(opcode, "Goto") == 0 || strcmp(opcode, "NotNull") == 0) && operands[1] > p->branches_end &&
                operands[1] <= address + BRANCH_MAX) {
         p->branches_end = operands[1];
@@ -216,8 +282,8 @@ static int is_beside_numbers(const program *p, int constant, int is_time) {
     return 0;
 }
 
-static uint8_t times_value_of(const program *p, int which) {
-    return which >= 0 && (size_t)which < p->register_capacity ? p->registers[which] & VALUES : 0;
+static uint8_t times_bits_of(const program *p, int which) {
+    return which >= 0 && (size_t)which < p->register_capacity ? p->registers[which] : 0;
 }
 
 /* A text that the program leaves in a register. is_constant: at the program's end; elsewhere its register may have held
@@ -231,7 +297,8 @@ static int times_check_text(program *p, int which, const char *text, int is_cons
                              " for any other number",
                              text, text, text)
                    : 0;
-    int is_time = !ec_sql_is_number(text) && !ea_time_parse(text, &(ea_time_reference){.now_utc_ns = 0}, &utc_ns);
+    int is_time =
+        !ec_sql_is_number(text) && ea_time_parse(text, &(ea_time_reference){.now_utc_ns = 0}, &utc_ns) != EA_EINVAL;
     if (is_like_a_time(text) ? is_wrong(p, which, 1) || (is_constant && is_beside_numbers(p, which, 1))
                              : is_time && is_constant && is_beside_numbers(p, which, 1))
         return ea_fail(err, EA_EUSAGE,
@@ -243,9 +310,77 @@ static int times_check_text(program *p, int which, const char *text, int is_cons
     return 0;
 }
 
+static int no_address(int64_t number, ea_err *err) {
+    return ea_fail(err, EA_EUSAGE,
+                   "an address is compared with the number %" PRId64
+                   " here, and the numbers of addresses are turned: write u64('%" PRId64 "')",
+                   number, number);
+}
+
+/* Tables that cursors read, and whole numbers that addresses are compared with, one by one or as a list: each of its
+ * constants is written, made a record, and entered into a cursor's table. 0, EA_EUSAGE, EA_ENOMEM. */
+static int check_addresses(program *p, int address, const char *opcode, const int *operands, const char *text,
+                           ea_err *err) {
+    cursor_table *c = operands[0] >= 0 && (size_t)operands[0] < p->cursor_capacity ? &p->cursors[operands[0]] : NULL;
+    const uint8_t *looked =
+        operands[2] >= 0 && (size_t)operands[2] < p->register_capacity ? &p->registers[operands[2]] : NULL;
+    int is_list = strcmp(opcode, "OpenEphemeral") == 0;
+    if (is_list || strcmp(opcode, "VOpen") == 0) {
+        size_t had = p->cursor_capacity;
+        if (operands[0] < 0 || operands[0] >= REGISTERS_MAX ||
+            EA_GROW(p->cursors, p->cursor_capacity, (size_t)operands[0] + 1, REGISTERS_MAX))
+            return EA_ENOMEM;
+        if (p->cursor_capacity > had)
+            memset(p->cursors + had, 0, (p->cursor_capacity - had) * sizeof *p->cursors);
+        p->cursors[operands[0]] = (cursor_table){.table = is_list ? 0 : ec_sql_table_number(text)};
+    } else if (is_whole_number(opcode)) {
+        p->number = strcmp(opcode, "Int64") == 0 ? strtoll(text ? text : "", NULL, 10) : operands[0];
+        p->number_register = operands[1];
+        for (size_t i = 0; p->has_address && address >= p->constants && i < p->count; i++)
+            if (p->compared[i].is_of_address &&
+                (p->compared[i].left == operands[1] || p->compared[i].right == operands[1]))
+                return no_address(p->number, err);
+    } else if (strcmp(opcode, "MakeRecord") == 0) {
+        p->number_register = operands[1] == 1 && operands[0] == p->number_register ? operands[2] : 0;
+    } else if (strcmp(opcode, "IdxInsert") == 0 && c && p->number_register && operands[1] == p->number_register) {
+        c->number = p->number;
+        c->has_number = 1;
+    } else if ((strcmp(opcode, "Found") == 0 || strcmp(opcode, "NotFound") == 0) && c && c->has_number && looked &&
+               *looked & REGISTER_ADDRESS) {
+        return no_address(c->number, err);
+    }
+    return 0;
+}
+
+/* Whether a register can have nothing else: not so coalesce(base, 0). */
+static int is_written_number(uint8_t bits) {
+    return (bits & (VALUES | REGISTER_ADDRESS | REGISTER_WRITTEN)) == (VALUE_NUMBER | REGISTER_WRITTEN);
+}
+
+/* Takes note of a comparison. EA_EUSAGE when an address is compared with a number that was written before. */
+static int note_comparison(program *p, const char *opcode, const int *operands, int affinity, ea_err *err) {
+    uint8_t left = times_bits_of(p, operands[0]), right = times_bits_of(p, operands[2]);
+    if (EA_GROW(p->compared, p->capacity, p->count + 1, REGISTERS_MAX))
+        return EA_ENOMEM;
+    p->compared[p->count++] = (comparison){.left = operands[0],
+                                           .right = operands[2],
+                                           .left_value = left & VALUES,
+                                           .right_value = right & VALUES,
+                                           .is_numeric = affinity >= AFFINITY_NUMERIC,
+                                           .is_number = affinity >= AFFINITY_INTEGER,
+                                           .is_expression = affinity < AFFINITY_BLOB,
+                                           .is_order = opcode[0] == 'L' || opcode[0] == 'G',
+                                           .is_of_address = ((left | right) & REGISTER_ADDRESS) != 0};
+    p->has_address |= ((left | right) & REGISTER_ADDRESS) != 0;
+    int written = is_written_number(left) ? operands[0] : is_written_number(right) ? operands[2] : -1;
+    return (left | right) & REGISTER_ADDRESS && written >= 0 && written == p->number_register
+               ? no_address(p->number, err)
+               : 0;
+}
+
 /* Walks the program: notes comparisons, then looks for their constants, which come after them. */
-static int check_program(sqlite3_stmt *st, ea_err *err) {
-    program p = {.count = 0};
+static int check_program(const ec_sql *s, sqlite3_stmt *st, ea_err *err) {
+    program p = {.sql = s};
     int rc = 0;
     while (!rc && sqlite3_step(st) == SQLITE_ROW) {
         const char *opcode = (const char *)sqlite3_column_text(st, EXPLAIN_OPCODE);
@@ -253,18 +388,7 @@ static int check_program(sqlite3_stmt *st, ea_err *err) {
         const int operands[] = {sqlite3_column_int(st, EXPLAIN_P1), sqlite3_column_int(st, EXPLAIN_P2),
                                 sqlite3_column_int(st, EXPLAIN_P3)};
         if (opcode && is_comparison(opcode)) {
-            int affinity = sqlite3_column_int(st, EXPLAIN_P5) & AFFINITY_MASK;
-            if (EA_GROW(p.compared, p.capacity, p.count + 1, REGISTERS_MAX))
-                rc = EA_ENOMEM;
-            else
-                p.compared[p.count++] = (comparison){.left = operands[0],
-                                                     .right = operands[2],
-                                                     .left_value = times_value_of(&p, operands[0]),
-                                                     .right_value = times_value_of(&p, operands[2]),
-                                                     .is_numeric = affinity >= AFFINITY_NUMERIC,
-                                                     .is_number = affinity >= AFFINITY_INTEGER,
-                                                     .is_expression = affinity < AFFINITY_BLOB,
-                                                     .is_order = opcode[0] == 'L' || opcode[0] == 'G'};
+            rc = note_comparison(&p, opcode, operands, sqlite3_column_int(st, EXPLAIN_P5) & AFFINITY_MASK, err);
         } else if (opcode && strcmp(opcode, "Init") == 0) {
             p.constants = operands[1];
         } else if (opcode) {
@@ -272,24 +396,35 @@ static int check_program(sqlite3_stmt *st, ea_err *err) {
             if (strcmp(opcode, "String8") == 0 && text)
                 rc = times_check_text(&p, operands[1], text, address >= p.constants, err);
             if (!rc)
+                rc = check_addresses(&p, address, opcode, operands, text, err);
+            if (!rc)
                 rc = sql_times_note(&p, address, opcode, operands, text);
         }
     }
     free(p.compared);
     free(p.registers);
+    free(p.cursors);
     return rc == EA_ENOMEM ? ea_fail(err, rc, "prepare a statement") : rc;
+}
+
+/* Whether a statement may have a text or a number in it. */
+static int has_constant(const char *sql, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (sql[i] == '\'' || (sql[i] >= '0' && sql[i] <= '9'))
+            return 1;
+    return 0;
 }
 
 int ec_sql_check_times(ec_sql *s, const char *sql, const char *tail, ea_err *err) {
     size_t n = tail ? (size_t)(tail - sql) : strlen(sql);
-    if (!memchr(sql, '\'', n))
+    if (!has_constant(sql, n))
         return 0;
     sqlite3_stmt *st = NULL;
     char *text = sqlite3_mprintf("EXPLAIN %.*s", (int)n, sql);
     if (!text)
         return ea_fail(err, EA_ENOMEM, "prepare a statement");
     /* what cannot be explained (EXPLAIN itself) is not checked */
-    int rc = sqlite3_prepare_v2(s->db, text, -1, &st, NULL) == SQLITE_OK && st ? check_program(st, err) : 0;
+    int rc = sqlite3_prepare_v2(s->db, text, -1, &st, NULL) == SQLITE_OK && st ? check_program(s, st, err) : 0;
     sqlite3_finalize(st);
     sqlite3_free(text);
     return rc;

@@ -1,4 +1,4 @@
-/* The tokens of a statement, as SQLite takes it apart. Used by: select.c, sql_unknown.c. Thread: any. */
+/* The tokens of a statement, as SQLite takes it apart. Used by: select.c, sql_events.c, sql_unknown.c. Thread: any. */
 #ifndef EC_QUERY_SQL_SQL_TOKENS_H
 #define EC_QUERY_SQL_SQL_TOKENS_H
 

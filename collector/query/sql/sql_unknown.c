@@ -1,5 +1,6 @@
-/* Names of which nothing is stored, in conditions of a statement: host = 'WEB-71', name IN ('Process/Strat'). The
- * answer is right, and empty for a reason that its reader may not know.
+/* Names of which nothing is stored, in conditions of a statement: host = 'WEB-71', name IN ('Process/Strat'); and texts
+ * that are stored in another case alone: image_name = 'POWERSHELL.EXE'. The answer is right, and empty for a reason
+ * that its reader may not know.
  *
  * The statement is read as tokens, so that joins, common tables and subqueries are covered alike. A parameter's value
  * is not looked at.
@@ -14,16 +15,33 @@
 
 enum { NAMES_MAX = 64, NAME_BYTES = 256 }; /* further and longer names are not looked at */
 
-enum compared { NOTHING, HOST, PROVIDER, CLASS };
+enum compared { NOTHING, HOST, PROVIDER, CLASS, CASED };
+
+/* A column whose texts are compared with their case, which people leave out: of which table, as a statement names it.
+ */
+static const struct {
+    const char *name, *table;
+} CASED_COLUMNS[] = {{"image_name", "processes"}, {"parent_image_name", "processes"}, {"command_line", "processes"},
+                     {"path", "modules"},         {"original_name", "modules"},       {"machine", "hosts"}};
+
+enum { CASED_COUNT = sizeof CASED_COLUMNS / sizeof *CASED_COLUMNS };
+
+typedef struct compared_name {
+    enum compared is;
+    size_t cased; /* in CASED_COLUMNS */
+    ec_sql_token value;
+} compared_name;
 
 typedef struct search {
     ec_sql *sql;
-    int names_events; /* the statement names the table events or one of its kin */
-    size_t looked_at;
+    int names_events;             /* the statement names the table events or one of its kin */
+    int names_table[CASED_COUNT]; /* ... the table of the column */
+    compared_name all[NAMES_MAX];
+    size_t count;
     ea_err *why; /* EA_ENOTFOUND: the first name of which nothing is stored */
 } search;
 
-static enum compared unknown_column(const ec_sql_token *t) {
+static compared_name unknown_column(const ec_sql_token *t) {
     static const struct {
         const char *name;
         enum compared is;
@@ -31,12 +49,15 @@ static enum compared unknown_column(const ec_sql_token *t) {
 
     char name[NAME_BYTES];
     if ((t->kind != EC_TOKEN_WORD && t->kind != EC_TOKEN_NAME) || t->len_bytes >= sizeof name)
-        return NOTHING;
+        return (compared_name){.is = NOTHING};
     ec_sql_token_value(t, name);
     for (size_t i = 0; i < sizeof COLUMNS / sizeof *COLUMNS; i++)
         if (ea_name_equal(name, COLUMNS[i].name))
-            return COLUMNS[i].is;
-    return NOTHING;
+            return (compared_name){.is = COLUMNS[i].is};
+    for (size_t i = 0; i < CASED_COUNT; i++)
+        if (ea_name_equal(name, CASED_COLUMNS[i].name))
+            return (compared_name){.is = CASED, .cased = i};
+    return (compared_name){.is = NOTHING};
 }
 
 static int unknown_host(search *s, const char *host) {
@@ -77,19 +98,51 @@ static int look_among_classes(search *s, enum compared what, const char *asked) 
                         *near.name ? "'?" : "");
 }
 
-/* 0: something is stored of it, or it is no name to look at. */
-static int unknown_check(search *s, enum compared what, const ec_sql_token *value) {
-    char name[NAME_BYTES];
-    if (what == NOTHING || value->len_bytes >= sizeof name || s->looked_at++ >= NAMES_MAX)
+/* A text that is stored in another case alone: such as a program's name. */
+static int look_for_case(search *s, size_t cased, const char *asked) {
+    const char *name = CASED_COLUMNS[cased].name;
+    sqlite3_stmt *st = NULL;
+    if (!s->names_table[cased])
         return 0;
-    ec_sql_token_value(value, name);
+    char *sql =
+        sqlite3_mprintf("SELECT \"%w\" FROM \"%w\" WHERE \"%w\" = ?1 COLLATE NOCASE ORDER BY \"%w\" <> ?1 LIMIT 1",
+                        name, CASED_COLUMNS[cased].table, name, name);
+    int code = sql ? sqlite3_prepare_v3(s->sql->db, sql, -1, 0, &st, NULL) : SQLITE_NOMEM, rc = 0;
+    sqlite3_free(sql);
+    if (code == SQLITE_OK)
+        code = sqlite3_bind_text(st, 1, asked, -1, SQLITE_STATIC);
+    if (code == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW) {
+        const char *found = (const char *)sqlite3_column_text(st, 0);
+        if (found && strcmp(found, asked) != 0)
+            rc = ea_fail(s->why, EA_ENOTFOUND,
+                         "%s = '%.60s' compares the case of letters, and '%.60s' is stored: %s = '%.60s' COLLATE NOCASE"
+                         " finds any case",
+                         name, asked, found, name, asked);
+    }
+    sqlite3_finalize(st);
+    return rc;
+}
+
+/* 0: something is stored of it, or it is no name to look at. */
+static int unknown_check(search *s, const compared_name *c) {
+    char name[NAME_BYTES];
+    ec_sql_token_value(&c->value, name);
     if (!*name || strchr(name, '*'))
         return 0;
-    if (what == HOST)
+    if (c->is == CASED)
+        return look_for_case(s, c->cased, name);
+    if (c->is == HOST)
         return unknown_host(s, name);
-    if (what == CLASS && (!s->names_events || !strchr(name, '/')))
+    if (c->is == CLASS && (!s->names_events || !strchr(name, '/')))
         return 0; /* other tables have a column of this name, too */
-    return look_among_classes(s, what, name);
+    return look_among_classes(s, c->is, name);
+}
+
+static void unknown_note(search *s, compared_name c, const ec_sql_token *value) {
+    if (c.is == NOTHING || value->len_bytes >= NAME_BYTES || s->count == NAMES_MAX)
+        return;
+    c.value = *value;
+    s->all[s->count++] = c;
 }
 
 static int is_equal_sign(const ec_sql_token *t) {
@@ -102,34 +155,35 @@ static int has_collation(ec_sql_lexer l) {
     return ec_sql_token_is(&l.token, "COLLATE");
 }
 
-static int names_events(const char *sql) {
-    ec_sql_lexer l = {.at = sql, .end = sql + strlen(sql)};
-    for (ec_sql_lexer_next(&l); l.token.kind != EC_TOKEN_END; ec_sql_lexer_next(&l))
-        if (l.token.kind == EC_TOKEN_WORD &&
-            (ec_sql_token_is(&l.token, "events") || ec_sql_token_is(&l.token, "events_by") ||
-             ec_sql_token_is(&l.token, "classes")))
-            return 1;
-    return 0;
+static void unknown_note_table(search *s, const ec_sql_token *t) {
+    s->names_events |= ec_sql_token_is(t, "events") || ec_sql_token_is(t, "events_by") || ec_sql_token_is(t, "classes");
+    for (size_t i = 0; i < CASED_COUNT; i++)
+        s->names_table[i] |= ec_sql_token_is(t, CASED_COLUMNS[i].table);
 }
 
-int ec_sql_check_known(ec_sql *sql, const char *statement, ea_err *why) {
-    search s = {.sql = sql, .names_events = names_events(statement), .why = why};
+int ec_sql_check_known(ec_sql *sql, const char *statement, int may_be_empty, ea_err *why) {
+    search s = {.sql = sql, .why = why};
     ec_sql_lexer l = {.at = statement, .end = statement + strlen(statement)};
     ec_sql_token before = {0}, two_before = {0};
-    enum compared list = NOTHING; /* inside IN (...) of this column */
+    compared_name list = {.is = NOTHING}; /* inside IN (...) of this column */
     int rc = 0;
-    for (ec_sql_lexer_next(&l); !rc && l.token.kind != EC_TOKEN_END; ec_sql_lexer_next(&l)) {
+    for (ec_sql_lexer_next(&l); l.token.kind != EC_TOKEN_END; ec_sql_lexer_next(&l)) {
         const ec_sql_token *t = &l.token;
+        if (t->kind == EC_TOKEN_WORD)
+            unknown_note_table(&s, t);
         if (t->kind == EC_TOKEN_STRING && is_equal_sign(&before) && !has_collation(l))
-            rc = unknown_check(&s, unknown_column(&two_before), t);
+            unknown_note(&s, unknown_column(&two_before), t);
         else if (ec_sql_token_is(t, "(") && ec_sql_token_is(&before, "IN"))
             list = unknown_column(&two_before);
-        else if (list != NOTHING && t->kind == EC_TOKEN_STRING)
-            rc = unknown_check(&s, list, t);
-        else if (list != NOTHING && !ec_sql_token_is(t, ","))
-            list = NOTHING;
+        else if (list.is != NOTHING && t->kind == EC_TOKEN_STRING)
+            unknown_note(&s, list, t);
+        else if (list.is != NOTHING && !ec_sql_token_is(t, ","))
+            list.is = NOTHING;
         two_before = before;
         before = *t;
     }
+    for (size_t i = 0; !rc && i < s.count; i++)
+        if (s.all[i].is != CASED || may_be_empty)
+            rc = unknown_check(&s, &s.all[i]);
     return rc == EA_ENOTFOUND ? rc : 0;
 }

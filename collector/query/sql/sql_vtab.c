@@ -139,7 +139,7 @@ int ec_sql_check_ns(const ec_sql *s, sqlite3_value *v, ea_err *err) {
                : 0;
 }
 
-int ec_sql_value(sqlite3_value *from, enum ec_kind kind, ea_arena *arena, ec_value *ret, ea_err *err) {
+int ec_sql_value(ec_sql *s, sqlite3_value *from, enum ec_kind kind, ea_arena *arena, ec_value *ret, ea_err *err) {
     /* a number's column turns a text that is one into it before it compares; so does this */
     int is_number = kind != EC_KIND_TEXT && kind != EC_KIND_BLOB && kind != EC_KIND_ANY;
     int type = is_number && kind != EC_KIND_ADDRESS ? sqlite3_value_numeric_type(from) : sqlite3_value_type(from);
@@ -160,7 +160,7 @@ int ec_sql_value(sqlite3_value *from, enum ec_kind kind, ea_arena *arena, ec_val
     size_t n = (size_t)sqlite3_value_bytes(from);
     if (type == SQLITE_TEXT && kind == EC_KIND_TIME) {
         ret->type = EC_INT;
-        return ec_sql_time(data, &ret->i, err);
+        return ec_sql_time(s, data, &ret->i, err);
     }
     if (type == SQLITE_TEXT && kind == EC_KIND_ADDRESS) {
         ret->type = EC_INT;
@@ -229,8 +229,8 @@ size_t ec_sql_plan_number(const char **plan) {
     return n;
 }
 
-int ec_sql_condition(const ec_sql *s, const char **plan, sqlite3_value *from, const ec_table_schema *shape,
-                     size_t column, ea_arena *arena, ec_condition *ret, ea_err *err) {
+int ec_sql_condition(ec_sql *s, const char **plan, sqlite3_value *from, const ec_table_schema *shape, size_t column,
+                     ea_arena *arena, ec_condition *ret, ea_err *err) {
     enum ec_kind kind = shape->columns[column].kind;
     size_t capacity = 1, n = 0;
     enum ec_op op = (enum ec_op)ec_sql_plan_number(plan);
@@ -245,7 +245,7 @@ int ec_sql_condition(const ec_sql *s, const char **plan, sqlite3_value *from, co
     if (!rc && !in && kind == EC_KIND_TIME)
         rc = ec_sql_check_ns(s, from, err);
     if (!rc && !in)
-        rc = ec_sql_value(from, kind, arena, &values[n++], err);
+        rc = ec_sql_value(s, from, kind, arena, &values[n++], err);
 #if SQLITE_VERSION_NUMBER >= 3038000
     sqlite3_value *item = NULL;
     for (int code = rc || !in ? SQLITE_DONE : sqlite3_vtab_in_first(from, &item); !rc && code == SQLITE_OK && item;
@@ -260,7 +260,7 @@ int ec_sql_condition(const ec_sql *s, const char **plan, sqlite3_value *from, co
         }
         rc = kind == EC_KIND_TIME ? ec_sql_check_ns(s, item, err) : 0;
         if (!rc)
-            rc = ec_sql_value(item, kind, arena, &values[n++], err);
+            rc = ec_sql_value(s, item, kind, arena, &values[n++], err);
     }
 #endif
     *ret = (ec_condition){.column = column, .op = op, .values = values, .value_count = n};
@@ -347,6 +347,56 @@ int ec_sql_shaped_disconnect(sqlite3_vtab *base) {
     ec_table_schema_deinit(&t->shape);
     sqlite3_free(t);
     return SQLITE_OK;
+}
+
+/* ---- tables with fixed columns, and the kinds of columns ---- */
+
+void ec_sql_typed_connect(ec_sql *s, ec_sql_typed *t, const enum ec_kind *kinds, size_t count) {
+    t->sql = s;
+    t->kinds = kinds;
+    t->count = count;
+    t->next = s->typed;
+    s->typed = t;
+}
+
+void ec_sql_typed_disconnect(ec_sql_typed *t) {
+    for (ec_sql_typed **p = &t->sql->typed; *p; p = &(*p)->next)
+        if (*p == t) {
+            *p = t->next;
+            break;
+        }
+}
+
+uintptr_t ec_sql_table_number(const char *explained) {
+    static const char PREFIX[] = "vtab:";
+    return explained && strncmp(explained, PREFIX, sizeof PREFIX - 1) == 0
+               ? (uintptr_t)strtoull(explained + sizeof PREFIX - 1, NULL, 16)
+               : 0;
+}
+
+int ec_sql_column_kind(const ec_sql *s, uintptr_t table, int column, enum ec_kind *ret) {
+    if (column < 0)
+        return 0;
+    for (const ec_sql_shaped *t = s->shaped; t; t = t->next)
+        if ((uintptr_t)t == table && (size_t)column < t->shape.count) {
+            *ret = t->shape.columns[column].kind;
+            return 1;
+        }
+    for (const ec_sql_typed *t = s->typed; t; t = t->next)
+        if ((uintptr_t)t == table && (size_t)column < t->count) {
+            *ret = t->kinds[column];
+            return 1;
+        }
+    return 0;
+}
+
+int ec_sql_is_list_of_addresses(sqlite3_index_info *info, int i, enum ec_kind kind) {
+#if SQLITE_VERSION_NUMBER >= 3038000
+    return kind == EC_KIND_ADDRESS && sqlite3_vtab_in(info, i, -1);
+#else
+    (void)info, (void)i, (void)kind;
+    return 0;
+#endif
 }
 
 /* ---- lists ---- */

@@ -116,6 +116,8 @@ static void worker_limit(worker *w) {
 
 /* ---- the answer ---- */
 
+static const int64_t NOTICE_NS = NS; /* for what is found out about an answer that is complete */
+
 static void send_columns(worker *w, sqlite3_stmt *st) {
     int n = sqlite3_column_count(st);
     begin_message(w, 'C');
@@ -146,8 +148,11 @@ static void send_end(worker *w, enum ec_ending ending, const ea_err *err, ec_sql
     ec_archive *archive = sql ? ec_sql_archive(sql) : NULL;
     const char *damage = "";
     ea_err notice = {0};
-    if (sql && !err->code && ending == EC_ENDED_WHOLE)
-        EA_IGNORE(ec_sql_check_known(sql, w->sql, &notice));
+    if (sql && w->is_written && !err->code && ending == EC_ENDED_WHOLE) {
+        int64_t latest_ns = ea_monotonic_ns() + NOTICE_NS;
+        w->deadline_ns = w->deadline_ns < latest_ns ? w->deadline_ns : latest_ns;
+        EA_IGNORE(ec_sql_check_known(sql, w->sql, w->rows < 2, &notice)); /* one row may be a count of none */
+    }
     uint64_t damaged = archive ? ec_archive_damage(archive, &damage) : 0;
     begin_message(w, 'E');
     ec_message_u8(&w->out, (uint8_t)ending);

@@ -28,8 +28,8 @@ export function linesOf<R>(rows: readonly R[], grid: Grid, of: (row: R) => Part,
     const p = of(row), at = Math.round((toMs(p.bucket) - grid.times[0]) / grid.width);
     const line = sums.get(p.key) ?? { sum: 0, label: p.label, to: p.to, values: empty() };
     sums.set(p.key, line);
-    line.sum += (p.weight === undefined ? p.value : p.weight) ?? 0;
-    line.values[Math.min(grid.times.length - 1, Math.max(0, at))] += p.value ?? 0;
+    line.sum += Number((p.weight === undefined ? p.value : p.weight) ?? 0); // a text beyond 2^53
+    line.values[Math.min(grid.times.length - 1, Math.max(0, at))] += Number(p.value ?? 0);
   }
   const ordered = [...sums.values()].sort((a, b) => b.sum - a.sum), rest = ordered.slice(most);
   if (!rest.length) return ordered;

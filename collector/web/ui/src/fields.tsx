@@ -25,7 +25,7 @@ const withFilters = (list: readonly string[]): Change => ({ filters: list.length
 
 /** What a click on + or − makes of the view. of: the class of the event whose field it is, if the search has none. */
 function filtered(view: View, field: string, value: Value, isMeant: boolean, of?: string): Change {
-  const own = isMeant ? PARAMETERS[field] : undefined;
+  const own = isMeant && !of && !(field === 'name' && view.class) ? PARAMETERS[field] : undefined; // a class may have a field "name"
   if (own) return { [own]: String(value), cursor: '' };
   const one = `${field}${isMeant ? '==' : '!='}${value}`; // two signs: the value may begin with one
   return { ...withFilters([...filtersOf(view).filter((f) => f !== one), one]), ...(of && { class: of }) };
@@ -71,7 +71,7 @@ export function FieldList({ view, search }: { view: View; search: Params<'events
     <h2>Fields</h2>
     <ul>{[...COMMON, ...own].map((f) => <li><ColumnButton view={view} field={f} /><button class="name" aria-expanded={f === field} onClick={() => change({ field: f === field ? '' : f }, true)}>{f}</button></li>)}</ul>
     {field && <section><h3>{field}: most frequent values</h3><Notice state={s} empty="no event has it" />
-      {s.data?.items.length ? <Table<Counted> label="Most frequent values" columns={shown} rows={s.data.items} of={s.address} /> : null}</section>}
+      {s.data?.items.length ? <Table<Counted> label="Most frequent values" columns={shown} rows={s.data.items} view={view} of={s.address} /> : null}</section>}
   </section>;
 }
 

@@ -6,7 +6,7 @@ import { Chart, gridOf, linesOf, type Part } from './chart';
 import { Incidents, Section, TIME } from './pages';
 import { bytes, Costly, count, HostLink, Link, lossText, lostEvents, ProcessLink, type Column } from './parts';
 import { useTimes } from './range';
-import { change, rangeOf, type Change, type View } from './state';
+import { change, closedRangeOf, rangeOf, type Change, type View } from './state';
 
 const TOP = 6, ROWS = 10;
 
@@ -32,7 +32,7 @@ function Tiles({ f, view }: { f: Answer<'fleet'>; view: View }) {
 /** What came over time, of the groups with the most events. */
 function LoadCharts({ view, dark, from, to }: { view: View; dark: boolean; from: number; to: number }) {
   const by = view.by ?? '', labels = useApi(url('fleet/labels', { limit: 1000 }));
-  const grid = useMemo(() => gridOf(from, to), [from, to]), params = { ...rangeOf(view), every: grid.width + 'ms', by, top: TOP };
+  const grid = useMemo(() => gridOf(from, to), [from, to]), params = { ...closedRangeOf(view), every: grid.width + 'ms', by, top: TOP };
   const state = useApi(url('load', { ...params, limit: 10000 }), 0, true), items = state.data?.items ?? NO_LOAD;
   const of = (value: (r: Load) => number | null) => linesOf(items, grid, (r): Part => ({ key: r.group === null ? 'null' : '=' + r.group, bucket: r.bucket, value: value(r), weight: r.group === null ? -1 : r.events,
     label: r.group === null ? 'others' : r.group || (by ? '(none)' : 'all machines'), to: r.group === null ? undefined : groupLink(view, by, r.group) }), TOP + 1);

@@ -76,6 +76,11 @@ export function spanOf(view: View) {
   const to = Object.hasOwn(RANGES, view.range ?? '') ? from + RANGES[view.range!] : range.to ? toMs(range.to) : Date.now();
   return to > from ? { from, to } : null;
 }
+/** The range of a chart: a quick one has an end, too, as a chart has no place for what a clock that is ahead dates later. */
+export function closedRangeOf(view: View): Range {
+  const range = rangeOf(view), span = Object.hasOwn(RANGES, view.range ?? '') ? spanOf(view) : null;
+  return span ? { ...range, to: toIso(span.to) } : range;
+}
 const LAST_MS = Date.UTC(9999, 11, 31);
 /** Shows what happened from one moment to another, in ms. */
 export function setRange(from: number, to: number, replace?: boolean) {

@@ -5,7 +5,7 @@ import { Chart, gridOf, linesOf, type Part } from './chart';
 import { bytes, Costly, count, duration, HostLink, Link, Search, type Column } from './parts';
 import { Section } from './pages';
 import { useTimes } from './range';
-import { rangeOf, type Change, type View } from './state';
+import { closedRangeOf, rangeOf, type Change, type View } from './state';
 
 const ROWS = 100;
 
@@ -55,7 +55,7 @@ const NONE: readonly Requests[] = [];
 
 /** Requests to the disks of a machine over time: how many, their bytes by process, and how long they took. */
 function DiskCharts({ view, host, dark, from, to }: { view: View; host: string; dark: boolean; from: number; to: number }) {
-  const grid = useMemo(() => gridOf(from, to), [from, to]), params = { host, ...rangeOf(view), every: grid.width + 'ms' };
+  const grid = useMemo(() => gridOf(from, to), [from, to]), params = { host, ...closedRangeOf(view), every: grid.width + 'ms' };
   const state = useApi(url('hosts/{host}/disk', { ...params, limit: 10000 }), 0, true), all = state.data?.items ?? NONE;
   const items = useMemo(() => (view.pid ? all.filter((r) => String(r.pid) === view.pid) : all), [all, view.pid]);
   const by = (r: Requests, value: number): Part => ({ key: `${r.stream}/${r.instance ?? 'pid ' + r.pid}`, label: r.pid === null ? 'unknown' : `${r.image_name ?? 'pid'} ${r.pid}`, bucket: r.bucket, value, weight: r.reads + r.writes });

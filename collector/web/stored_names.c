@@ -1,0 +1,100 @@
+/* See stored_names.h. */
+#include "collector/web/stored_names.h"
+
+#include "collector/query/sql/ask.h"
+#include "proto/event/class_names.h"
+
+#include <string.h>
+
+/* sql: two columns, a stored name and the GUID of a provider. */
+typedef struct named {
+    const char *param, *what, *sql;
+    int (*is_meant)(const char *asked, const char *name, const ea_guid *provider);
+} named;
+
+static int names_is_provider(const char *asked, const char *name, const ea_guid *provider) {
+    return ea_provider_is_named(asked, strlen(asked), name, provider);
+}
+
+static int names_is_equal(const char *asked, const char *name, const ea_guid *provider) {
+    (void)provider;
+    return strcmp(asked, name) == 0;
+}
+
+/* A program's tables are NAME and NAME_ANYTHING. */
+static int names_is_program(const char *asked, const char *name, const ea_guid *provider) {
+    size_t n = strlen(asked);
+    (void)provider;
+    return strncmp(asked, name, n) == 0 && (!name[n] || name[n] == '_');
+}
+
+static const named NAMED[] = {
+    {"provider_name", "provider", "SELECT DISTINCT provider_name, provider FROM classes", names_is_provider},
+    {"stream", "stream", "SELECT DISTINCT stream, NULL FROM streams", names_is_equal},
+    {"level", "level",
+     "SELECT column1, NULL FROM (VALUES('informational'), ('low'), ('medium'), ('high'), ('critical')) UNION SELECT"
+     " level, NULL FROM detections",
+     names_is_equal},
+    {"program", "program",
+     "SELECT DISTINCT substr(name, 7), NULL FROM classes WHERE provider_name = 'etwagent-watch' AND substr(name, 1, 6) "
+     "="
+     " 'watch_'",
+     names_is_program},
+};
+
+typedef struct names_search {
+    const named *of;
+    const char *asked;
+    int is_known;
+    ea_near near;
+} names_search;
+
+static int names_on_columns(void *arg, size_t count, const char *const *names, const char *const *types) {
+    (void)arg, (void)count, (void)names, (void)types;
+    return 0;
+}
+
+static int names_on_row(void *arg, size_t count, const ec_value *cells) {
+    names_search *s = arg;
+    char name[4 * EA_NEAR_BYTES], guid[40] = "";
+    ea_guid provider;
+    if (count != 2 || cells[0].type != EC_TEXT || cells[0].len_bytes >= sizeof name)
+        return 0;
+    memcpy(name, cells[0].data, cells[0].len_bytes);
+    name[cells[0].len_bytes] = 0;
+    if (cells[1].type == EC_TEXT && cells[1].len_bytes < sizeof guid)
+        memcpy(guid, cells[1].data, cells[1].len_bytes);
+    if (ea_guid_parse(guid, &provider))
+        memset(&provider, 0, sizeof provider);
+    s->is_known |= s->of->is_meant(s->asked, name, &provider);
+    ea_near_note(&s->near, s->asked, name);
+    if (s->of->is_meant == names_is_provider)
+        ea_near_note(&s->near, s->asked, ea_provider_short_name(name));
+    return 0;
+}
+
+static int names_check(ec_call *c, const char *host, const named *of, const char *asked, ea_err *err) {
+    names_search s = {.of = of, .asked = asked};
+    ec_outcome outcome = {.ending = EC_ENDED_WHOLE};
+    ec_question q = {.store = c->options->store,
+                     .host = host,
+                     .sql = of->sql,
+                     .limit_ns = c->options->limit_ns,
+                     .limit_bytes = c->options->limit_bytes};
+    int rc = ec_call_ask(c, &q, &(ec_listener){.on_columns = names_on_columns, .on_row = names_on_row, .arg = &s},
+                         &outcome, err);
+    if (rc || s.is_known || outcome.ending != EC_ENDED_WHOLE)
+        return rc;
+    return ea_fail(err, EA_EUSAGE, "%s: nothing is stored of a %s '%.80s'%s%s%s", of->param, of->what, asked,
+                   *s.near.name ? "; did you mean '" : "", s.near.name, *s.near.name ? "'?" : "");
+}
+
+int ec_stored_names_check(ec_call *c, const char *host, ea_err *err) {
+    int rc = 0;
+    for (size_t i = 0; !rc && i < sizeof NAMED / sizeof NAMED[0]; i++) {
+        const char *asked = ec_call_param(c, NAMED[i].param);
+        if (asked && *asked)
+            rc = names_check(c, host, &NAMED[i], asked, err);
+    }
+    return rc;
+}
