@@ -53,8 +53,10 @@ static void log_files_stay(void **state) {
         assert_int_equal(access(path_of(f, NAMES[i], "-wal"), F_OK), -1); /* the last one removes it */
     assert_int_equal(pipe(to_child) || pipe(to_parent), 0);
     pid_t child = fork();
-    if (child == 0)
+    if (child == 0) {
+        close(to_child[1]); /* so that it ends with this process */
         _exit(read_confined(f, to_parent[1], to_child[0]));
+    }
     assert_true(child > 0);
     close(to_parent[1]);
     assert_int_equal(read(to_parent[0], &byte, 1), 1);
