@@ -4,7 +4,7 @@
 #include "collector/query/sql/sql.h"
 #include "collector/web/questions.h"
 #include "collector/web/result.h"
-#include "collector/web/stored_names.h"
+#include "collector/web/unknown_names.h"
 #include "proto/base/clock.h"
 #include "proto/base/platform.h"
 
@@ -448,7 +448,7 @@ static int answer_newest(ec_call *c, search *s, ea_err *err) {
     if (!rc && outcome.ending == EC_ENDED_CANCELED)
         rc = ea_fail(err, EA_ECANCELED, "stopped on request");
     if (!rc && !p.rows && next == INT64_MIN && outcome.ending == EC_ENDED_WHOLE)
-        rc = ec_stored_names_check(c, host_of(s), err);
+        rc = ec_unknown_names_check(c, host_of(s), err);
     ea_text_str(&c->out, "],\"next\":");
     if (p.has_more)
         ea_text_printf(&c->out, "\"%" PRId64 ".%" PRIu64 "\"", p.last_ns, p.last_same);
@@ -633,7 +633,7 @@ static int answer_counts(ec_call *c, search *s, uint64_t most, counts *n, ea_err
     if (!rc && outcome.ending == EC_ENDED_CANCELED)
         rc = ea_fail(err, EA_ECANCELED, "stopped on request");
     if (!rc && !n->total && outcome.ending == EC_ENDED_WHOLE)
-        rc = ec_stored_names_check(c, host_of(s), err);
+        rc = ec_unknown_names_check(c, host_of(s), err);
     if (outcome.ending != EC_ENDED_WHOLE)
         n->count = 0; /* a part of the counts would look like all */
     if (!rc)

@@ -2,7 +2,7 @@
 #include "collector/web/result.h"
 
 #include "collector/query/scan/cell.h"
-#include "collector/web/stored_names.h"
+#include "collector/web/unknown_names.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -261,7 +261,7 @@ int ec_result_answer(ec_call *c, const ec_result *q, ea_err *err) {
     if (!rc && outcome.ending == EC_ENDED_CANCELED)
         rc = ea_fail(err, EA_ECANCELED, "stopped on request");
     if (!rc && !p.rows && outcome.ending == EC_ENDED_WHOLE)
-        rc = ec_stored_names_check(c, question.host, err);
+        rc = ec_unknown_names_check(c, question.host, err);
     if (!rc)
         rc = result_finish(&p, &outcome);
     for (size_t i = 0; i < p.columns; i++) {

@@ -1,5 +1,5 @@
-/* See stored_names.h. */
-#include "collector/web/stored_names.h"
+/* See unknown_names.h. */
+#include "collector/web/unknown_names.h"
 
 #include "collector/query/sql/ask.h"
 #include "proto/event/class_names.h"
@@ -89,7 +89,7 @@ static int names_check(ec_call *c, const char *host, const named *of, const char
                    *s.near.name ? "; did you mean '" : "", s.near.name, *s.near.name ? "'?" : "");
 }
 
-int ec_stored_names_check(ec_call *c, const char *host, ea_err *err) {
+int ec_unknown_names_check(ec_call *c, const char *host, ea_err *err) {
     int rc = 0;
     for (size_t i = 0; !rc && i < sizeof NAMED / sizeof NAMED[0]; i++) {
         const char *asked = ec_call_param(c, NAMED[i].param);
