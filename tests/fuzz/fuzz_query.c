@@ -382,10 +382,11 @@ typedef struct answer {
 static answer ask(ec_sql *s, const ea_text *sql) {
     answer a = {0};
     sqlite3 *db = ec_sql_database(s);
-    ea_err err;
+    ea_err err = {0};
     sqlite3_stmt *st = NULL;
     ticks = 0;
     a.code = ec_sql_prepare(s, sql->data, &st, NULL, &err);
+    int is_refused = a.code != SQLITE_OK && *err.message;
     while (a.code == SQLITE_OK && (a.code = sqlite3_step(st)) == SQLITE_ROW) {
         uint64_t hash = 0;
         for (int i = 0; i < sqlite3_column_count(st); i++) {
@@ -399,7 +400,10 @@ static answer ask(ec_sql *s, const ea_text *sql) {
         a.in_order = ea_hash64(&hash, sizeof hash, a.in_order);
         a.code = SQLITE_OK;
     }
-    snprintf(a.message, sizeof a.message, "%s", a.code == SQLITE_DONE ? "" : sqlite3_errmsg(db));
+    snprintf(a.message, sizeof a.message, "%s",
+             a.code == SQLITE_DONE ? ""
+             : is_refused          ? err.message
+                                   : sqlite3_errmsg(db));
     sqlite3_finalize(st);
     return a;
 }
@@ -413,7 +417,8 @@ static void differ(const char *what, const ea_text *x, const answer *a, const ea
 
 /* A number that is written for a time or an address is refused where a condition is handed down to its table. */
 static int is_spelling(const answer *a) {
-    return strstr(a->message, "a time is a number of ns") || strstr(a->message, "whose numbers are turned");
+    return strstr(a->message, "a time is a number of ns") || strstr(a->message, "whose numbers are turned") ||
+           strstr(a->message, "the numbers of addresses are turned");
 }
 
 static void ask_rows(input *in) {
@@ -481,7 +486,7 @@ static void ask_groups(input *in) {
      * true, it does not ask for a total. */
     if (a.code == SQLITE_DONE && (by_count || a.rows)) {
         answer b = ask(left_alone, &plain);
-        if (b.code != SQLITE_DONE || a.rows != b.rows || a.hash != b.hash)
+        if (!is_spelling(&b) && (b.code != SQLITE_DONE || a.rows != b.rows || a.hash != b.hash))
             differ("native and grouped differ", &native, &a, &plain, &b);
     }
     ea_text_deinit(&native);

@@ -172,8 +172,6 @@ void ec_sql_typed_disconnect(ec_sql_typed *t);
 
 /* The number of the table that EXPLAIN writes as "vtab:ADDRESS"; 0: none. */
 uintptr_t ec_sql_table_number(const char *explained);
-/* What a column of the table of a number has: 1; 0 when it is not known. */
-int ec_sql_column_kind(const ec_sql *s, uintptr_t table, int column, enum ec_kind *ret);
 /* 1 for IN, which a table of ours is not given for an address: the check of the program has to see what it compares. */
 int ec_sql_is_list_of_addresses(sqlite3_index_info *info, int i, enum ec_kind kind);
 

@@ -173,6 +173,30 @@ static int is_whole_number(const char *opcode) {
     return strcmp(opcode, "Integer") == 0 || strcmp(opcode, "Int64") == 0;
 }
 
+uintptr_t ec_sql_table_number(const char *explained) {
+    static const char PREFIX[] = "vtab:";
+    return explained && strncmp(explained, PREFIX, sizeof PREFIX - 1) == 0
+               ? (uintptr_t)strtoull(explained + sizeof PREFIX - 1, NULL, 16)
+               : 0;
+}
+
+/* What a column of the table of a number has: 1; 0 when it is not known. */
+static int times_column_kind(const ec_sql *s, uintptr_t table, int column, enum ec_kind *ret) {
+    if (column < 0)
+        return 0;
+    for (const ec_sql_shaped *t = s->shaped; t; t = t->next)
+        if ((uintptr_t)t == table && (size_t)column < t->shape.count) {
+            *ret = t->shape.columns[column].kind;
+            return 1;
+        }
+    for (const ec_sql_typed *t = s->typed; t; t = t->next)
+        if ((uintptr_t)t == table && (size_t)column < t->count) {
+            *ret = t->kinds[column];
+            return 1;
+        }
+    return 0;
+}
+
 /* The register that an instruction writes, and what with. -1: none that matters here. */
 static int written(const program *p, const char *opcode, const int *operands, const char *text, uint8_t *ret_value) {
     static const char *const ARITHMETIC[] = {"Add", "Subtract", "Multiply", "Divide", "Remainder"};
@@ -180,7 +204,7 @@ static int written(const program *p, const char *opcode, const int *operands, co
     if (strcmp(opcode, "VColumn") == 0) {
         enum ec_kind kind;
         int is_known = (size_t)operands[0] < p->cursor_capacity &&
-                       ec_sql_column_kind(p->sql, p->cursors[operands[0]].table, operands[1], &kind);
+                       times_column_kind(p->sql, p->cursors[operands[0]].table, operands[1], &kind);
         int has_texts = is_known && (kind == EC_KIND_TEXT || kind == EC_KIND_BLOB || kind == EC_KIND_ANY);
         *ret_value = (uint8_t)(has_texts ? VALUE_OTHER
                                          : VALUE_COLUMN | (is_known && kind == EC_KIND_ADDRESS ? REGISTER_ADDRESS : 0));

@@ -367,29 +367,6 @@ void ec_sql_typed_disconnect(ec_sql_typed *t) {
         }
 }
 
-uintptr_t ec_sql_table_number(const char *explained) {
-    static const char PREFIX[] = "vtab:";
-    return explained && strncmp(explained, PREFIX, sizeof PREFIX - 1) == 0
-               ? (uintptr_t)strtoull(explained + sizeof PREFIX - 1, NULL, 16)
-               : 0;
-}
-
-int ec_sql_column_kind(const ec_sql *s, uintptr_t table, int column, enum ec_kind *ret) {
-    if (column < 0)
-        return 0;
-    for (const ec_sql_shaped *t = s->shaped; t; t = t->next)
-        if ((uintptr_t)t == table && (size_t)column < t->shape.count) {
-            *ret = t->shape.columns[column].kind;
-            return 1;
-        }
-    for (const ec_sql_typed *t = s->typed; t; t = t->next)
-        if ((uintptr_t)t == table && (size_t)column < t->count) {
-            *ret = t->kinds[column];
-            return 1;
-        }
-    return 0;
-}
-
 int ec_sql_is_list_of_addresses(sqlite3_index_info *info, int i, enum ec_kind kind) {
 #if SQLITE_VERSION_NUMBER >= 3038000
     return kind == EC_KIND_ADDRESS && sqlite3_vtab_in(info, i, -1);
