@@ -92,9 +92,7 @@ static const char *send_text(sqlite3_stmt *st, enum send_column column) {
 
 static void digest_add_cell(ea_text *t, sqlite3_stmt *st, enum send_column column, size_t limit_bytes) {
     const char *text = send_text(st, column);
-    size_t len = strlen(text), used = len < limit_bytes ? len : limit_bytes;
-    while (used && used < len && ((unsigned char)text[used] & 0xc0) == 0x80)
-        used--;
+    size_t len = strlen(text), used = ea_utf8_fit(text, len, limit_bytes);
     ea_text_safe(t, text, used);
     ea_text_str(t, used < len ? " ..." : "");
 }

@@ -31,9 +31,7 @@ static const char *matched_cell(const ec_matched_row *r, size_t i) {
 
 /* The first bytes of a text, in r->cut. */
 static const char *matched_cut(ec_matched_row *r, const char *value, size_t len_bytes, size_t limit_bytes) {
-    size_t len = len_bytes < limit_bytes ? len_bytes : limit_bytes;
-    while (len && len < len_bytes && ((unsigned char)value[len] & 0xc0) == 0x80)
-        len--;
+    size_t len = ea_utf8_fit(value, len_bytes, limit_bytes);
     ea_text_clear(&r->cut);
     if (len)
         ea_text_add(&r->cut, value, len);

@@ -105,12 +105,16 @@ void ea_text_le64(ea_text *t, uint64_t v) {
     ea_text_add(t, bytes, sizeof bytes);
 }
 
+size_t ea_utf8_fit(const char *utf8, size_t len_bytes, size_t max_bytes) {
+    if (len_bytes <= max_bytes)
+        return len_bytes;
+    while (max_bytes && ((unsigned char)utf8[max_bytes] & 0xC0) == 0x80)
+        max_bytes--;
+    return max_bytes;
+}
+
 void ea_text_str_nul(ea_text *t, const char *utf8, size_t max_bytes) {
-    size_t n = strlen(utf8);
-    if (n > max_bytes)
-        for (n = max_bytes; n && ((unsigned char)utf8[n] & 0xC0) == 0x80;)
-            n--;
-    ea_text_add(t, utf8, n);
+    ea_text_add(t, utf8, ea_utf8_fit(utf8, strlen(utf8), max_bytes));
     ea_text_char(t, 0);
 }
 
@@ -468,6 +472,14 @@ int ea_hex_parse(const char *s, void *out, size_t capacity, size_t *ret_len_byte
     }
     *ret_len_bytes = n;
     return 0;
+}
+
+int ea_text_parse(const char **at, const char *text) {
+    size_t n = strlen(text);
+    if (strncmp(*at, text, n) != 0)
+        return 0;
+    *at += n;
+    return 1;
 }
 
 int ea_digits_parse(const char **at, unsigned base, uint64_t *ret) {

@@ -58,6 +58,8 @@ size_t ea_utf8_to_utf16(const char *utf8, size_t len_bytes, void *out, size_t ca
 /* Makes it valid UTF-8 (RFC 3629) in place, of the same length: a surrogate's three bytes become U+FFFD, any other byte
  * that is not valid a question mark. */
 void ea_utf8_repair(char *utf8, size_t len_bytes);
+/* How many of a text's bytes fit into max_bytes, so that no character of UTF-8 is cut. */
+size_t ea_utf8_fit(const char *utf8, size_t len_bytes, size_t max_bytes);
 /* The text and the NUL after it. Of more than max_bytes of UTF-8 it adds the whole characters that fit. */
 void ea_text_str_nul(ea_text *t, const char *utf8, size_t max_bytes);
 /* Windows-1252 (what ANSI strings in events nearly always are) as UTF-8. */
@@ -90,6 +92,8 @@ EA_MUST_CHECK int ea_hex_parse(const char *s, void *out, size_t capacity, size_t
 /* Digits of base 10 or 16 at *at, without a sign or an overflow; moves *at after them. 1 when there was at least one
  * digit. */
 int ea_digits_parse(const char **at, unsigned base, uint64_t *ret);
+/* Moves *at after the text when it is there. 1 when it was. */
+int ea_text_parse(const char **at, const char *text);
 /* Decimal, or hex after 0x; the whole of s. EA_EINVAL otherwise. */
 EA_MUST_CHECK int ea_u64_parse(const char *s, uint64_t *ret);
 

@@ -13,12 +13,7 @@ enum {
 
 /* What of a text fits into room, whole characters of UTF-8. */
 static uint32_t evtx_record_fit(const char *s, size_t room) {
-    size_t len = strlen(s);
-    if (len <= room)
-        return (uint32_t)len;
-    while (room && ((unsigned char)s[room] & 0xC0) == 0x80)
-        room--;
-    return (uint32_t)room;
+    return (uint32_t)ea_utf8_fit(s, strlen(s), room);
 }
 
 static uint32_t room_left(const ea_evtx_record *b) {

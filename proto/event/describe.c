@@ -28,10 +28,7 @@ int ea_class_hash(const uint8_t *description, size_t len_bytes, uint8_t ret_hash
 
 /* At most max bytes of it, whole characters. */
 static void put_bounded(ea_text *out, const char *s, size_t max) {
-    size_t len = strlen(s);
-    if (len > max)
-        for (len = max; len && ((uint8_t)s[len] & 0xC0) == 0x80;)
-            len--;
+    size_t len = ea_utf8_fit(s, strlen(s), max);
     ea_text_varint(out, len);
     ea_text_add(out, s, len);
 }

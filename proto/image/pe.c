@@ -125,10 +125,7 @@ static void take_string(const uint8_t *data, const block *b, char out[EA_PE_STRI
         n += 2;
     ea_text_init(&text);
     ea_text_utf16(&text, data + b->value, n);
-    size_t bytes = text.failed ? 0 : text.len_bytes;
-    if (bytes >= EA_PE_STRING_MAX)
-        for (bytes = EA_PE_STRING_MAX - 1; bytes && ((unsigned char)text.data[bytes] & 0xC0) == 0x80;)
-            bytes--;
+    size_t bytes = text.failed ? 0 : ea_utf8_fit(text.data, text.len_bytes, EA_PE_STRING_MAX - 1);
     if (bytes)
         memcpy(out, text.data, bytes);
     out[bytes] = 0;

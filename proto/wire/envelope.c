@@ -187,12 +187,7 @@ void ea_envelope_clock(const Etwagent__V1__Source *s, ea_clock *ret) {
 
 /* Copies a string cut to room, never in the middle of a UTF-8 character. */
 static void copy_text(char *out, size_t room, const char *s) {
-    size_t n = strlen(s);
-    if (n >= room) {
-        n = room - 1;
-        while (n && ((uint8_t)s[n] & 0xC0) == 0x80)
-            n--;
-    }
+    size_t n = ea_utf8_fit(s, strlen(s), room - 1);
     memcpy(out, s, n);
     out[n] = 0;
 }

@@ -106,13 +106,8 @@ static int resolve_value(const char *s, ea_text *t, char name[VARIABLE_MAX_BYTES
 
 /* Cuts it to the bound, never in the middle of a UTF-8 character. */
 static void labels_cut(ea_text *t) {
-    size_t n = t->len_bytes;
-    if (n <= EA_LABEL_VALUE_MAX_BYTES)
-        return;
-    n = EA_LABEL_VALUE_MAX_BYTES;
-    while (n && ((uint8_t)t->data[n] & 0xC0) == 0x80)
-        n--;
-    t->data[t->len_bytes = n] = 0;
+    if (t->len_bytes > EA_LABEL_VALUE_MAX_BYTES)
+        t->data[t->len_bytes = ea_utf8_fit(t->data, t->len_bytes, EA_LABEL_VALUE_MAX_BYTES)] = 0;
 }
 
 int ea_labels_resolve(ea_labels *ret, const ea_labels *labels, ea_arena *arena,

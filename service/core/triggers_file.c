@@ -68,14 +68,6 @@ int triggers_save(ea_triggers *t, ea_err *err) {
 
 /* ---- reading ---- */
 
-static int word(const char **at, const char *expected) {
-    size_t n = strlen(expected);
-    if (strncmp(*at, expected, n) != 0)
-        return 0;
-    *at += n;
-    return 1;
-}
-
 static int triggers_name(const char **at, char *ret) {
     size_t n = strcspn(*at, " \n");
     if (!n || n >= TRIGGER_NAME_BYTES || (*at)[n] != ' ')
@@ -87,7 +79,7 @@ static int triggers_name(const char **at, char *ret) {
 }
 
 static int number(const char **at, const char *end, uint64_t *ret) {
-    return ea_digits_parse(at, 10, ret) && word(at, end);
+    return ea_digits_parse(at, 10, ret) && ea_text_parse(at, end);
 }
 
 static int utc_number(const char **at, const char *end, int64_t *ret) {
@@ -137,17 +129,18 @@ static int read_sent(ea_triggers *t, const char **at) {
 static int read_lines(ea_triggers *t, const char *data, size_t len_bytes) {
     const char *at = data;
     uint64_t said;
-    int good = strlen(data) == len_bytes && word(&at, FIRST_LINE);
-    while (good && word(&at, "fired "))
+    int good = strlen(data) == len_bytes && ea_text_parse(&at, FIRST_LINE);
+    while (good && ea_text_parse(&at, "fired "))
         good = read_fired(t, &at);
-    while (good && word(&at, "window "))
+    while (good && ea_text_parse(&at, "window "))
         good = read_window(t, &at);
-    while (good && word(&at, "planned "))
+    while (good && ea_text_parse(&at, "planned "))
         good = read_plan(t, &at);
-    while (good && word(&at, "sent "))
+    while (good && ea_text_parse(&at, "sent "))
         good = read_sent(t, &at);
     uint64_t is = ea_hash64(data, (size_t)(at - data), FILE_SEED);
-    return good && word(&at, "end ") && ea_digits_parse(&at, 16, &said) && word(&at, "\n") && !*at && said == is;
+    return good && ea_text_parse(&at, "end ") && ea_digits_parse(&at, 16, &said) && ea_text_parse(&at, "\n") && !*at &&
+           said == is;
 }
 
 int triggers_read(ea_triggers *t, ea_err *err) {

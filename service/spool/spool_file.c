@@ -283,24 +283,16 @@ void ea_spool_state_end(ea_text *out) {
         ea_text_printf(out, "end %016llx\n", (unsigned long long)ea_hash64(out->data, out->len_bytes, HEAD_SEED));
 }
 
-static int expect(const char **at, const char *text) {
-    size_t n = strlen(text);
-    if (strncmp(*at, text, n) != 0)
-        return 0;
-    *at += n;
-    return 1;
-}
-
 int ea_range_set_parse(const char **at, ea_range_set *ret) {
     int good = 1;
-    if (!expect(at, "-")) {
+    if (!ea_text_parse(at, "-")) {
         do {
             uint64_t first, last;
-            good = ea_digits_parse(at, 10, &first) && expect(at, "-") && ea_digits_parse(at, 10, &last) && first &&
-                   first <= last && !ea_range_set_add(ret, first, last);
-        } while (good && expect(at, ","));
+            good = ea_digits_parse(at, 10, &first) && ea_text_parse(at, "-") && ea_digits_parse(at, 10, &last) &&
+                   first && first <= last && !ea_range_set_add(ret, first, last);
+        } while (good && ea_text_parse(at, ","));
     }
-    return good && expect(at, "\n");
+    return good && ea_text_parse(at, "\n");
 }
 
 int ea_stream_id_parse(const char **at, uint8_t *ret) {
@@ -313,7 +305,7 @@ int ea_stream_id_parse(const char **at, uint8_t *ret) {
     hex[n] = 0;
     *at += n;
     size_t got;
-    return !ea_hex_parse(hex, ret, EA_STREAM_ID_BYTES, &got) && got == EA_STREAM_ID_BYTES && expect(at, " ");
+    return !ea_hex_parse(hex, ret, EA_STREAM_ID_BYTES, &got) && got == EA_STREAM_ID_BYTES && ea_text_parse(at, " ");
 }
 
 static int parse_moved(const char **at, ea_spool_stream_state *s) {
@@ -323,8 +315,8 @@ static int parse_moved(const char **at, ea_spool_stream_state *s) {
     s->moved = grown;
     ea_spool_moved *m = &s->moved[s->moved_count++];
     *m = (ea_spool_moved){.base = 0};
-    return ea_stream_id_parse(at, m->stream) && ea_digits_parse(at, 10, &m->base) && m->base && expect(at, " ") &&
-           ea_range_set_parse(at, &m->numbers);
+    return ea_stream_id_parse(at, m->stream) && ea_digits_parse(at, 10, &m->base) && m->base &&
+           ea_text_parse(at, " ") && ea_range_set_parse(at, &m->numbers);
 }
 
 /* 1 and the stream (which then owns memory), 0 when the line is wrong. */
@@ -332,14 +324,14 @@ static int parse_stream(const char **at, ea_spool_stream_state *ret) {
     ea_spool_stream_state s = {0};
     uint64_t resumable;
     if (!ea_stream_id_parse(at, s.stream) || !ea_digits_parse(at, 10, &resumable) ||
-        resumable > EA_SPOOL_REPLAY_COMPLETE || !expect(at, " ") || !ea_digits_parse(at, 16, &s.target) ||
-        !expect(at, " ") || !ea_digits_parse(at, 10, &s.highest) || !expect(at, " "))
+        resumable > EA_SPOOL_REPLAY_COMPLETE || !ea_text_parse(at, " ") || !ea_digits_parse(at, 16, &s.target) ||
+        !ea_text_parse(at, " ") || !ea_digits_parse(at, 10, &s.highest) || !ea_text_parse(at, " "))
         return 0;
     s.resumable = (int)resumable;
     int good = ea_range_set_parse(at, &s.acknowledged);
-    while (good && expect(at, "moved "))
+    while (good && ea_text_parse(at, "moved "))
         good = s.moved_count < EA_SPOOL_MOVED_MAX && parse_moved(at, &s);
-    if (good && expect(at, "ledger "))
+    if (good && ea_text_parse(at, "ledger "))
         good = (s.numbers = ea_last_numbers_parse(at)) != NULL;
     if (!good) {
         ea_spool_state_deinit(&s);
@@ -358,17 +350,17 @@ int ea_spool_state_parse(const char *data, size_t len_bytes, int (*fn)(ea_spool_
     if (!streams)
         return ea_fail(err, EA_ENOMEM, "read the spool's state");
     uint64_t version = 0;
-    int good = strlen(data) == len_bytes && expect(&at, STATE_FIRST_WORDS) && ea_digits_parse(&at, 10, &version) &&
-               expect(&at, "\n");
+    int good = strlen(data) == len_bytes && ea_text_parse(&at, STATE_FIRST_WORDS) &&
+               ea_digits_parse(&at, 10, &version) && ea_text_parse(&at, "\n");
     if (good && version && version != EA_SPOOL_VERSION) {
         free(streams);
         return other_version("the spool's state", version, err);
     }
-    while (good && expect(&at, "stream "))
+    while (good && ea_text_parse(&at, "stream "))
         good = count < EA_SPOOL_STREAMS_MAX && parse_stream(&at, &streams[count]) && ++count;
     uint64_t said, is = ea_hash64(data, (size_t)(at - data), HEAD_SEED);
-    good =
-        good && expect(&at, "end ") && ea_digits_parse(&at, 16, &said) && expect(&at, "\n") && *at == 0 && said == is;
+    good = good && ea_text_parse(&at, "end ") && ea_digits_parse(&at, 16, &said) && ea_text_parse(&at, "\n") &&
+           *at == 0 && said == is;
     if (!good)
         rc = ea_fail(err, EA_ECORRUPT, "read the spool's state: damaged at offset %zu", (size_t)(at - data));
     for (size_t i = 0; i < count; i++) {

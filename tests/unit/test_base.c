@@ -182,6 +182,13 @@ static void digits_and_little_endian_texts(void **state) {
     assert_true(v == 255 && *at == 'g');
     at = "10000000000000000";
     assert_int_equal(ea_digits_parse(&at, 16, &v), 0);
+    at = "end of it";
+    assert_int_equal(ea_text_parse(&at, "ended"), 0);
+    assert_string_equal(at, "end of it");
+    assert_int_equal(ea_text_parse(&at, "end "), 1);
+    assert_string_equal(at, "of it");
+    assert_int_equal(ea_text_parse(&at, "of it."), 0);
+    assert_string_equal(at, "of it");
 
     ea_text t;
     ea_text_init(&t);

@@ -42,18 +42,8 @@ static uint64_t number_of(uint32_t pid, uint64_t context, uint64_t source) {
     return ea_hash64(all, sizeof all, 0);
 }
 
-/* The beginning of a text that fits, whole characters only. */
-static size_t beginning(const char *text, size_t max_bytes) {
-    size_t n = strlen(text);
-    if (n <= max_bytes)
-        return n;
-    for (n = max_bytes; n && ((unsigned char)text[n] & 0xC0) == 0x80;)
-        n--;
-    return n;
-}
-
 int ec_script_names_add(ec_script_names *s, uint32_t pid, uint64_t context, uint64_t source, const char *url) {
-    size_t n = beginning(url, EC_SCRIPT_URL_MAX_BYTES);
+    size_t n = ea_utf8_fit(url, strlen(url), EC_SCRIPT_URL_MAX_BYTES);
     const uint64_t *known = ea_u64_map_get(&s->by_number, number_of(pid, context, source));
     const char *before = known ? s->urls[*known - 1] : NULL;
     if (before && strncmp(before, url, n) == 0 && before[n] == (url[n] ? '.' : '\0'))
@@ -97,10 +87,10 @@ void ec_script_name(ea_text *out, const char *logged, const char *url, const ec_
             nameless = KINDS[i].nameless;
             break;
         }
-    size_t n = beginning(name, NAME_MAX_BYTES);
+    size_t n = ea_utf8_fit(name, strlen(name), NAME_MAX_BYTES);
     int is_whole = !name[n];
     if (url && name != logged) { /* V8 repeats the place in the script, which follows */
-        size_t url_bytes = beginning(url, COMPARED_BYTES);
+        size_t url_bytes = ea_utf8_fit(url, strlen(url), COMPARED_BYTES);
         for (size_t i = 0; i < n; i++)
             if (name[i] == ' ' && strncmp(name + i + 1, url, url_bytes) == 0) {
                 n = i;
