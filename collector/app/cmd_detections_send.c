@@ -281,15 +281,10 @@ static int send_all(sending *s, ea_err *err) {
 
 /* One command at a time has a receiver's place: of two, each would pass over what the other has sent. */
 static int send_lock(sending *s, const send_options *o, ea_err *err) {
-    static const char PLAIN[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
     ea_text path;
     ea_text_init(&path);
     ea_text_printf(&path, "%s/receiver-", o->store);
-    for (const char *at = o->receiver; *at; at++)
-        if (strchr(PLAIN, *at))
-            ea_text_char(&path, *at);
-        else
-            ea_text_printf(&path, "%%%02X", (unsigned)(unsigned char)*at);
+    ea_text_percent(&path, o->receiver, strlen(o->receiver), "-_");
     ea_text_str(&path, ".lock");
     int rc = path.failed ? ea_fail(err, EA_ENOMEM, "send detections")
                          : ea_file_open(&s->lock, path.data, EA_OPEN_APPEND, err);

@@ -7,10 +7,9 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <time.h>
 
-static const struct { const char *scheme, *port; } WAYS[] = {{"smtps://", "465"}, {"smtp://", "587"}};
+static const ec_receiver_way WAYS[] = {{"smtps://", "465"}, {"smtp://", "587"}};
 
 enum { WAY_COUNT = sizeof WAYS / sizeof *WAYS, LINE_BYTES = 57 /* of a text: 76 of base64 */ };
 
@@ -24,15 +23,8 @@ struct ec_mail {
     size_t left_bytes;
 };
 
-static int mail_way_of(const char *url) {
-    int way = 0;
-    while (way < WAY_COUNT && strncasecmp(url, WAYS[way].scheme, strlen(WAYS[way].scheme)) != 0)
-        way++;
-    return way;
-}
-
 int ec_mail_is_url(const char *url) {
-    return mail_way_of(url) < WAY_COUNT;
+    return ec_receiver_way_of(WAYS, WAY_COUNT, url) < WAY_COUNT;
 }
 
 /* LOCAL@DOMAIN of printable ASCII, without what would end it in a command or a header. */
@@ -91,7 +83,7 @@ static size_t mail_on_read(char *to, size_t size, size_t count, void *arg) {
     return n;
 }
 
-static int set_options(ec_mail *m, const ec_mail_options *o, int way, ea_err *err) {
+static int set_options(ec_mail *m, const ec_mail_options *o, size_t way, ea_err *err) {
     char url[EC_RECEIVER_HOST_BYTES + 32];
     CURLcode bad = CURLE_OK;
     int needs_tls = !ec_receiver_is_local(&m->at);
@@ -118,7 +110,7 @@ static int set_options(ec_mail *m, const ec_mail_options *o, int way, ea_err *er
 }
 
 int ec_mail_create(ec_mail **ret, const ec_mail_options *o, ea_err *err) {
-    int way = mail_way_of(o->url);
+    size_t way = ec_receiver_way_of(WAYS, WAY_COUNT, o->url);
     ec_mail *m = calloc(1, sizeof *m);
     if (!m)
         return ea_fail(err, EA_ENOMEM, "prepare libcurl");

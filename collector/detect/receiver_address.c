@@ -7,6 +7,13 @@
 #include <string.h>
 #include <strings.h>
 
+size_t ec_receiver_way_of(const ec_receiver_way *ways, size_t count, const char *url) {
+    size_t way = 0;
+    while (way < count && strncasecmp(url, ways[way].scheme, strlen(ways[way].scheme)) != 0)
+        way++;
+    return way;
+}
+
 int ec_receiver_address_read(const char *at, const char *port, ec_receiver_address *ret) {
     static const char NAME[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._",
                       ADDRESS[] = "0123456789abcdefABCDEF:.";

@@ -2,6 +2,8 @@
 #ifndef EC_DETECT_RECEIVER_ADDRESS_H
 #define EC_DETECT_RECEIVER_ADDRESS_H
 
+#include <stddef.h>
+
 enum { EC_RECEIVER_HOST_BYTES = 512, EC_RECEIVER_PORT_BYTES = 6 };
 
 typedef struct ec_receiver_address {
@@ -9,6 +11,14 @@ typedef struct ec_receiver_address {
     int is_v6;
 } ec_receiver_address;
 
+/* How a receiver is reached. */
+typedef struct ec_receiver_way {
+    const char *scheme; /* with "://" */
+    const char *port;   /* of an address without */
+} ec_receiver_way;
+
+/* The place of the way whose scheme a URL has, in any case; count: none has it. */
+size_t ec_receiver_way_of(const ec_receiver_way *ways, size_t count, const char *url);
 /* What follows SCHEME://: HOST or HOST:PORT, and perhaps a slash. port: the one of an address without. 0: it is none.
  */
 int ec_receiver_address_read(const char *at, const char *port, ec_receiver_address *ret);

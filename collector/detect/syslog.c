@@ -26,10 +26,9 @@ enum {
 
 enum syslog_way { SYSLOG_TLS, SYSLOG_TCP, SYSLOG_UDP, SYSLOG_WAYS };
 
-static const struct {
-    const char *scheme, *port, *connects; /* the URL by which libcurl connects */
-} WAYS[SYSLOG_WAYS] = {
-    {"syslog+tls://", "6514", "https"}, {"syslog+tcp://", "601", "http"}, {"syslog+udp://", "514", NULL}};
+static const ec_receiver_way WAYS[SYSLOG_WAYS] = {
+    {"syslog+tls://", "6514"}, {"syslog+tcp://", "601"}, {"syslog+udp://", "514"}};
+static const char *const CONNECTS[SYSLOG_WAYS] = {"https", "http", NULL}; /* the URL by which libcurl connects */
 
 struct ec_syslog {
     enum syslog_way way;
@@ -42,19 +41,12 @@ struct ec_syslog {
 
 /* ---- the address ---- */
 
-static int syslog_way_of(const char *url) {
-    int way = 0;
-    while (way < SYSLOG_WAYS && strncasecmp(url, WAYS[way].scheme, strlen(WAYS[way].scheme)) != 0)
-        way++;
-    return way;
-}
-
 int ec_syslog_is_url(const char *url) {
-    return syslog_way_of(url) < SYSLOG_WAYS;
+    return ec_receiver_way_of(WAYS, SYSLOG_WAYS, url) < SYSLOG_WAYS;
 }
 
 int ec_syslog_create(ec_syslog **ret, const char *url, const char *ca, ea_err *err) {
-    int way = syslog_way_of(url);
+    size_t way = ec_receiver_way_of(WAYS, SYSLOG_WAYS, url);
     ec_syslog *s = calloc(1, sizeof *s);
     if (!s)
         return ea_fail(err, EA_ENOMEM, "prepare a connection");
@@ -120,7 +112,7 @@ static int connect_stream(ec_syslog *s, ea_err *err) {
     int rc = ec_curl_open(&s->lib, err);
     if (rc)
         return rc;
-    snprintf(url, sizeof url, "%s://%s%s%s:%s/", WAYS[s->way].connects, s->at.is_v6 ? "[" : "", s->at.host,
+    snprintf(url, sizeof url, "%s://%s%s%s:%s/", CONNECTS[s->way], s->at.is_v6 ? "[" : "", s->at.host,
              s->at.is_v6 ? "]" : "", s->at.port);
     EC_CURL_SET(&s->lib, bad, CURLOPT_URL, url);
     EC_CURL_SET(&s->lib, bad, CURLOPT_CONNECT_ONLY, 1L);

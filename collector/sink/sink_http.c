@@ -30,7 +30,6 @@ static void http_destroy(void *sender) {
 
 /* The URL with the kind's statement as the parameter query. */
 static int http_make_url(http *h, ea_err *err) {
-    static const char PLAIN[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
     ea_text query;
     ea_text_init(&query);
     ea_text_str(&h->url, h->o->to);
@@ -38,11 +37,7 @@ static int http_make_url(http *h, ea_err *err) {
         h->o->kind->query(&query, h->o->table);
         ea_text_str(&h->url, strchr(h->o->to, '?') ? "&query=" : "?query=");
     }
-    for (size_t i = 0; i < query.len_bytes; i++)
-        if (strchr(PLAIN, query.data[i]))
-            ea_text_char(&h->url, query.data[i]);
-        else
-            ea_text_printf(&h->url, "%%%02X", (unsigned)(unsigned char)query.data[i]);
+    ea_text_percent(&h->url, query.data, query.len_bytes, "-_.");
     int is_bad = query.failed || h->url.failed;
     ea_text_deinit(&query);
     return is_bad ? ea_fail(err, EA_ENOMEM, "open a sink") : 0;
@@ -100,11 +95,10 @@ static int http_send(void *sender, const char *rows, ec_sink_item **items, size_
             rc = err->code = EA_ENET;
         return rc;
     }
-    int is_refused = answer.status == 400 || answer.status == 413 || answer.status == 422;
     size_t len = kind->query ? strcspn(answer.data, "\r\n") : 0; /* a sentence, where there is an own language */
-    return ea_fail(err, is_refused ? EA_EREFUSED : EA_ENET, "the receiver answered with status %ld%s%.*s",
-                   answer.status, len ? ": " : "", (int)(len < HTTP_REASON_MAX ? len : HTTP_REASON_MAX),
-                   len ? answer.data : "");
+    return ea_fail(err, ec_sink_is_refusal(answer.status) ? EA_EREFUSED : EA_ENET,
+                   "the receiver answered with status %ld%s%.*s", answer.status, len ? ": " : "",
+                   (int)(len < HTTP_REASON_MAX ? len : HTTP_REASON_MAX), len ? answer.data : "");
 }
 
 const ec_sink_sender EC_SINK_HTTP = {http_create, http_destroy, http_send, http_receiver};

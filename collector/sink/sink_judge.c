@@ -16,13 +16,16 @@ static const char BULK_ITEMS[] =
     "SELECT i.key, json_extract(i.value, '$.create.status'), json_extract(i.value, '$.create.error.type'),"
     " json_extract(i.value, '$.create.error.reason') FROM json_each(?1, '$.items') i";
 
-/* Other answers, as those about rights or an index that is missing, may end. */
+int ec_sink_is_refusal(int64_t status) {
+    return status == 400 || status == 413 || status == 422;
+}
+
 static enum ec_sink_verdict bulk_verdict(int64_t status) {
     if (status == 200 || status == 201)
         return EC_VERDICT_ACCEPTED;
     if (status == 409)
         return EC_VERDICT_KNOWN;
-    return status == 400 || status == 413 || status == 422 ? EC_VERDICT_REFUSED : EC_VERDICT_WAITS;
+    return ec_sink_is_refusal(status) ? EC_VERDICT_REFUSED : EC_VERDICT_WAITS;
 }
 
 static void bulk_reason(ea_text *reason, sqlite3_stmt *st, int64_t status) {

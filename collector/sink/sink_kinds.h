@@ -29,6 +29,8 @@ typedef struct ec_sink_item {
 /* Reads answers. */
 typedef struct ec_sink_judge ec_sink_judge;
 
+/* Whether a status, of an answer or of a row in it, says that the row is never accepted. */
+int ec_sink_is_refusal(int64_t status);
 EA_MUST_CHECK int ec_sink_judge_open(ec_sink_judge **ret, ea_err *err);
 void ec_sink_judge_close(ec_sink_judge *j); /* NULL is allowed */
 /* The judge of the kind bulk, as below. */

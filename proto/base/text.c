@@ -118,6 +118,16 @@ void ea_text_str_nul(ea_text *t, const char *utf8, size_t max_bytes) {
     ea_text_char(t, 0);
 }
 
+void ea_text_percent(ea_text *t, const char *utf8, size_t len_bytes, const char *plain) {
+    for (size_t i = 0; i < len_bytes; i++) {
+        unsigned char c = (unsigned char)utf8[i], letter = c | 0x20;
+        if ((letter >= 'a' && letter <= 'z') || (c >= '0' && c <= '9') || (c && strchr(plain, c)))
+            ea_text_char(t, (char)c);
+        else
+            ea_text_printf(t, "%%%02X", c);
+    }
+}
+
 void ea_text_hex64(ea_text *t, uint64_t v) {
     char digits[18];
     size_t i = sizeof digits;

@@ -70,6 +70,8 @@ void ea_text_ansi(ea_text *t, const void *data, size_t len_bytes);
  * hostile text stays text. */
 void ea_text_json(ea_text *t, const char *utf8, size_t len_bytes);
 void ea_text_json_str(ea_text *t, const char *s); /* with quotes; NULL gives null */
+/* As in a URL: ASCII letters, digits and the characters of plain as they are, each other byte as %XX. */
+void ea_text_percent(ea_text *t, const char *utf8, size_t len_bytes, const char *plain);
 /* For a terminal or a log: control characters, DEL, C1 and the characters that change the direction of text (U+061C,
  * U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069) as \xNN of each byte, so that no escape sequence gets through and
  * no text looks like another one. */

@@ -192,6 +192,9 @@ static void digits_and_little_endian_texts(void **state) {
 
     ea_text t;
     ea_text_init(&t);
+    ea_text_percent(&t, "aZ@[`{/:09-_.\0\xC3\xA9", 16, "-_");
+    assert_string_equal(t.data, "aZ%40%5B%60%7B%2F%3A09-_%2E%00%C3%A9");
+    ea_text_clear(&t);
     ea_text_le32(&t, 0x04030201);
     ea_text_le64(&t, 0x0807060504030201);
     assert_int_equal(t.len_bytes, 12);
