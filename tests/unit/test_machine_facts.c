@@ -1,4 +1,4 @@
-/* Facts that other events tell of processes and modules: identities of images, what the agent read in their files, and
+/* Facts about processes and modules in other events: identities of images, what the agent read in their files, and
  * labels, elevation and logon sessions of processes. */
 #include "proto/state/image_facts.h"
 #include "tests/unit/machine_kit.h"
