@@ -39,6 +39,24 @@ class World:
         return done.stdout.split()[-1]
 
 
+def check_groups(w):  # 1: tables of groups refuse what their class's table refuses
+    by_process, by_thread = "SELECT count(*) FROM \"Image/DCStart_by\"('ProcessId') WHERE ", "SELECT count(*) FROM \"Thread/CSwitch_by\" WHERE by1 = 'NewThreadId' AND every = '1s' AND "
+    for condition, text in (("ImageBase = 5", "write u64('5')"), ("ImageBase <> 0x10", "write u64('16')"), ("ImageBase IN (5, 6)", "write u64('6')"), ("ImageBase IN (u64('5'), 7)", "write u64('7')"),
+                            ("ProcessId = 'abc'", "a number is compared with the text"), ("count > 'abc'", "a number is compared with the text")):
+        w.says(1, w.collector("query", by_process + condition), 2, text)
+    for condition, text in (("bucket > 'someday'", "cannot be compared with 'someday'"), ("bucket > '2024-05-03'", "write time_ns('2024-05-03')"), ("bucket > 1714730000", "would be in 1970"),
+                            ("time > 'someday'", "cannot be compared with 'someday'")):
+        w.says(1, w.collector("query", by_thread + condition), 2, text)
+    for condition in ("pid IN (4, 5) OR ProcessId > 0", "ProcessId > 0 AND ImageBase > u64('0x10')", "ProcessId IN (SELECT pid FROM processes) AND time >= '2024-05-03' AND count > 0"):
+        w.checks.that(int(w.value(by_process.replace("('ProcessId')", "('ProcessId', 'pid')") + condition)) > 0, f"(1) groups where {condition}")
+    w.checks.that(int(w.value(by_thread + "bucket > time_ns('2024-05-03')")) > 0, "(1) groups since a day")
+    some = w.value("SELECT group_concat('u64(''' || u64_text(a) || ''')') FROM (SELECT DISTINCT ImageBase AS a FROM \"Image/DCStart\" LIMIT 3)").strip('"')
+    w.checks.equal(w.value(f"SELECT count(*) FROM \"Image/DCStart_by\"('ImageBase') WHERE ImageBase IN ({some})"), "3", "(1) a list of addresses of groups")
+    for sql, code, text in (("SELECT * FROM \"Thread/CSwitch_by\"('NewThrdId')", 2, "did you mean 'NewThreadId'?"), ("SELECT * FROM \"Thread/CSwich_by\"('pid')", 2, 'did you mean "Thread/CSwitch_by"?'),
+                            ("SELECT * FROM \"Process/Defunct_by\"('pid')", 1, "no event of this class is stored")):
+        w.says(12, w.collector("query", sql), code, text)
+
+
 def check_texts_of_times(w):  # 1
     all_of_them = w.value("SELECT count(*) FROM processes")
     for after in ("'2020-11-22T00:00:00Z'", "'2020-11-22'", "'2020-11-22 10:00'", "time_ns('2020-11-22')"):
@@ -69,6 +87,7 @@ def check_texts_of_times(w):  # 1
         w.says(1, w.collector("query", f"SELECT count(*) FROM {table} WHERE CASE WHEN {column} = 5 THEN 1 ELSE 0 END"), 2, "write u64('5')")
         some = w.value(f"SELECT group_concat('u64(''' || u64_text(a) || ''')') FROM (SELECT DISTINCT {column} AS a FROM {table} LIMIT 3)").strip('"')
         w.checks.equal(w.value(f"SELECT count(DISTINCT {column}) FROM {table} WHERE {column} IN ({some})"), "3", f"(1) a list of {column}")
+    check_groups(w)
     for sql, same in (("SELECT count(*) FROM events WHERE time < '+1s'", "SELECT count(*) FROM events WHERE time < (SELECT min(time) + 1000000000 FROM events)"),
                       ("SELECT count(*) FROM events WHERE time >= time_ns('start') AND time < 'end'", "SELECT count(*) FROM events"),
                       ("SELECT sum(samples) FROM cpu_usage('+1s', 'end-1s')", "SELECT sum(samples) FROM cpu_usage(time_ns('start') + 1000000000, time_ns('end') - 1000000000)")):
