@@ -487,7 +487,8 @@ static int write_tags(ec_detector *d, const ea_rule_info *info, ea_err *err) {
 
 /* What was found in the batches up to last, and that they are judged, in one transaction. */
 static int keep_range(ec_detector *d, const ec_detections_stream *s, uint64_t last, int is_all, ea_err *err) {
-    uint64_t new_count = 0, left_out = 0, suppressed = 0, correlated = 0, correlated_left_out = 0;
+    uint64_t new_count = 0, left_out = 0, suppressed = 0;
+    ec_correlations_found correlated = {.new_count = 0};
     char source[1200];
     int rc = ec_detections_begin(d->kept, err);
     for (size_t i = 0; !rc && i < d->match_count; i++) {
@@ -536,7 +537,7 @@ static int keep_range(ec_detector *d, const ec_detections_stream *s, uint64_t la
         d->hits[i].stream = s;
     if (!rc)
         rc = ec_correlations_judge(d->correlations, d->files.rules, d->hits, d->hit_count, ea_utc_ns(), &correlated,
-                                   &correlated_left_out, err);
+                                   err);
     if (!rc)
         rc = ec_detections_judged(d->kept, s, last + 1, is_all, err);
     if (rc) {
@@ -544,8 +545,9 @@ static int keep_range(ec_detector *d, const ec_detections_stream *s, uint64_t la
         return rc;
     }
     ea_count(d->options.counters, EA_COUNT_rules_events, d->event_count);
-    ea_count(d->options.counters, EA_COUNT_rules_matched, new_count + correlated);
-    ea_count(d->options.counters, EA_COUNT_rules_left_out, left_out + correlated_left_out);
+    ea_count(d->options.counters, EA_COUNT_rules_matched, new_count + correlated.new_count);
+    ea_count(d->options.counters, EA_COUNT_rules_left_out, left_out + correlated.left_out);
+    ea_count(d->options.counters, EA_COUNT_rules_correlations_cut, correlated.cut);
     ea_count(d->options.counters, EA_COUNT_rules_suppressed, suppressed);
     return 0;
 }

@@ -294,6 +294,8 @@ enum ea_counter_part {
       "batches that some Sigma rules were not asked about: they took too long, or could not be read")                  \
     X(rules_refused, 206, EA_NOTICE, EA_OF_COLLECTOR,                                                                  \
       "events that Sigma rules were not asked about since SQL refuses them")                                           \
+    X(rules_correlations_cut, 207, EA_NOTICE, EA_OF_COLLECTOR,                                                         \
+      "times that a Sigma correlation looked at a part of a group's matches: there are too many")                      \
     X(rules_waited, 205, EA_NOTICE, EA_OF_COLLECTOR,                                                                   \
       "times that Sigma rules left a stream for later: its agent was above its quota of processor time")               \
     /* the collector's listeners */                                                                                    \

@@ -68,7 +68,15 @@ typedef struct ea_rule_filter {
     uint32_t group;           /* of ea_rules_group */
 } ea_rule_filter;
 
-enum ea_correlation_type { EA_EVENT_COUNT, EA_VALUE_COUNT, EA_TEMPORAL, EA_TEMPORAL_ORDERED };
+enum ea_correlation_type {
+    EA_EVENT_COUNT,
+    EA_VALUE_COUNT,
+    EA_VALUE_SUM,
+    EA_VALUE_AVG,
+    EA_VALUE_PERCENTILE,
+    EA_TEMPORAL,
+    EA_TEMPORAL_ORDERED
+};
 
 enum {
     EA_RULES_CHAIN_MAX = 8 /* correlations of correlations: so many, one over the other */
@@ -84,8 +92,10 @@ typedef struct ea_rule_correlation {
     uint32_t rule_count;
     const char *const *fields; /* that must be the same in all of them */
     uint32_t field_count;
-    const char *field; /* EA_VALUE_COUNT: whose values are counted */
-    uint64_t least;    /* matches, or values, in one span */
+    const char *field; /* EA_VALUE_*: whose values are looked at; else "" */
+    uint64_t least;    /* matches, values, or what is made of numbers, in one span */
+    int is_above;      /* EA_VALUE_AVG: it has to be more than least */
+    uint32_t percent;  /* EA_VALUE_PERCENTILE: 1 to 100 */
     int64_t span_ns;
     uint32_t depth; /* 0: it names rules alone, else 1 more than the deepest that it names */
     int generates;  /* what it names makes detections, too */
