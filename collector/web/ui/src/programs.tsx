@@ -62,11 +62,11 @@ function Results({ view, table, dark }: { view: View; table: string; dark: boole
     ...names.map((title, i): Column<Result> => ({ title, right: isNumber[i], mono: !isNumber[i], show: (r) => written(r.cells[i]) }))];
   return <>
     {answer.data?.next && <p class="notice">the newest {count(MOST_ROWS)} rows of the program; SQL has all</p>}
-    {isNumber[valueAt(names)] && <Chart title={`${table} over time`} state={answer} grid={grid} lines={lines} from={times?.from ?? 0} to={times?.to ?? 0} dark={dark} />}
-    <section><h2>{table}{rows.length ? <small> {rows.length > SHOWN_ROWS ? `${SHOWN_ROWS} of ${count(rows.length)}` : rows.length} rows, the newest first</small> : ''}</h2>
+    {isNumber[valueAt(names)] && <Chart title="Over time" state={answer} grid={grid} lines={lines} from={times?.from ?? 0} to={times?.to ?? 0} dark={dark} />}
+    <section><h2>Rows{rows.length ? <small> {rows.length > SHOWN_ROWS ? `the newest ${SHOWN_ROWS} of ${count(rows.length)}` : rows.length}</small> : ''}</h2>
       <p class="export"><Export path="queries/watch-results" params={params} /></p>
       <Notice state={answer} empty="nothing in this range" />
-      {rows.length ? <Table label={table} columns={columns} rows={rows.slice(0, SHOWN_ROWS)} view={view} of={answer.address} /> : null}</section>
+      {rows.length ? <Table label="Rows" columns={columns} rows={rows.slice(0, SHOWN_ROWS)} view={view} of={answer.address} /> : null}</section>
   </>;
 }
 
