@@ -99,12 +99,14 @@ static int watch_metrics_put_keys(results *r, size_t end) {
 }
 
 static int watch_metrics_put(results *r, const cell *value, const char *head, ea_err *err) {
-    if (value->is_text || !strchr("-0123456789", *watch_metrics_text(&value->value))) { /* null: no number, as 0.0 / 0 */
+    if (value->is_text ||
+        !strchr("-0123456789", *watch_metrics_text(&value->value))) { /* null: no number, as 0.0 / 0 */
         r->left_out++;
         return 0;
     }
     ea_text_clear(&r->scratch);
-    ea_text_printf(&r->scratch, "%s,of=\"%s\"%s}", head, watch_metrics_text(&value->name), watch_metrics_text(&r->labels));
+    ea_text_printf(&r->scratch, "%s,of=\"%s\"%s}", head, watch_metrics_text(&value->name),
+                   watch_metrics_text(&r->labels));
     if (r->scratch.failed)
         return ea_fail(err, EA_ENOMEM, "write the metrics");
     uint64_t hash = ea_hash64(r->scratch.data, r->scratch.len_bytes, 0);
@@ -193,7 +195,8 @@ int ec_watch_metrics(ec_call *c, ea_err *err) {
                      .sql = SQL,
                      .params = params,
                      .param_count = 2,
-                     .limit_ns = c->options->limit_ns && c->options->limit_ns < limit_ns ? c->options->limit_ns : limit_ns,
+                     .limit_ns =
+                         c->options->limit_ns && c->options->limit_ns < limit_ns ? c->options->limit_ns : limit_ns,
                      .limit_bytes = c->options->limit_bytes,
                      .limit_rows = ROWS_MAX};
     ea_err ignored = {0};

@@ -9,7 +9,7 @@
 
 #include "collector/web/call.h"
 
-/* Appends them to the call's answer. A question that fails or ends at a limit is said by
+/* Appends them to the call's answer. A question that fails or ends at a limit is a 0 of
  * etwcollector_watch_results_whole, and is no error. EA_ENOMEM, EA_ECANCELED. */
 EA_MUST_CHECK int ec_watch_metrics(ec_call *c, ea_err *err);
 

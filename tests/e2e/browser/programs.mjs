@@ -46,6 +46,6 @@ await rows('Rows').filter({ hasText: '(others)' }).first().waitFor();
 check((await rows('Rows').allInnerTexts()).some((t) => t.includes('(others)')), 'the sum of keys without room has its name');
 await page.goto(world.url + '?page=programs&range=5m');
 await page.locator('main p.notice', { hasText: 'no program has given results' }).waitFor();
-check(true, 'a range without results says so');
+check(true, 'the notice of a range without results');
 check(problems.length === 0, `no error: ${problems}`);
 await browser.close();
