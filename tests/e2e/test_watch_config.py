@@ -7,16 +7,20 @@ column in the YAML.
 #   (counts at ticks, distributions, stacks, top, emit and printf): the same rows | 2026-11-27
 # - Query language 8: Events of which only a program's results travel are counted. | delivered = batched + aggregated, as many as the trace has
 #   | 2026-11-27
+# - Query language 11: Results of programs are metrics, bounded in number, and a page of the dashboard. | 230 values as SQL has them, and the number of those
+#   that are left out; rows and lines of the page as SQL has them | 2026-11-28
 # - Query language 9: A program that is wrong is refused when the configuration is checked. | line and column in the YAML, of a block, of one
 #   line and of a class that is not known | 2026-11-27
 import collections
 import json
 import re
+import shutil
 import signal
 import subprocess
 
 import harness
 import receiver
+import test_prometheus
 import test_tracegen
 import web_world
 
@@ -153,6 +157,70 @@ def over_http(checks, collector):
     checks.that(all(set(row) == {"tick", "id", "name", "half"} for row in emitted), f"columns of a row: {emitted[:1]}")
 
 
+RECENT = {
+    "switches": "Thread/CSwitch { @[execname, cpu] = count(); } tick:500ms { print(@); }",  # of several prints the last one counts
+    "kinds": "Thread/CSwitch { @top = top(NewThreadId, 3); @avg[cpu] = avg(NewThreadWaitTime); @dev = stddev(NewThreadWaitTime); @q = quantize(NewThreadWaitTime);"
+             " @min = min(-NewThreadId); @nan[cpu] = min(0.0 / 0.0); }\nFileIo/Create { emit(id = tid); printf(\"x\"); }",
+    "many": "* { @[timestamp, 1] = count(); @ends[\"a\\\\b\\\"c\", cpu, cpu] = count(); }",
+    "few": "Thread/CSwitch { @[NewThreadId] = sum(NewThreadPriority); }",
+}
+
+
+def exposed(web):
+    """{(name, labels): value} of /metrics, each once."""
+    found = {}
+    for name, labels, value in re.findall(r'^(etw(?:agent|collector)_watch_result\w*)(?:\{(.*)\})? (\S+)$', web.ask("/metrics")[2], re.M):
+        key = name, frozenset(re.findall(r'(\w+)="((?:[^"\\]|\\.)*)"', labels))
+        if key in found:
+            raise harness.Failure(f"{key} twice")
+        found[key] = float(value)
+    return found
+
+
+def metrics(env, checks, collector, trace):
+    """The newest results are metrics, bounded; those of old events are not."""
+    web = web_world.Web(collector)
+    before = exposed(web)
+    checks.equal([v for (name, _), v in before.items()], [0, 1], f"nothing is recent: {before}")
+    recent = env.folder / "recent.etl"
+    env.run([env.agent, "relog", "--start-at", "-10s", "--output", recent, trace])
+    watch = [{"name": name, "program": program} for name, program in RECENT.items()]
+    watch[-1]["keys"] = 10
+    ship(env, checks, collector, "recent", [{"name": "file", "files": [str(recent)], "watch": watch}])
+    got = exposed(web)
+    want, left = {}, 0
+    rows = ask(collector, "SELECT name, time, fields FROM events WHERE host = 'recent' AND name LIKE 'watch!_%' ESCAPE '!'")
+    newest = {name: max(r["time"] for r in rows if r["name"] == name) for name in {r["name"] for r in rows}}
+    taken = collections.Counter()
+    for row in rows:
+        if row["time"] != newest[row["name"]]:
+            continue
+        pairs = json.loads(row["fields"], object_pairs_hook=list)
+        if len(pairs) < 3 or pairs[1][0] != "others":
+            continue
+        names = [name for name, _ in pairs[2:]]
+        values = 2 if names[-1] == "over" or names[-2:] == ["avg", "count"] and names[-3:-2] != ["stddev"] else 3 if names[-3:] == ["stddev", "avg", "count"] else 1
+        labels = {(f"key_{k}", str(v)) for k, v in pairs[2:len(pairs) - values]} if not pairs[1][1] else {("others", "1")}
+        taken[row["name"]] += 1
+        if taken[row["name"]] > 100 or len({n for n in names}) < len(names) or pairs[-1][1] is None:
+            left += 1
+            continue
+        for name, value in pairs[-values:]:
+            want["etwagent_watch_result", frozenset({("host", "recent"), ("table", row["name"]), ("of", name), *labels})] = float(value)
+    checks.that(len(want) > 130 and left > 1000 and taken["watch_many"] > 1000 and any(("others", "1") in k[1] for k in want), f"{len(want)} results, {left} left out, {taken}")
+    want["etwcollector_watch_results_left_out", frozenset()] = left
+    want["etwcollector_watch_results_whole", frozenset()] = 1
+    checks.equal(len(got), len(want), "metrics of results")
+    checks.equal({k: v for k, v in got.items() if want.get(k) != v}, {}, "metrics that are no results")
+    checks.equal({k: v for k, v in want.items() if k not in got}, {}, "results that are no metrics")
+    for accept in (None, "application/openmetrics-text"):
+        text = test_prometheus.scrape(web.port, accept)[1]
+        if accept:
+            test_prometheus.check_open_metrics(checks, text, "OpenMetrics")
+        elif shutil.which("promtool"):  # it asks for names in small letters: those of keys are the tables' columns
+            test_prometheus.promtool(checks, ["check", "metrics"], "check metrics", re.sub(r"(?<=key_)\w+", lambda m: m.group().lower(), text))
+
+
 def aggregates(env, checks, collector, trace):
     program = "Thread/CSwitch { @[execname] = count(); } tick:200ms { print(@); clear(@); }"
     ship(env, checks, collector, "aggregates", [{"name": "file", "files": [str(trace)],
@@ -244,7 +312,7 @@ def needs(env, checks):
 def test(env, checks, arguments):
     needs(env, checks)
     mistakes(env, checks)
-    env.make_certificates(("ships", "aggregates", "states"))
+    env.make_certificates(("ships", "aggregates", "states", "recent"))
     collector = env.new_collector(extra=["--web", "127.0.0.1:0"])
     collector.start()
     scenario = env.folder / "office.scenario.yaml"
@@ -253,6 +321,7 @@ def test(env, checks, arguments):
     tables(env, checks, collector, trace)
     merged(env, checks, collector, trace)
     over_http(checks, collector)
+    metrics(env, checks, collector, trace)
     aggregates(env, checks, collector, trace)
     not_aggregated(env, checks, collector, trace)
     collector.stop()
