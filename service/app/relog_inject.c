@@ -285,7 +285,7 @@ int ea_relog_open_injected(relog_job *j) {
     if (!rc && o->image_ids)
         rc = ea_image_files_open(&j->images, o->image_ids, &j->err);
     if (!rc && has_own)
-        rc = ea_own_events_create(&j->own, &j->err);
+        rc = ea_own_events_create(&j->own, 0, &j->err);
     if (!rc && o->events)
         rc = inject_open_events(j);
     for (size_t i = 0; !rc && i < o->marks.count; i++)
