@@ -18,6 +18,8 @@ struct ea_own_events {
     ea_arena arena;
     ea_own_event *items;
     size_t count, capacity;
+    size_t lines; /* that were read */
+    int is_live;
 };
 
 /* The event at hand. */
@@ -37,6 +39,8 @@ typedef struct own_reader {
 } own_reader;
 
 static int own_wrong(const own_reader *k, const char *what, const char *of) {
+    if (!k->line)
+        return ea_fail(k->err, EA_EINVAL, "%s: %s%s%.100s", k->name, what, of ? " " : "", of ? of : "");
     return ea_fail(k->err, EA_EINVAL, "%s, line %zu: %s%s%.100s", k->name, k->line, what, of ? " " : "", of ? of : "");
 }
 
@@ -247,8 +251,15 @@ static int own_number_member(own_reader *k, const char *key) {
     return 0;
 }
 
+/* What Windows says itself of an event that is written now. */
+static int own_is_of_live(const char *key) {
+    return strcmp(key, "time") == 0 || strcmp(key, "pid") == 0 || strcmp(key, "tid") == 0 || strcmp(key, "cpu") == 0;
+}
+
 static int own_member(own_reader *k, const char *key) {
     int rc;
+    if (k->l->is_live && own_is_of_live(key))
+        return own_wrong(k, "an event that is written now has that of this program:", key);
     if (strcmp(key, "time") == 0)
         return own_time(k, key);
     if (strcmp(key, "provider") == 0)
@@ -294,8 +305,8 @@ static int own_keep(own_reader *k) {
     ea_own_events *l = k->l;
     ea_record *r = &k->event.record;
     size_t traits_bytes;
-    if (!k->event.time || !k->has_provider || !k->has_name)
-        return own_wrong(k, "expected time, provider and name", NULL);
+    if ((!k->event.time && !l->is_live) || !k->has_provider || !k->has_name)
+        return own_wrong(k, l->is_live ? "expected provider and name" : "expected time, provider and name", NULL);
     if (l->count == EA_OWN_EVENTS_MAX)
         return ea_fail(k->err, EA_ELIMIT, "%s: at most %d events", k->name, EA_OWN_EVENTS_MAX);
     ea_ext *items = ea_arena_zalloc(&l->arena, 2, sizeof *items);
@@ -341,13 +352,19 @@ static int own_line(own_reader *k) {
     return rc ? rc : own_keep(k);
 }
 
-int ea_own_events_create(ea_own_events **ret, ea_err *err) {
+int ea_own_events_create(ea_own_events **ret, int is_live, ea_err *err) {
     ea_own_events *l = calloc(1, sizeof *l);
     if (!l)
         return ea_fail(err, EA_ENOMEM, "events of one's own");
     ea_arena_init(&l->arena, 0);
+    l->is_live = is_live;
     *ret = l;
     return 0;
+}
+
+void ea_own_events_clear(ea_own_events *l) {
+    ea_arena_recycle(&l->arena);
+    l->count = 0;
 }
 
 void ea_own_events_destroy(ea_own_events *l) {
@@ -383,11 +400,11 @@ int ea_own_events_read(ea_own_events *l, const char *name, const char *text, siz
     int rc = own_open(&k, l, name, err);
     if (rc)
         return rc;
-    if (len_bytes >= UTF8_BOM_BYTES && memcmp(text, "\xef\xbb\xbf", UTF8_BOM_BYTES) == 0)
+    if (!l->lines && len_bytes >= UTF8_BOM_BYTES && memcmp(text, "\xef\xbb\xbf", UTF8_BOM_BYTES) == 0)
         at += UTF8_BOM_BYTES;
     while (!rc && at < whole_end) {
         const char *newline = memchr(at, '\n', (size_t)(whole_end - at)), *end = newline ? newline : whole_end;
-        k->line++;
+        k->line = ++l->lines;
         k->c = (ea_json_cursor){at, end > at && end[-1] == '\r' ? end - 1 : end};
         rc = own_line(k);
         at = newline ? newline + 1 : whole_end;
@@ -399,16 +416,16 @@ int ea_own_events_read(ea_own_events *l, const char *name, const char *text, siz
 int ea_own_events_mark(ea_own_events *l, const char *time, const char *text, ea_err *err) {
     static const char PROVIDER[] = "Etwagent-Marks", NAME[] = "Mark";
     own_reader *k;
-    int rc = own_open(&k, l, "--mark", err);
+    int rc = own_open(&k, l, "the mark", err);
     if (rc)
         return rc;
     own_begin(k);
     memcpy(k->provider, PROVIDER, sizeof PROVIDER);
     memcpy(k->event_name, NAME, sizeof NAME);
     k->has_provider = 1;
-    k->event.time = ea_arena_strdup(&l->arena, time);
-    rc = k->event.time ? ea_provider_guid_of_name(PROVIDER, &k->event.record.provider, err)
-                       : ea_fail(err, EA_ENOMEM, "--mark");
+    k->event.time = time ? ea_arena_strdup(&l->arena, time) : NULL;
+    rc = !time == !k->event.time ? ea_provider_guid_of_name(PROVIDER, &k->event.record.provider, err)
+                                 : ea_fail(err, EA_ENOMEM, "a mark");
     if (!rc)
         rc = own_begin_schema(k);
     if (!rc)
