@@ -81,8 +81,7 @@ static int http_send(void *sender, const char *rows, ec_sink_item **items, size_
     const ec_sink_kind *kind = h->o->kind;
     ec_webhook_answer answer = {0};
     ea_text_clear(&h->body);
-    for (size_t i = 0; i < count; i++)
-        kind->add(&h->body, rows + items[i]->offset, items[i], h->o->index);
+    kind->body(&h->body, rows, items, count, h->o->index);
     if (h->body.failed)
         return ea_fail(err, EA_ENOMEM, "make a request");
     int rc = ec_webhook_send(h->webhook, h->body.data, h->body.len_bytes, &answer, err);
