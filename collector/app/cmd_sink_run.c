@@ -134,8 +134,8 @@ const ea_command ec_cmd_sink_run = {
     .name = "sink run",
     .operands = "",
     .summary =
-        "Send stored events to a receiver (NDJSON by HTTP, Elasticsearch, OpenSearch, Kafka, ClickHouse, Splunk), "
-        "each until it is accepted",
+        "Send stored events to a receiver (NDJSON by HTTP, Elasticsearch, OpenSearch, Kafka, ClickHouse, Splunk, "
+        "OpenTelemetry), each until it is accepted",
     .details =
         "Runs beside the collector until it is stopped, by a user who may write to the store's folder. Batches are "
         "sent in\nthe order of their arrival, the events of each in the order in which the agent saw them. A row is a "

@@ -40,7 +40,7 @@ EA_MUST_CHECK int ec_sink_choice_check(const ec_sink_choice *c, const char **ret
      .offset = offsetof(owner, member.kind),                                                                           \
      .fallback = "ndjson",                                                                                             \
      .choices = EC_SINK_KIND_NAMES,                                                                                    \
-     .help = "ndjson: a row a line by HTTP; bulk: _bulk of Elasticsearch and OpenSearch; kafka: a row a message; clickhouse: rows of a table; splunk: HTTP Event Collector"},\
+     .help = "ndjson: a row a line by HTTP; bulk: _bulk of Elasticsearch and OpenSearch; kafka: a row a message; clickhouse: rows of a table; splunk: HTTP Event Collector; otlp: OTLP/HTTP, protobuf"},\
     {.name = "index",                                                                                                  \
      .argument = "NAME",                                                                                               \
      .type = EA_OPT_STRING,                                                                                            \

@@ -2,13 +2,14 @@
 #include "collector/sink/sink_kinds.h"
 
 #include "collector/sink/clickhouse.h"
+#include "collector/sink/otlp.h"
 #include "collector/sink/sink_rows.h"
 #include "collector/sink/sink_sender.h"
 #include "collector/sink/splunk.h"
 
 #include <string.h>
 
-enum { ANSWER_MAX_BYTES = 16 << 20, REASON_ANSWER_BYTES = 64 << 10 };
+enum { ANSWER_MAX_BYTES = 16 << 20, REASON_ANSWER_BYTES = 64 << 10, REASON_MAX_BYTES = 250 };
 
 /* ---- NDJSON: a row a line; an answer with 2xx accepts all ---- */
 
@@ -63,6 +64,13 @@ static void clickhouse_body(ea_text *body, const char *rows, ec_sink_item **item
         ea_text_add(body, rows + items[i]->offset, items[i]->len_bytes);
 }
 
+/* Its first line is a sentence. */
+static void clickhouse_why(ea_text *reason, const char *answer, size_t len_bytes) {
+    (void)len_bytes;
+    size_t len = strcspn(answer, "\r\n");
+    ea_text_add(reason, answer, len < REASON_MAX_BYTES ? len : REASON_MAX_BYTES);
+}
+
 static const ec_sink_kind NDJSON = {.name = "ndjson",
                                     .sender = &EC_SINK_HTTP,
                                     .row = ec_sink_row_add,
@@ -84,6 +92,7 @@ static const ec_sink_kind CLICKHOUSE = {.name = "clickhouse",
                                         .type = "application/octet-stream",
                                         .body = clickhouse_body,
                                         .judge = accept_all,
+                                        .why = clickhouse_why,
                                         .answer_max_bytes = REASON_ANSWER_BYTES};
 static const ec_sink_kind SPLUNK = {.name = "splunk",
                                     .sender = &EC_SINK_SPLUNK,
@@ -91,6 +100,14 @@ static const ec_sink_kind SPLUNK = {.name = "splunk",
                                     .type = "application/json",
                                     .body = ec_splunk_body,
                                     .answer_max_bytes = REASON_ANSWER_BYTES};
+static const ec_sink_kind OTLP = {.name = "otlp",
+                                  .sender = &EC_SINK_HTTP,
+                                  .row = ec_otlp_row_add,
+                                  .type = "application/x-protobuf",
+                                  .body = ec_otlp_body,
+                                  .judge = ec_otlp_judge,
+                                  .why = ec_otlp_why,
+                                  .answer_max_bytes = REASON_ANSWER_BYTES};
 
-const char *const EC_SINK_KIND_NAMES[] = {"ndjson", "bulk", "kafka", "clickhouse", "splunk", NULL};
-const ec_sink_kind *const EC_SINK_KINDS[] = {&NDJSON, &BULK, &KAFKA, &CLICKHOUSE, &SPLUNK};
+const char *const EC_SINK_KIND_NAMES[] = {"ndjson", "bulk", "kafka", "clickhouse", "splunk", "otlp", NULL};
+const ec_sink_kind *const EC_SINK_KINDS[] = {&NDJSON, &BULK, &KAFKA, &CLICKHOUSE, &SPLUNK, &OTLP};

@@ -68,7 +68,9 @@ typedef struct ec_sink_kind {
      * first one was refused, or has to come again. EA_EFORMAT: the answer cannot be read; no verdict has changed. */
     int (*judge)(ec_sink_judge *j, const char *answer, size_t len_bytes, ec_sink_item **items, size_t count,
                  ea_text *reason, ea_err *err);
-    size_t answer_max_bytes; /* 0: it is not read */
+    void (*why)(ea_text *reason, const char *answer,
+                size_t len_bytes); /* of one that is no 2xx; NULL: it says nothing */
+    size_t answer_max_bytes;       /* 0: it is not read */
 } ec_sink_kind;
 
 extern const char *const EC_SINK_KIND_NAMES[]; /* NULL at the end */
