@@ -128,6 +128,31 @@ def check_open(w):  # 9
     w.says(9, w.agent("profile", FILE), 2, "'profile' is a command of etwcollector, which is built for Linux")
 
 
+def check_page(w):  # 9: a flame graph and tables where the collector does not run
+    """The page's samples and pauses are those of the collector's profile and of its table of pauses."""
+    page = w.env.folder / "page.html"
+    w.says(9, w.agent("open", "--html", page, FILE), 0, f"the page is {page}")
+    text = page.read_text()
+    samples, without = re.search(r"<p>(\d+) samples, (\d+) of them without a call stack", text).groups()
+    said = w.collector("profile", FILE, "--format", "folded", store=False).stderr
+    w.checks.that(f"{samples} events with weight, {without} of them without a stack" in said, f"(9) samples of the page: {samples}, {without}; the profile: {said}")
+    programs = [json.loads(line) for line in w.agent("open", "--json", FILE).stdout.splitlines()[1:]]
+    most = next(row for row in programs if row["aggregation"] == "@samples")
+    w.checks.that(re.search(rf'title="{re.escape(most["keys"][0])}: {most["count"]} samples, [0-9.]+ %;', text), f"(9) the widest program of the page: {most}")
+    w.checks.that("<h2>Bytes of disk requests by file</h2>" in text and text.count("<div") == text.count("</div>") > 100, "(9) tables of the page, and its tree")
+    w.checks.that("<script" not in text and "http://" not in text and "https://" not in text and "default-src 'none'" in text, "(9) the page has no script and refers to nothing")
+    w.says(9, w.agent("open", "--html", page, FILE), 1, "is there already")
+    w.says(9, w.agent("open", "--html", page, "--json", FILE), 2, "expected --json or --html")
+    w.checks.equal(page.read_text(), text, "(9) a file that is there stays")
+    w.env.run([w.env.build / "tests" / "tracegen" / "tracegen", "make", "--preset", "web-server", "--seed", "7", "--duration-ms", "500", "--out", w.env.folder / "web.etl"])
+    rows = [json.loads(line) for line in w.agent("open", "--json", "web.etl").stdout.splitlines()[1:]]
+    pauses = {row["keys"][0]: row["count"] for row in rows if row["aggregation"] == "@pauses"}
+    longest = {row["keys"][0]: row["max"] for row in rows if row["aggregation"] == "@longest_pause_us"}
+    stored = w.collector("query", "web.etl", "--format", "csv", "SELECT image, count(*), max(pause_ns) / 1000 FROM gc_pauses WHERE pause_ns > 0 GROUP BY 1", store=False).stdout.splitlines()[1:]
+    w.checks.that(pauses, "(9) pauses in the trace")
+    w.checks.equal(sorted(f"{name},{count},{longest[name]}" for name, count in pauses.items()), sorted(stored), "(9) pauses of open, and of gc_pauses")
+
+
 def check_typing_errors(w):  # 12
     w.says(12, w.agent("dump", "--class", "Nope", FILE), 1, "no event is of such a class")
     w.says(12, w.agent("dump", "--class", "Process/Strat", FILE), 1, "did you mean 'Process/Start'?")
@@ -246,7 +271,6 @@ def check_empty_profile(w):  # 24
 
 
 def check_reports(w):  # 21, 22
-    w.env.run([w.env.build / "tests" / "tracegen" / "tracegen", "make", "--preset", "web-server", "--seed", "7", "--duration-ms", "500", "--out", w.env.folder / "web.etl"])
     w.says(21, w.collector("report", "gc"), 0, "Garbage collections of .NET", "pause ms")
     w.checks.that(int(w.value("SELECT count(*) FROM gc_pauses WHERE pause_ns > 0")) > 0, "(21) pauses of collections")
     w.says(21, w.collector("report", "gc", "--to", "2001-01-01"), 0, "no rows: the report needs events of Microsoft-Windows-DotNETRuntime")
@@ -350,7 +374,7 @@ def test(env, checks, arguments):
     env.run([env.build / "tests" / "tracegen" / "tracegen", "make", "--preset", "office", "--seed", "32", "--duration-ms", "4000", "--out", env.folder / FILE])
     w = World(env, checks)
     w.says(9, w.collector("ingest", FILE), 0)
-    for check in (check_texts_of_times, check_owner, check_names, check_open, check_typing_errors, check_similar, check_configuration, check_stats, check_nothing_found, check_reasons, check_times, check_empty_profile,
+    for check in (check_texts_of_times, check_owner, check_names, check_open, check_page, check_typing_errors, check_similar, check_configuration, check_stats, check_nothing_found, check_reasons, check_times, check_empty_profile,
                   check_reports, check_parents, check_profile, check_found, check_event_names, check_second_replay, check_small, check_package, check_table):
         check(w)
 

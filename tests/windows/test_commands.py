@@ -222,6 +222,11 @@ def opened(env, checks, session, machine):
         done, native = session.run([machine.agent, *command, of_windows]), env.run([env.agent, *command, trace])
         said = done.stdout.replace(of_windows, str(trace))
         checks.that(done.returncode == 0 and len(said.splitlines()) > 10 and said == native.stdout, f"{command}: {done.returncode} {done.stderr} {said[:1500]}\nexpected {native.stdout[:1500]}")
+    pages = [env.folder / "windows.html", env.folder / "native.html"]
+    done = session.run([machine.agent, "open", "--html", wine.windows_path(pages[0]), of_windows])
+    env.run([env.agent, "open", "--html", pages[1], trace])
+    checks.that(done.returncode == 0, f"open --html: {done.stderr}")
+    checks.that("samples, " in pages[1].read_text() and pages[0].read_text().replace(of_windows, str(trace)) == pages[1].read_text(), "the page of Windows is the native one")
     for command, text in ((["open", "--web", of_windows], "etwcollector, which is built for Linux alone"), (["report", of_windows], "'report' is a command of etwcollector")):
         done = session.run([machine.agent, *command])
         checks.that(done.returncode == 2 and text in done.stderr and not done.stdout, f"{command}: {done.returncode} {done.stderr}")

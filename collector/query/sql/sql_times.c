@@ -351,8 +351,8 @@ static int check_lists(const program *p, const cursor_table *of, int first_regis
     enum ec_kind kind;
     for (int at = first_register; plan && *plan >= '0' && *plan <= '9'; at++) {
         long column = strtol(plan, &end, 10);
-        int is_address = column < INT_MAX && times_column_kind(p->sql, of->table, (int)column, &kind) &&
-                         kind == EC_KIND_ADDRESS;
+        int is_address =
+            column < INT_MAX && times_column_kind(p->sql, of->table, (int)column, &kind) && kind == EC_KIND_ADDRESS;
         for (size_t i = 0; is_address && i < p->cursor_capacity; i++)
             if (p->cursors[i].has_number && p->cursors[i].in_register == at)
                 return no_address(p->cursors[i].number, err);
