@@ -229,8 +229,8 @@ static int test_ask(rules_test *t) {
 
 static int test_part(rules_test *t, const char *class_name, size_t len, const char *table) {
     ec_rules_statement statement;
-    int rc =
-        ec_rules_statement_make(&statement, t->rules, t->group, t->source, class_name, len, table, EC_RULES_OF_RANGE);
+    int rc = ec_rules_statement_make(&statement, t->rules, t->group, t->source, class_name, len, table,
+                                     EC_RULES_OF_RANGE, EC_RULES_NOT_EARLY);
     if (rc)
         rc = ea_fail(t->err, rc, "make the statement for %s", table);
     t->statement = &statement;

@@ -152,6 +152,17 @@ void ea_rules_run_destroy(ea_rules_run *r); /* NULL is allowed */
  * values: a condition holds when it holds for one of them. Errors: EA_ENOMEM. */
 EA_MUST_CHECK int ea_rules_run_event(ea_rules_run *r, uint32_t group, const ea_rules_value *values, size_t count,
                                      const uint32_t **ret_rules, size_t *ret_count);
+/* A look at events of which some fields are not known yet, so that what brings these is left where no rule can hold. */
+typedef struct ea_rules_prospect ea_rules_prospect;
+
+/* unknown: fields of the group; all others are known, or missing in each event. Errors: EA_ENOMEM. */
+EA_MUST_CHECK int ea_rules_prospect_create(ea_rules_prospect **ret, const ea_rules *r, uint32_t group,
+                                           const uint32_t *unknown, size_t count);
+void ea_rules_prospect_destroy(ea_rules_prospect *p); /* NULL is allowed */
+/* values: of the known fields. *ret: 0 when no rule of the group holds, whatever the others have. The condition of a
+ * rule costs its number of tests at most. Errors: EA_ENOMEM. */
+EA_MUST_CHECK int ea_rules_run_may(ea_rules_run *r, const ea_rules_prospect *p, const ea_rules_value *values,
+                                   size_t count, int *ret);
 size_t ea_rules_correlation_count(const ea_rules *r);
 const ea_rule_correlation *ea_rules_correlation(const ea_rules *r, uint32_t correlation);
 /* The first filter that excepts a rule's match on the event of the last ea_rules_run_event, when it happened on this
