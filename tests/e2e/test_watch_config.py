@@ -9,6 +9,8 @@ column in the YAML.
 #   | 2026-11-27
 # - Query language 11: Results of programs are metrics, bounded in number, and a page of the dashboard. | 230 values as SQL has them, and the number of those
 #   that are left out; rows and lines of the page as SQL has them | 2026-11-28
+# - Query language 12: ship() raises an event to the priority security. | the batches of two events, and no others, have it, and are sent before those that
+#   wait; the event travels though its class is aggregated; `watch_shipped` counts it | 2026-11-28
 # - Query language 9: A program that is wrong is refused when the configuration is checked. | line and column in the YAML, of a block, of one
 #   line and of a class that is not known | 2026-11-27
 import collections
@@ -17,11 +19,14 @@ import re
 import shutil
 import signal
 import subprocess
+import time
 
 import harness
 import receiver
+import test_ledger
 import test_prometheus
 import test_tracegen
+import uploads
 import web_world
 
 PROGRAMS = {
@@ -236,6 +241,44 @@ def aggregates(env, checks, collector, trace):
     checks.equal(alerts, [], "the collector's checks of the ledger")
 
 
+SHIP = "Thread/CSwitch { n++; if (n == 3000 || n == 7001) { ship(); ship(); } } Thread/CSwitch /n == 7001/ { ship(); }"
+PRIORITY_FIELD = 16
+
+
+def shipped(env, checks, collector, trace):
+    """ship(): the batch that has the event is of priority security, is sent before the others that wait, and is counted; the event travels even where
+    its class is aggregated."""
+    got, begin = [], time.monotonic()
+
+    def take(exchange):
+        exchange.read_body()
+        if host == "raised" and time.monotonic() - begin < 2:  # until all is in the spool
+            exchange.answer(503, headers=[("Retry-After", "1")])
+            return
+        got.extend(uploads.batches(exchange.body))
+        exchange.acknowledge(exchange.heads())
+
+    for events, host in (("ship", "raised"), ("aggregate", "raised-alone")):
+        got.clear()
+        begin = time.monotonic()
+        with receiver.Receiver(env.certs, take) as fake:
+            path = config_of(env, fake, host, [{"name": "file", "files": [str(trace)], "watch": [{"name": "some", "program": SHIP, "events": events}]}])
+            agent = subprocess.Popen([env.agent, "run", "--config", path], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            try:
+                receiver.sleep_until(lambda: agent.poll() is not None or (got and uploads.Head(got[-1]).event_count == 0), 60)
+            finally:
+                agent.send_signal(signal.SIGTERM)
+                said = agent.communicate(timeout=60)[0]
+        checks.equal(agent.returncode, 0, f"{host}: the agent's end: {said[-2000:]}")
+        test_ledger.upload(env, collector, host, sorted(got, key=lambda batch: uploads.Head(batch).number))
+        switches = ask(collector, f"SELECT batch, time FROM \"Thread/CSwitch\" WHERE host = '{host}' ORDER BY batch, position")
+        raised = {r["batch"] for r in ([switches[2999], switches[7000]] if events == "ship" else switches)}
+        priorities = [(uploads.Head(batch).number, dict(uploads.fields(batch)).get(PRIORITY_FIELD, 0)) for batch in got]
+        checks.that(len(priorities) > 8 and {n for n, p in priorities if p == 1} == raised and len(raised) in (1, 2), f"{host}: batches that are raised: {raised}, {priorities}")
+        checks.that(host != "raised" or [n for n, _ in priorities] == [*sorted(raised), *sorted(n for n, p in priorities if not p)], f"{host}: raised batches come first: {priorities}")
+        checks.equal((ledger(collector, host).get("watch_shipped"), len(switches) == 2), (2, events == "aggregate"), f"{host}: events that were raised, and context switches that came")
+
+
 def not_aggregated(env, checks, collector, trace):
     """The machine's state travels all the same, and events after a program's exit()."""
     program = "Process/*, Image/*, Thread/CSwitch { @[probe] = count(); if (@[probe] == 5 && probe == \"Thread/CSwitch\") { exit(); } }"
@@ -262,6 +305,8 @@ def mistakes(env, checks):
              "      - {name: one, program: 'begin { x = 2; }'}\n", "10:16", "source f has another program called one"),
             ("    watch:\n      - name: one\n        program: 'begin { @" + 61 * "a" + " = count(); }'\n", "7:27", "the name has 61 bytes"),
             ("    watch:\n      - name: one\n        program: 'begin { emit(" + 61 * "a" + " = 1); }'\n", "7:32", "the name has 61 bytes"),
+            ("    watch:\n      - {name: one, program: 'Thread/CSwitch { ship(); }'}\n      - {name: two, program: 'Thread/CSwitch { @[stack()] = count(); }'}\n", "6:48",
+             "program two of the session reads stacks"),
             ("    filters:\n      - {classes: [Process/*], redact: [CommandLin]}\n", "6:41", "did you mean CommandLine?"),
             ("    watch:\n      - name: one\n        program: FileIo/Read { @[FileObject_name] = count(); }\n", "7:18", "names of file objects")):
         path = env.folder / "wrong.yaml"
@@ -312,7 +357,7 @@ def needs(env, checks):
 def test(env, checks, arguments):
     needs(env, checks)
     mistakes(env, checks)
-    env.make_certificates(("ships", "aggregates", "states", "recent"))
+    env.make_certificates(("ships", "aggregates", "states", "recent", "raised", "raised-alone"))
     collector = env.new_collector(extra=["--web", "127.0.0.1:0"])
     collector.start()
     scenario = env.folder / "office.scenario.yaml"
@@ -324,6 +369,7 @@ def test(env, checks, arguments):
     metrics(env, checks, collector, trace)
     aggregates(env, checks, collector, trace)
     not_aggregated(env, checks, collector, trace)
+    shipped(env, checks, collector, trace)
     collector.stop()
 
 
