@@ -171,7 +171,7 @@ static int own_next_key(own_reader *k, int *is_first) {
 static int own_fields(own_reader *k) {
     int is_first = 1, rc;
     if (!k->has_name && !k->has_id)
-        return own_wrong(k, "expected name or id before fields", NULL);
+        return own_wrong(k, k->l->registry ? "expected name or id before fields" : "expected name before fields", NULL);
     if (!ea_json_take_char(&k->c, '{'))
         return own_wrong(k, "expected an object of fields", NULL);
     while ((rc = own_next_key(k, &is_first)) > 0) {
@@ -253,9 +253,10 @@ static int own_number_member(own_reader *k, const char *key) {
     ea_record *r = &k->event.record;
     uint64_t number = 0;
     int which = 0;
-    while (which < COUNT && strcmp(NUMBERS[which].key, key) != 0)
+    const int known = k->l->registry ? COUNT : ID;
+    while (which < known && strcmp(NUMBERS[which].key, key) != 0)
         which++;
-    if (which == COUNT)
+    if (which == known)
         return own_wrong(k, "no key is called", key);
     int rc = own_take_number(k, key, NUMBERS[which].most, &number);
     if (rc)
@@ -388,8 +389,8 @@ static int own_encode(own_reader *k) {
     ea_event_value values[EA_OWN_FIELDS_MAX];
     ea_guid guids[EA_OWN_FIELDS_MAX];
     k->event.record.channel = 0;
-    const ea_class *c = k->l->registry ? ea_registry_find(k->l->registry, &k->event.record) : NULL;
-    if (!c || c->status != EA_CLASS_KNOWN || c->top_count > EA_OWN_FIELDS_MAX)
+    const ea_class *c = ea_registry_find(k->l->registry, &k->event.record);
+    if (c->status != EA_CLASS_KNOWN || c->top_count > EA_OWN_FIELDS_MAX)
         return own_wrong(k, "no manifest describes an event of that provider, id and version", NULL);
     for (size_t i = 0; i < c->top_count; i++) {
         const ea_field *f = &c->fields[ea_class_top_field(c, i)];
@@ -444,9 +445,10 @@ static int own_keep(own_reader *k) {
     ea_own_events *l = k->l;
     ea_record *r = &k->event.record;
     size_t traits_bytes;
-    if ((!k->event.time && !l->is_live) || !k->has_provider || k->has_name == k->has_id)
-        return own_wrong(
-            k, l->is_live ? "expected provider, and name or id" : "expected time, provider, and name or id", NULL);
+    if (!l->is_live && (!k->event.time || !k->has_provider || !k->has_name))
+        return own_wrong(k, "expected time, provider and name", NULL);
+    if (!k->has_provider || k->has_name == k->has_id)
+        return own_wrong(k, "expected provider, and name or id", NULL);
     int rc = k->has_id ? own_encode(k) : 0;
     if (rc)
         return rc;
