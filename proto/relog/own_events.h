@@ -3,17 +3,18 @@
  *
  *   time             needed; as its reader takes it; a live event has none
  *   provider         needed; a GUID, or a name, of which it has the GUID that EventSource and TraceLogging make
- *   name             needed; of the event
+ *   name             needed; of the event. In its place id, and version when it is not 0: the event is one that a class
+ *                    describes (ea_own_events_describe), and fields has all of the class's, by name, in any order
  *   pid, tid, cpu    of its header; absent: none, none, 0; a live event has none
- *   level, opcode, keyword   4 (information), 0 and 0 when absent
+ *   level, opcode, keyword   4 (information), 0 and 0 when absent; of an event with an id those of its class, as far as
+ *                    the class has them
  *   fields           an object of texts, whole numbers, fractions, true and false; absent: no fields
  *
  * Input: bytes of a file. Called by: `etwagent relog`, `emit`, `mark`. Thread: its owner's. */
 #ifndef EA_RELOG_OWN_EVENTS_H
 #define EA_RELOG_OWN_EVENTS_H
 
-#include "proto/base/err.h"
-#include "proto/base/record.h"
+#include "proto/event/event.h"
 
 #include <stddef.h>
 
@@ -36,6 +37,8 @@ typedef struct ea_own_events ea_own_events;
 EA_MUST_CHECK int ea_own_events_create(ea_own_events **ret, int is_live, ea_err *err);
 void ea_own_events_destroy(ea_own_events *l); /* NULL is allowed */
 
+/* What describes events with an id; borrowed as long as the list is there. */
+void ea_own_events_describe(ea_own_events *l, ea_registry *registry);
 /* Removes all events. Lines of what is read next are counted on. */
 void ea_own_events_clear(ea_own_events *l);
 

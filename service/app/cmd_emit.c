@@ -3,6 +3,7 @@
 #include "proto/base/platform.h"
 #include "proto/relog/own_events.h"
 #include "service/app/agent_commands.h"
+#include "service/core/schema_options.h"
 #include "service/etw/emitter.h"
 
 #include <inttypes.h>
@@ -13,14 +14,17 @@
 enum { FILE_MAX_BYTES = 1 << 28, LINE_MAX_BYTES = 1 << 20 };
 
 typedef struct emit_options {
-    const char *provider, *name, *events, *level, *opcode, *keyword;
+    const char *provider, *name, *id, *version, *events, *level, *opcode, *keyword;
     ea_strings fields;
+    ea_schema_options schemas;
     int json;
 } emit_options;
 
 typedef struct emit_job {
     ea_own_events *events;
     ea_emitter *emitter;
+    ea_schemas *schemas;
+    ea_registry *registry;     /* of them */
     uint64_t written, unheard; /* unheard: of those that were written */
     ea_err err;
 } emit_job;
@@ -28,6 +32,18 @@ typedef struct emit_job {
 static int emit_open(emit_job *j) {
     int rc = ea_own_events_create(&j->events, 1, &j->err);
     return rc ? rc : ea_emitter_create(&j->emitter, &j->err);
+}
+
+/* What manifests describe. */
+static int emit_read_schemas(emit_job *j, const emit_options *o) {
+    int rc = ea_schema_options_read(&j->schemas, &o->schemas, &j->err);
+    if (!rc)
+        rc = ea_registry_create(&j->registry, 0, &j->err);
+    if (!rc) {
+        ea_registry_set_schemas(j->registry, j->schemas);
+        ea_own_events_describe(j->events, j->registry);
+    }
+    return rc;
 }
 
 /* Writes the events that were read, and forgets them. */
@@ -61,6 +77,8 @@ static int emit_end(emit_job *j, int rc, int json) {
         printf("%" PRIu64 " events written; no session wanted %" PRIu64 " of them\n", j->written, j->unheard);
     ea_emitter_destroy(j->emitter);
     ea_own_events_destroy(j->events);
+    ea_registry_destroy(j->registry);
+    ea_schemas_destroy(j->schemas);
     return ea_exit_code(rc);
 }
 
@@ -116,6 +134,8 @@ static int emit_read_arguments(emit_job *j, const emit_options *o) {
     ea_text_str(&t, "{\"provider\":");
     ea_text_json_str(&t, o->provider);
     emit_add_member(&t, "name", o->name);
+    emit_add_member(&t, "id", o->id);
+    emit_add_member(&t, "version", o->version);
     emit_add_member(&t, "level", o->level);
     emit_add_member(&t, "opcode", o->opcode);
     emit_add_member(&t, "keyword", o->keyword);
@@ -171,12 +191,16 @@ static int emit_file(emit_job *j, const char *path) {
 static int emit_run(const void *arg, int operand_count, char **operands) {
     const emit_options *o = arg;
     emit_job j = {.events = NULL};
-    int has_arguments = o->provider || o->name || o->level || o->opcode || o->keyword || o->fields.count, rc = 0;
+    int has_arguments =
+            o->provider || o->name || o->id || o->version || o->level || o->opcode || o->keyword || o->fields.count,
+        rc = 0;
     (void)operand_count, (void)operands;
-    if (!o->events == !has_arguments || (has_arguments && (!o->provider || !o->name)))
-        rc = ea_fail(&j.err, EA_EUSAGE, "expected --provider and --name, or --events");
+    if (!o->events == !has_arguments || (has_arguments && (!o->provider || !o->name == !o->id)))
+        rc = ea_fail(&j.err, EA_EUSAGE, "expected --provider and --name or --id, or --events");
     if (!rc)
         rc = emit_open(&j);
+    if (!rc)
+        rc = emit_read_schemas(&j, o);
     if (!rc && o->events)
         rc = strcmp(o->events, "-") == 0 ? emit_standard_input(&j) : emit_file(&j, o->events);
     else if (!rc && !(rc = emit_read_arguments(&j, o)))
@@ -196,6 +220,12 @@ const ea_command ea_cmd_emit = {
         "JSON lines have the keys of relog --events, without time, pid, tid and cpu, which Windows sets; lines of "
         "standard input (-)\n"
         "are written as they come. The first wrong line ends the run; the events of a file are all read first.\n"
+        "With an id the event is one that a manifest describes (--manifest, or the catalogue): it has all fields of "
+        "the "
+        "manifest's event, and\n"
+        "level, opcode and keywords as far as they are winmeta's or keywords; task and channel in its header are 0. "
+        "Arrays and structures\n"
+        "cannot be given.\n"
         "JSON keys: written, unheard (of these, those that no session wanted).\n"
         "Exit codes: 0 written, 1 failed, a wrong line, or no Windows, 2 usage.\n"
         "Example: etwagent emit --provider Contoso-Build --name Step --field file=a.c --field ms=12.5",
@@ -210,6 +240,16 @@ const ea_command ea_cmd_emit = {
                                     .type = EA_OPT_STRING,
                                     .offset = offsetof(emit_options, name),
                                     .help = "of the event"},
+                                   {.name = "id",
+                                    .argument = "N",
+                                    .type = EA_OPT_STRING,
+                                    .offset = offsetof(emit_options, id),
+                                    .help = "in place of --name: the event of that id that a manifest describes"},
+                                   {.name = "version",
+                                    .argument = "N",
+                                    .type = EA_OPT_STRING,
+                                    .offset = offsetof(emit_options, version),
+                                    .help = "of the event with an id; 0 when absent"},
                                    {.name = "field",
                                     .argument = "NAME=VALUE",
                                     .type = EA_OPT_STRINGS,
@@ -236,6 +276,7 @@ const ea_command ea_cmd_emit = {
                                     .type = EA_OPT_STRING,
                                     .offset = offsetof(emit_options, events),
                                     .help = "write the events of this file of JSON lines; -: of standard input"},
+                                   EA_SCHEMA_OPTIONS(offsetof(emit_options, schemas)),
                                    {.name = "json",
                                     .type = EA_OPT_FLAG,
                                     .offset = offsetof(emit_options, json),
