@@ -24,6 +24,7 @@ typedef struct ec_sink_item {
     const char *host;           /* is set in a request */
     enum ec_sink_verdict verdict;
     int is_doubtful; /* refused, while nothing was ever accepted */
+    int is_failing;  /* again and again, where each of other agents' rows may not */
 } ec_sink_item;
 
 /* Reads answers. */

@@ -7,6 +7,7 @@ with what `export` prints of it, and the counts of `sink status` add up.
 #   the sender, 2 of the receiver; lost requests and answers, 429, 500, 413, errors of items; rows compared with `export` | 2026-11-28
 # sanitizers: asan-ubsan
 import contextlib
+import datetime
 import http.server
 import itertools
 import json
@@ -31,6 +32,7 @@ SECRET = "s3cr3t"
 SECONDS = 60
 KILLS = 10
 EVENTS = 1200
+NOISY, QUIET = 6000, 20  # events of an agent that sends much, and of one that does not
 FATES = ["sent", "known", "refused", "left_out", "damaged", "skipped", "removed"]
 MEMORY_MAX = 600 << 20
 PROCESSES, PROCESS_EVENTS, PROCESSES_MAX_S = 20000, 2000, 4
@@ -301,11 +303,17 @@ def refusals(world, checks):
         checks.that("accepts nothing" in done.stderr and "accepts nothing" in status["last_error"], f"and it is reported: {done.stderr}")
 
         receiver.clear()  # it takes some requests, and then nothing
-        receiver.act = lambda handler, rows, full=receiver: 400 if not full.is_bulk and len(full.seen) >= 200 else 200
-        receiver.poison = lambda row, full=receiver: len(full.seen) >= 200
+        full = threading.Event()
+
+        def fill(handler, rows, receiver=receiver, full=full):
+            if len(receiver.seen) >= 200:
+                full.set()
+            return 400 if full.is_set() and not receiver.is_bulk else 200
+
+        receiver.act, receiver.poison = fill, lambda row, full=full: full.is_set()
         world.run(f"full-{is_bulk}", receiver, "--all", "--rows", "100", code=1)
         status = world.balanced(f"full-{is_bulk}", "a receiver that takes nothing any more")
-        checks.that(status["sent"] == 200 and status["refused"] <= 16, f"at most 16 rows are given up: {status}")
+        checks.that(200 <= status["sent"] < 300 and status["refused"] <= 16, f"at most 16 rows are given up: {status}")
         receiver.stop()
 
 
@@ -517,8 +525,73 @@ def removed(world, checks):
         world.run("removed", receiver, "--all", "--rows", "100")
     sent = [row for row in receiver.order if place(row)[:3] == place(first)[:3]]
     status = world.balanced("removed", "a batch is removed while it is sent")
-    checks.equal((len(sent), status["removed"], status["sent"]), (100, first["events"] - 100, len(receiver.order)), f"{status}")
+    checks.equal((len(sent), status["removed"], status["sent"]), (25, first["events"] - 25, len(receiver.order)), f"a share of a request: {status}")
     receiver.stop()
+
+
+def shares(world, checks):
+    """An agent that sends much, or rows that are refused or make requests fail, delays the rows of another one by a few requests."""
+    def rows_of(receiver, host):
+        return [row for row in receiver.order if row["host"] == host]
+
+    def start(name, receiver, until):
+        process = subprocess.Popen(world.command(name, receiver, "--all", "--rows", "200"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=DIRECT)
+        try:
+            harness.wait_until(until, f"{name}: what is waited for", 30)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(SECONDS)
+
+    def found_waiting(name):
+        sinks = json.loads(world.sink("status", "--json").stdout)["sinks"]
+        return next((sink["hosts"] for sink in sinks if sink["name"] == name), [{"host": "none yet"}])
+
+    def is_of(hosts):
+        return lambda rows: any(row["host"] in hosts for row in rows)
+
+    for host in ("noisy", "loud"):
+        world.ingest(host, [one.process(4, 0, "System", "", 900)] + [one.process(100 + 4 * i, 4, "n.exe", f"n.exe {i}", 2000 + 10 * i) for i in range(NOISY)])
+    time.sleep(0.01)
+    between = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    world.ingest("quiet", [one.process(90, 4, "q.exe", "q.exe", 1000 + i) for i in range(QUIET)])
+    receiver = Receiver()
+    world.run("much", receiver, "--all", "--rows", "200")
+    last = max(i for i, row in enumerate(receiver.order) if row["host"] == "quiet")
+    checks.that(last < 3 * 256 + 200, f"rows of others before the last one of an agent that sends little: {last}")
+    numbers = {host: [place(row) for row in rows_of(receiver, host)] for host in ("noisy", "loud", "quiet")}
+    checks.that(all(found == sorted(found) and len(found) == len(set(found)) for found in numbers.values()), "each agent's rows are in their order, once")
+    checks.equal(world.balanced("much", "all is sent")["waiting_events"], 0, "all is sent")
+    receiver.stop()
+
+    for name, status, hosts in (("refused", 400, {"noisy"}), ("failing", 500, {"noisy"}), ("all-failing", 500, {"noisy", "loud"})):
+        receiver, refuses = Receiver(), is_of(hosts)
+        at = []
+
+        def act(handler, rows, refuses=refuses, status=status, receiver=receiver, at=at):
+            at.extend([receiver.requests] if is_of({"quiet"})(rows) and not refuses(rows) else [])
+            return status if refuses(rows) else 200
+
+        receiver.act = act
+        start(name, receiver, lambda name=name, hosts=hosts: {row["host"] for row in found_waiting(name)} <= hosts)
+        checks.equal(len({place(row) for row in rows_of(receiver, "quiet")}), QUIET + 1, f"{name}: the rows of another agent are there")
+        checks.that(at[0] < 120, f"{name}: requests before the rows of another agent: {at[0]}")
+        found = world.balanced(name, name)
+        apart = {row["host"] for row in found["hosts"] if row["apart"]}
+        checks.that(apart >= hosts, f"{name}: sink status names who is apart: {found['hosts']}")
+        if status == 500:
+            checks.equal(found["refused"], 0, f"{name}: nothing is given up")
+            receiver.act = lambda handler, rows: 200
+            start(name, receiver, lambda receiver=receiver: len(receiver.seen) == world.stored())
+            checks.equal(set(receiver.seen), {row["row"] for row in receiver.order}, f"{name}: each row is there when the receiver takes it")
+            checks.equal(world.balanced(name, f"{name}, later")["waiting_events"], 0, f"{name}: all is sent")
+        else:
+            before = world.status(name)
+            world.sink("replay", "--name", name, "--from", between)
+            checks.equal(world.status(name)["waiting_events"], before["waiting_events"] + QUIET + 1, "an agent apart has what it had")
+            before = world.status(name)
+            skipped = json.loads(world.sink("skip", "--name", name, "--json").stdout)
+            checks.equal((skipped["skipped"], skipped["waiting_events"]), (before["waiting_events"], 0), f"what an agent apart has not sent is skipped: {before}")
+        receiver.stop()
 
 
 def test(env, checks, arguments):
@@ -538,6 +611,8 @@ def test(env, checks, arguments):
     secure(world, checks)
     world.store = env.folder / "restored"
     removed(world, checks)
+    world.store = env.folder / "shares"
+    shares(world, checks)
     long_history(env, checks)
 
 
