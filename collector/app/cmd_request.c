@@ -113,10 +113,24 @@ static int request_time(const char *what, const char *text, int64_t now_utc_ns, 
                : 0;
 }
 
-/* Without a serial of the caller's it is the time, in ms, so that those of several machines grow. */
+/* Without a serial of the caller's it is the time, in ms, so that those of several machines grow, and larger than what
+ * the store has. */
+static int default_serial(const char *store, int64_t now_utc_ns, uint64_t *ret, ea_err *err) {
+    ec_requests *r = NULL;
+    uint64_t last = 0;
+    int rc = store ? ec_requests_open(&r, store, err) : 0;
+    if (!rc && store)
+        rc = ec_requests_last(r, &last, err);
+    ec_requests_close(r);
+    *ret = (uint64_t)(now_utc_ns / MS_NS);
+    if (*ret <= last)
+        *ret = last + 1;
+    return rc;
+}
+
 static int make_request(const options *o, int64_t now_utc_ns, ea_request *ret, ea_err *err) {
     ea_request q = {.kind = EA_REQUEST_WINDOW,
-                    .serial = o->serial ? o->serial : (uint64_t)(now_utc_ns / MS_NS),
+                    .serial = o->serial,
                     .limit_bytes = o->limit_bytes,
                     .expires_utc_ns = now_utc_ns + o->life_ns};
     ea_text bytes;
@@ -124,6 +138,8 @@ static int make_request(const options *o, int64_t now_utc_ns, ea_request *ret, e
     int rc = request_time("--from", o->from, now_utc_ns, &q.from_utc_ns, err);
     if (!rc)
         rc = request_time("--to", o->to, now_utc_ns, &q.to_utc_ns, err);
+    if (!rc && !q.serial)
+        rc = default_serial(o->store, now_utc_ns, &q.serial, err);
     if (rc)
         return rc;
     if (q.from_utc_ns < 0 || q.from_utc_ns >= q.to_utc_ns)
@@ -365,7 +381,8 @@ static const ea_option WINDOW_OPTIONS[] = {
      .offset = offsetof(options, serial),
      .min = 1,
      .max = INT64_MAX,
-     .help = "its number, larger than that of each request before; default: the time, in ms since 1970"},
+     .help = "its number, larger than that of each request before; default: the time, in ms since 1970, "
+             "or one more than the last in the store"},
     {.name = NULL},
 };
 static const ea_option STORE_OPTIONS[] = {EC_STORE_OPTION(options, store), {.name = NULL}};

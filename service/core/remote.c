@@ -30,8 +30,8 @@ static void remote_warn(ea_remote *r, const ea_err *why) {
     memcpy(r->warned, why->message, sizeof r->warned);
 }
 
-/* Appends a line; a full file is renamed to .1 first. */
-static int audit_append(const ea_remote *r, const ea_text *line, ea_err *err) {
+/* Appends the lines that were added since the last time; a full file is renamed to .1 first. */
+static int audit_append(const ea_remote *r, ea_err *err) {
     ea_file *file = NULL;
     ea_text older;
     uint64_t size_bytes = 0;
@@ -39,7 +39,7 @@ static int audit_append(const ea_remote *r, const ea_text *line, ea_err *err) {
     int rc = ea_file_open(&file, r->audit_path, EA_OPEN_APPEND, err);
     if (!rc)
         rc = ea_file_size(file, &size_bytes, err);
-    if (!rc && size_bytes && size_bytes + line->len_bytes > AUDIT_BYTES) {
+    if (!rc && size_bytes && size_bytes + r->lines.len_bytes > AUDIT_BYTES) {
         ea_file_close(file);
         file = NULL;
         size_bytes = 0;
@@ -50,7 +50,7 @@ static int audit_append(const ea_remote *r, const ea_text *line, ea_err *err) {
             rc = ea_file_open(&file, r->audit_path, EA_OPEN_APPEND, err);
     }
     if (!rc)
-        rc = ea_file_write_at(file, size_bytes, line->data, line->len_bytes, err);
+        rc = ea_file_write_at(file, size_bytes, r->lines.data, r->lines.len_bytes, err);
     if (!rc)
         rc = ea_file_sync(file, err);
     ea_file_close(file);
@@ -58,23 +58,28 @@ static int audit_append(const ea_remote *r, const ea_text *line, ea_err *err) {
     return rc;
 }
 
-/* Into the audit log, and the agent's own. */
-static void audit(ea_remote *r, enum ea_log_kind kind, const ea_text *what) {
-    ea_text safe, line;
+static void audit_flush(ea_remote *r) {
     ea_err err = {0};
+    if (r->lines.failed)
+        (void)ea_fail(&err, EA_ENOMEM, "write %s", r->audit_path);
+    else if (r->lines.len_bytes)
+        (void)audit_append(r, &err);
+    if (err.code)
+        remote_warn(r, &err);
+    ea_text_clear(&r->lines);
+}
+
+/* Into the audit log, with audit_flush, and the agent's own. */
+static void audit(ea_remote *r, enum ea_log_kind kind, const ea_text *what) {
+    ea_text safe;
     ea_text_init(&safe);
-    ea_text_init(&line);
     if (!what->failed)
         ea_text_safe(&safe, what->data, what->len_bytes);
     if (!what->failed && !safe.failed) {
         ea_log_line(kind, "%s", safe.data);
-        ea_line_log_date(&line, safe.data, safe.len_bytes);
+        ea_line_log_date(&r->lines, safe.data, safe.len_bytes);
     }
-    int rc = what->failed || safe.failed || line.failed ? ea_fail(&err, EA_ENOMEM, "write the audit log")
-                                                        : audit_append(r, &line, &err);
-    if (rc)
-        remote_warn(r, &err);
-    ea_text_deinit(&line);
+    r->lines.failed |= what->failed || safe.failed;
     ea_text_deinit(&safe);
 }
 
@@ -217,6 +222,7 @@ void ea_remote_ask(void *remote, ea_text *out) {
     ea_mutex_lock(r->lock);
     remote_give(r);
     remote_end_done(r);
+    audit_flush(r);
     if (r->is_unsaved && remote_save(r, &err))
         remote_warn(r, &err);
     r->asked_count = r->is_unsaved ? 0 : r->report_count; /* what would be forgotten is not reported */
@@ -283,6 +289,7 @@ int64_t ea_remote_answer(void *remote, long status, const uint8_t *data, size_t 
         size_t refused = take_offer(r, data, len_bytes);
         r->backoff_ns = !refused ? r->poll_ns : r->backoff_ns < BACKOFF_MAX_NS / 2 ? r->backoff_ns * 2 : BACKOFF_MAX_NS;
         pause_ns = r->backoff_ns;
+        audit_flush(r);
         if (r->is_unsaved && remote_save(r, &err)) /* after a kill the collector offers them again */
             remote_warn(r, &err);
         remote_give(r);
@@ -309,6 +316,7 @@ int ea_remote_create(ea_remote **ret, const ea_remote_options *options, ea_err *
     r->counters = options->counters;
     r->poll_ns = r->backoff_ns = options->config->poll_ns;
     r->created_ns = ea_monotonic_ns();
+    ea_text_init(&r->lines);
     r->path = remote_path(options->folder, "requests");
     r->audit_path = remote_path(options->folder, "requests.log");
     int rc = r->path && r->audit_path ? ea_mutex_create(&r->lock, err) : ea_fail(err, EA_ENOMEM, "take requests");
@@ -338,6 +346,7 @@ void ea_remote_destroy(ea_remote *r) {
         return;
     if (r->is_unsaved && remote_save(r, &err))
         remote_warn(r, &err);
+    ea_text_deinit(&r->lines);
     EVP_PKEY_free(r->key);
     ea_mutex_destroy(r->lock);
     free(r->path);

@@ -61,6 +61,7 @@ struct ea_remote {
     size_t recorder_count;
     int64_t backoff_ns; /* until the next poll */
     int is_unsaved;
+    ea_text lines; /* of the audit log, that are not in its file yet */
     char warned[sizeof((ea_err){0}).message];
 };
 
