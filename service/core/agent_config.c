@@ -173,19 +173,12 @@ const ea_table ea_batching_table = {
     .summary = "How events become batches.", .rows = BATCHING_ROWS, .size = sizeof(ea_batching_options)};
 
 static const ea_option REMOTE_ROWS[] = {
-    {.name = "key",
-     .type = EA_OPT_STRING,
-     .offset = offsetof(ea_remote_config, key),
-     .required = 1,
-     .example = "requests.pub",
-     .help = EA_REMOTE_KEY_TEXT},
+    {.name = "key", .type = EA_OPT_STRING, .offset = offsetof(ea_remote_config, key), .help = EA_REMOTE_KEY_TEXT},
     {.name = "allow",
      .type = EA_OPT_STRINGS,
      .offset = offsetof(ea_remote_config, allow),
-     .required = 1,
-     .example = "window",
-     .help = "what may be asked: window, a time of this machine's recorders; any other request is refused, whoever "
-             "signed it"},
+     .help = "with key: what may be asked: window, a time of this machine's recorders; any other request is refused, "
+             "whoever signed it"},
     {.name = "poll",
      .type = EA_OPT_DURATION,
      .offset = offsetof(ea_remote_config, poll_ns),
@@ -199,6 +192,9 @@ static const ea_option REMOTE_ROWS[] = {
 static int check_remote(const void *table, const char **ret_key, ea_err *err) {
     const ea_remote_config *c = table;
     uint32_t kind;
+    *ret_key = c->key ? "key" : "allow";
+    if (!c->key != !c->allow.count)
+        return ea_fail(err, EA_EINVAL, c->key ? "it needs allow: window" : "it needs key");
     *ret_key = "allow";
     for (size_t i = 0; i < c->allow.count; i++)
         if (!ea_remote_kind(c->allow.items[i], &kind))
