@@ -30,7 +30,7 @@ static size_t begin_message(ea_text *out, unsigned member) {
     return out->len_bytes;
 }
 
-/* Its length goes before what was appended since. */
+/* Inserts its length before what was appended since. */
 static void end_message(ea_text *out, size_t begin) {
     size_t len = out->len_bytes - begin;
     ea_text_varint(out, len); /* makes room, and is moved */
