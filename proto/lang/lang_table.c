@@ -30,7 +30,8 @@ void lang_table_deinit(lang_table *t) {
 
 /* Most tables have one key or two, and one word: those cost no call. */
 static inline void table_copy(uint64_t *to, const uint64_t *from, size_t count) {
-    to[0] = from[0];
+    if (count)
+        to[0] = from[0];
     if (count == 2)
         to[1] = from[1];
     else if (count > 2)
@@ -63,7 +64,7 @@ void lang_table_clear(lang_table *t) {
 }
 
 static inline int table_same(const lang_table *t, const uint64_t *entry, const uint64_t *keys) {
-    if (entry[0] != keys[0])
+    if (t->key_count && entry[0] != keys[0])
         return 0;
     for (unsigned i = 1; i < t->key_count; i++)
         if (entry[i] != keys[i])
