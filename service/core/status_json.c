@@ -118,11 +118,11 @@ static int put_source(ea_text *t, const ea_source_task *task, uint64_t *lost) {
             *lost += ea_counter_get(&c, SHOWN[i]);
     }
     put_counters(t, &c,
-                 (const enum ea_counter[]){EA_COUNT_events_filtered, EA_COUNT_events_sampled_out,
-                                           EA_COUNT_events_limited, EA_COUNT_events_repeated,
-                                           EA_COUNT_events_aggregated, EA_COUNT_events_redacted, EA_COUNT_watch_skipped,
-                                           EA_COUNT_watch_others, EA_COUNT_watch_dropped, EA_COUNT_source_held_seconds,
-                                           EA_COUNT_source_paced_seconds, EA_COUNTER_COUNT});
+                 (const enum ea_counter[]){
+                     EA_COUNT_events_filtered, EA_COUNT_events_sampled_out, EA_COUNT_events_limited,
+                     EA_COUNT_events_repeated, EA_COUNT_events_aggregated, EA_COUNT_events_redacted,
+                     EA_COUNT_watch_skipped, EA_COUNT_watch_others, EA_COUNT_watch_dropped, EA_COUNT_watch_shipped,
+                     EA_COUNT_source_held_seconds, EA_COUNT_source_paced_seconds, EA_COUNTER_COUNT});
     ea_text_printf(t, ", \"batches\": %" PRIu64 ", \"ledger_balanced\": %s", p.batches, balanced ? "true" : "false");
     if (task->c && task->c->channels.count) {
         *lost += ea_counter_get(&c, EA_COUNT_source_records_missing);
@@ -194,6 +194,15 @@ void ea_status_put(ea_agent *a, const char *state, ea_text *t, uint64_t *lost) {
                  (const enum ea_counter[]){EA_COUNT_batches_sent, EA_COUNT_batches_refused, EA_COUNT_collector_moves,
                                            EA_COUNT_shipping_held_seconds, EA_COUNTER_COUNT});
     put_error(t, a->sender_error.text[0] ? &a->sender_error : &a->line_error);
+    ea_text_printf(t, "},\n \"remote\": {\"accepts\": %s", a->tasks.remote ? "true" : "false");
+    put_counters(t, &a->counters,
+                 (const enum ea_counter[]){EA_COUNT_requests_accepted, EA_COUNT_requests_refused_malformed,
+                                           EA_COUNT_requests_refused_key, EA_COUNT_requests_refused_signature,
+                                           EA_COUNT_requests_refused_host, EA_COUNT_requests_refused_replayed,
+                                           EA_COUNT_requests_refused_reordered, EA_COUNT_requests_refused_expired,
+                                           EA_COUNT_requests_refused_policy, EA_COUNT_requests_refused_limits,
+                                           EA_COUNTER_COUNT});
+    put_error(t, &a->remote_error);
     ea_mutex_unlock(a->tasks.lock);
     put_enrolment(a, t);
     ea_text_printf(t, "},\n \"ledger_balanced\": %s}\n", balanced ? "true" : "false");
