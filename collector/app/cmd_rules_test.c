@@ -25,7 +25,7 @@ enum {
     TEST_EXIT_FAILED = 1,
     TEST_EXIT_LIMIT = 4,
     WORKERS_MAX = 8,
-    SHOWN_EVENTS = 16384, /* between looks whether the terminal is to be told */
+    SHOWN_EVENTS = 16384, /* between updates of the terminal */
     SHOWN_NS = 200000000,
 };
 

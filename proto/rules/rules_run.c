@@ -420,7 +420,7 @@ void ea_rules_prospect_destroy(ea_rules_prospect *p) {
     free(p);
 }
 
-/* Whether the program can come to hold: behind an unknown atom it goes both ways, at each test once. */
+/* Whether the program can come to hold: after an unknown atom it goes both ways, at each test once. */
 static int may_hold(ea_rules_run *r, const ea_rules_prospect *p, const rules_program *program) {
     size_t left = 0;
     if (++r->pass == 0) {
