@@ -1,7 +1,10 @@
 /* etwcollector backup, restore: a store's copy, made while the collector runs, and the way back. Called by: main.c.
  * Calls: collector/store/backup.h. Thread: the main one. */
 #include "collector/app/collector_commands.h"
+#include "collector/app/confined_task.h"
+#include "collector/state/state_db.h"
 #include "collector/store/backup.h"
+#include "proto/base/platform.h"
 
 #include <inttypes.h>
 
@@ -23,32 +26,64 @@ static int backup_finish(int rc, const char *what, const ec_backup *b, const ea_
     return fflush(stdout) ? ea_exit_code(EA_EIO) : 0;
 }
 
-static int back_up(const void *arg, int operand_count, char **operands) {
+static void back_up_narrowed(const char *to, unsigned mode_before) {
+    if (mode_before)
+        fprintf(stderr, "etwcollector: others could read %s (mode %03o); now only its owner can\n", to, mode_before);
+}
+
+static int back_up_confined(void *arg) {
     const options *o = arg;
     ea_err err = {0};
     ec_backup made = {0}, read;
-    (void)operand_count, (void)operands;
     int rc = ec_store_backup(o->store, o->to, &made, &err);
-    if (!rc && made.mode_before)
-        fprintf(stderr, "etwcollector: others could read %s (mode %03o); now only its owner can\n", o->to,
-                made.mode_before);
+    back_up_narrowed(o->to, made.mode_before);
     if (!rc && o->verify)
-        rc = ec_store_verify(o->to, &read, &err);
+        rc = ec_store_verify(o->to, ec_state_db_foreign_sql(), &read, &err);
     return backup_finish(rc, o->verify ? "backed up and read back" : "backed up", &made, &err);
 }
 
-static int restore(const void *arg, int operand_count, char **operands) {
-    const options *o = arg;
+static int back_up(const void *arg, int operand_count, char **operands) {
+    options o = *(const options *)arg;
+    ea_err err = {0};
+    (void)operand_count, (void)operands;
+    unsigned mode_before = 0;
+    int rc = ec_store_begin_backup(o.store, o.to, &mode_before, &err);
+    if (rc)
+        return backup_finish(rc, "backed up", NULL, &err);
+    back_up_narrowed(o.to, mode_before);
+    return ec_task_run(
+        &(ec_task){.run = back_up_confined, .arg = &o, .folders = {o.store, o.to}, .rights = EC_SANDBOX_LINKS});
+}
+
+typedef struct restoring {
+    const options *o;
+    char made[EC_RESTORING_BYTES];
+} restoring;
+
+static int restore_confined(void *arg) {
+    const restoring *r = arg;
+    const options *o = r->o;
     ea_err err = {0};
     ec_backup read = {0};
-    (void)operand_count, (void)operands;
-    int rc = ec_store_restore(o->from, o->store, o->with_tokens, &read, &err);
+    int rc = ec_store_restore(o->from, r->made, o->with_tokens, ec_state_db_foreign_sql(), &read, &err);
     int code = backup_finish(rc, "restored", &read, &err);
     if (!code && !o->with_tokens)
         printf("tokens of readers were left out: 'etwcollector token add' makes new ones; --with-tokens brings back "
                "those of "
                "the backup,\nalso such as were revoked since\n");
     return !code && fflush(stdout) ? ea_exit_code(EA_EIO) : code;
+}
+
+static int restore(const void *arg, int operand_count, char **operands) {
+    restoring r = {.o = arg};
+    ea_err err = {0};
+    (void)operand_count, (void)operands;
+    int rc = ec_store_begin_restore(r.o->from, r.o->store, r.made, &err);
+    if (rc)
+        return backup_finish(rc, "restored", NULL, &err);
+    int code = ec_task_run(&(ec_task){.run = restore_confined, .arg = &r, .folders = {r.made, r.o->from}});
+    rc = ec_store_end_restore(r.made, code ? NULL : r.o->store, &err);
+    return rc ? backup_finish(rc, "restored", NULL, &err) : code;
 }
 
 const ea_command ec_cmd_backup = {

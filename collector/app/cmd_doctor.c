@@ -110,7 +110,7 @@ static void doctor_check_store(report *r, ec_store *s) {
         "%.1f MiB)",
         size.segment_count, (double)size.segment_bytes / 1048576.0, (double)size.index_bytes / 1048576.0,
         files_mib(r->o->store, "index.db"), (double)size.state_bytes / 1048576.0, files_mib(r->o->store, "state.db"));
-    if (r->o->verify && ec_store_verify(r->o->store, &read, &err))
+    if (r->o->verify && ec_store_verify(r->o->store, ec_state_db_foreign_sql(), &read, &err))
         add_failure(r, "verify", &err);
     else if (r->o->verify)
         add_finding(r, FINE, "verify", "all %" PRIu64 " batches can be read", read.batch_count);

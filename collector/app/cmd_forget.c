@@ -1,6 +1,7 @@
 /* etwcollector forget: removes a host and all it sent. Called by: main.c. Calls: collector/state. Thread: the main one.
  */
 #include "collector/app/collector_commands.h"
+#include "collector/app/confined_task.h"
 #include "collector/app/question.h"
 #include "collector/query/scan/archive.h"
 #include "collector/state/forget.h"
@@ -98,7 +99,7 @@ static int forget_check_store(const char *dir, ea_err *err) {
     return is_kept ? 0 : ec_store_check_readable(dir, err);
 }
 
-static int forget_run(const void *arg, int operand_count, char **operands) {
+static int forget_confined(void *arg) {
     const options *o = arg;
     ec_store *store = NULL;
     ea_err err = {0};
@@ -106,7 +107,6 @@ static int forget_run(const void *arg, int operand_count, char **operands) {
     finding found = {.count = 0};
     const uint8_t *stream = NULL;
     ea_text t;
-    (void)operand_count, (void)operands;
     ea_text_init(&t);
     int rc = forget_check_store(o->store, &err);
     if (!rc)
@@ -130,6 +130,13 @@ static int forget_run(const void *arg, int operand_count, char **operands) {
     ec_store_close(store);
     ea_text_deinit(&t);
     return ea_exit_code(rc);
+}
+
+static int forget_run(const void *arg, int operand_count, char **operands) {
+    options o = *(const options *)arg;
+    (void)operand_count, (void)operands;
+    return ec_task_run(
+        &(ec_task){.run = forget_confined, .arg = &o, .folders = {o.store}, .rights = EC_SANDBOX_THREADS});
 }
 
 static const ea_option OPTIONS[] = {

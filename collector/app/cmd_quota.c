@@ -128,6 +128,8 @@ static int quota_run(const void *arg, int operand_count, char **operands) {
     int rc = ec_store_open(&store, o->store, &(ec_store_options){0}, &err);
     if (!rc)
         rc = ec_incidents_open(&alarms, o->store, 0, &err);
+    if (!rc)
+        rc = ec_question_confine(o->store, &err);
     if (!rc && o->json)
         ea_text_str(&t, "{\"kept\": [");
     if (!rc && (o->json || !o->is_above))

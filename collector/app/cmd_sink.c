@@ -23,7 +23,13 @@ typedef struct status {
     ec_outbox *outbox;
     ec_sinks *sinks;
     ec_sink_row row;
-    ea_text out, streams;
+    ec_sink_apart *apart;
+    size_t apart_count;
+    ea_text out, streams, waiting;
+    char waiting_host[256]; /* whose runs are summed up */
+    int is_waiting_apart;
+    uint64_t host_events, host_bytes;
+    int64_t host_since_utc_ns;
     int is_running;
     uint64_t sink_count, stream_count;
     uint64_t counts[EC_SINK_FATE_COUNT], waiting_batches, waiting_events, waiting_bytes;
@@ -31,8 +37,46 @@ typedef struct status {
     ea_err *err;
 } status;
 
+/* An agent for which something waits, and whether it is sent apart from the others. */
+static void status_end_host(status *t) {
+    if (!t->host_events)
+        return;
+    if (t->options->json) {
+        ea_text_str(&t->waiting, t->waiting.len_bytes ? ", {\"host\": " : "{\"host\": ");
+        ea_text_json_str(&t->waiting, t->waiting_host);
+        ea_text_printf(&t->waiting, ", \"apart\": %s, \"waiting_events\": %" PRIu64 ", \"waiting_bytes\": %" PRIu64,
+                       t->is_waiting_apart ? "true" : "false", t->host_events, t->host_bytes);
+        ec_json_time(&t->waiting, "waiting_since", t->host_since_utc_ns, 1);
+        ea_text_char(&t->waiting, '}');
+    } else if (t->is_waiting_apart) {
+        ea_text_str(&t->waiting, "  apart: host ");
+        ea_text_safe(&t->waiting, t->waiting_host, strlen(t->waiting_host));
+        ea_text_printf(&t->waiting, ", %" PRIu64 " events wait, %" PRIu64 " bytes, since ", t->host_events,
+                       t->host_bytes);
+        ea_text_utc_ns(&t->waiting, t->host_since_utc_ns);
+        ea_text_char(&t->waiting, '\n');
+    }
+    t->host_events = t->host_bytes = 0;
+}
+
+static void status_add_host(status *t, const ec_outbox_stream *s) {
+    if (strcmp(t->waiting_host, s->host) != 0) {
+        status_end_host(t);
+        snprintf(t->waiting_host, sizeof t->waiting_host, "%s", s->host);
+        t->host_since_utc_ns = INT64_MAX;
+        t->is_waiting_apart = 0;
+        for (size_t i = 0; i < t->apart_count; i++)
+            t->is_waiting_apart |= strcmp(t->apart[i].host, s->host) == 0;
+    }
+    t->host_events += s->waiting_events;
+    t->host_bytes += s->waiting_bytes;
+    if (s->waiting_since_utc_ns < t->host_since_utc_ns)
+        t->host_since_utc_ns = s->waiting_since_utc_ns;
+}
+
 static int status_on_waiting(const ec_outbox_stream *s, void *arg) {
     status *t = arg;
+    status_add_host(t, s);
     t->waiting_batches += s->waiting_batches;
     t->waiting_events += s->waiting_events;
     t->waiting_bytes += s->waiting_bytes;
@@ -99,7 +143,9 @@ static void status_add_json(status *t) {
     ea_text_json_str(&t->out, *r->error ? r->error : NULL);
     ea_text_str(&t->out, ", \"last_refusal\": ");
     ea_text_json_str(&t->out, *r->refusal ? r->refusal : NULL);
-    ea_text_str(&t->out, ", \"streams\": [");
+    ea_text_str(&t->out, ", \"hosts\": [");
+    ea_text_add(&t->out, t->waiting.len_bytes ? t->waiting.data : "", t->waiting.len_bytes);
+    ea_text_str(&t->out, "], \"streams\": [");
     ea_text_add(&t->out, t->streams.len_bytes ? t->streams.data : "", t->streams.len_bytes);
     ea_text_str(&t->out, "]}");
 }
@@ -134,6 +180,7 @@ static void status_add_text(status *t) {
         ea_text_safe(&t->out, r->refusal, strlen(r->refusal));
     }
     ea_text_char(&t->out, '\n');
+    ea_text_add(&t->out, t->waiting.len_bytes ? t->waiting.data : "", t->waiting.len_bytes);
     ea_text_add(&t->out, t->streams.len_bytes ? t->streams.data : "", t->streams.len_bytes);
 }
 
@@ -147,9 +194,17 @@ static int status_on_sink(const ec_sink_row *row, void *arg) {
     t->waiting_since_utc_ns = INT64_MAX;
     t->is_running = ec_sinks_is_locked(t->options->store, row->name);
     ea_text_clear(&t->streams);
+    ea_text_clear(&t->waiting);
+    *t->waiting_host = 0;
+    free(t->apart);
+    t->apart = NULL;
     int rc = ec_sinks_each_stream(t->sinks, row->name, status_on_stream, t, t->err);
     if (!rc)
-        rc = ec_outbox_measure(t->outbox, &row->place, status_on_waiting, t, t->err);
+        rc = ec_sinks_read_apart(t->sinks, row->name, &t->apart, &t->apart_count, t->err);
+    if (!rc)
+        rc = ec_outbox_measure(t->outbox, &(ec_outbox_places){row->place, t->apart, t->apart_count}, status_on_waiting,
+                               t, t->err);
+    status_end_host(t);
     if (rc)
         return rc;
     if (t->options->json)
@@ -207,6 +262,7 @@ static int sink_status_run(const void *arg, int operand_count, char **operands) 
     (void)operand_count, (void)operands;
     ea_text_init(&t.out);
     ea_text_init(&t.streams);
+    ea_text_init(&t.waiting);
     int rc = ec_store_check_readable(t.options->store, &err);
     if (!rc)
         rc = ec_outbox_open(&t.outbox, t.options->store, &err);
@@ -230,6 +286,8 @@ static int sink_status_run(const void *arg, int operand_count, char **operands) 
     ec_outbox_close(t.outbox);
     ea_text_deinit(&t.out);
     ea_text_deinit(&t.streams);
+    ea_text_deinit(&t.waiting);
+    free(t.apart);
     return ea_exit_code(rc);
 }
 
@@ -241,6 +299,8 @@ typedef struct moving {
     ec_outbox *outbox;
     ec_sinks *sinks;
     ec_sink_row row;
+    ec_sink_apart *apart;
+    size_t apart_count;
     uint64_t waiting, skipped;
 } moving;
 
@@ -273,26 +333,49 @@ static int move_find(moving *m, ec_sink_place *ret, ea_err *err) {
         rc = ec_outbox_end(m->outbox, ret, err);
     else
         *ret = (ec_sink_place){0};
-    if (!rc && m->is_skip && move_is_before(ret, &m->row.place))
-        *ret = m->row.place;
     if (!rc && !m->is_skip && move_is_before(&m->row.place, ret))
         rc = ea_fail(err, EA_EUSAGE, "sink %s has not got as far as --from: sink skip moves its place on", o->name);
+    return rc;
+}
+
+/* Agents apart: skip moves their places on, replay leaves those that have more to send than the others. */
+static int move_apart(moving *m, const ec_sink_place *before, ea_err *err) {
+    size_t kept = 0;
+    int rc = 0;
+    for (size_t i = 0; !rc && i < m->apart_count; i++) {
+        ec_sink_apart *b = &m->apart[i];
+        if (m->is_skip && move_is_before(&b->place, before))
+            b->place = *before;
+        int stays = move_is_before(&b->place, &m->row.place);
+        rc = stays ? ec_sinks_put_apart(m->sinks, m->options->name, b, err)
+                   : ec_sinks_drop_apart(m->sinks, m->options->name, b->host, err);
+        if (stays)
+            m->apart[kept++] = *b;
+    }
+    m->apart_count = kept;
     return rc;
 }
 
 static int move_place(moving *m, ea_err *err) {
     const sink_options *o = m->options;
     uint64_t before = 0;
-    ec_outbox_audit audit = {
-        .outbox = m->outbox, .sinks = m->sinks, .sink = o->name, .place = m->row.place, .fate = EC_SINK_removed};
+    ec_sink_place wanted = {0};
+    ec_outbox_audit audit = {.outbox = m->outbox, .sinks = m->sinks, .sink = o->name, .fate = EC_SINK_removed};
     int rc = ec_sinks_begin(m->sinks, err);
+    if (!rc)
+        rc = ec_sinks_read_apart(m->sinks, o->name, &m->apart, &m->apart_count, err);
+    audit.places = (ec_outbox_places){m->row.place, m->apart, m->apart_count};
     if (!rc)
         rc = ec_outbox_run_audit(&audit, err);
     if (!rc)
-        rc = move_find(m, &m->row.place, err);
+        rc = move_find(m, &wanted, err);
+    if (!rc && !(m->is_skip && move_is_before(&wanted, &m->row.place)))
+        m->row.place = wanted;
+    if (!rc)
+        rc = move_apart(m, &wanted, err);
     if (!rc)
         rc = ec_sinks_each_stream(m->sinks, o->name, move_on_stream, &before, err);
-    audit.place = m->row.place;
+    audit.places = (ec_outbox_places){m->row.place, m->apart, m->apart_count};
     audit.fate = m->is_skip ? EC_SINK_skipped : EC_SINK_FATE_COUNT;
     if (!rc)
         rc = ec_outbox_run_audit(&audit, err);
@@ -305,7 +388,7 @@ static int move_place(moving *m, ea_err *err) {
     if (rc)
         ec_sinks_undo(m->sinks);
     m->skipped -= rc ? m->skipped : before;
-    return rc ? rc : ec_outbox_measure(m->outbox, &m->row.place, move_on_waiting, &m->waiting, err);
+    return rc ? rc : ec_outbox_measure(m->outbox, &audit.places, move_on_waiting, &m->waiting, err);
 }
 
 static int sink_move(const sink_options *o, int is_skip) {
@@ -338,6 +421,7 @@ static int sink_move(const sink_options *o, int is_skip) {
                m.waiting);
     else
         printf("sink %s: %" PRIu64 " events are skipped, %" PRIu64 " wait\n", o->name, m.skipped, m.waiting);
+    free(m.apart);
     ec_sinks_close(m.sinks);
     ec_outbox_close(m.outbox);
     ea_file_close(lock);

@@ -55,13 +55,17 @@ static int sink_run_confine(const sink_run_options *o, ea_err *err) {
     return rc;
 }
 
-static void print_counts(const sink_run_options *o, const uint64_t *counts) {
+static void print_counts(const sink_run_options *o, const ec_sink *sink) {
+    const uint64_t *counts = ec_sink_counts(sink);
     printf(o->json ? "{\"sink\": \"%s\"" : "sink %s:", o->sink.name);
     for (int i = 0; i < EC_SINK_FATE_COUNT; i++)
         if (o->json)
             printf(", \"%s\": %" PRIu64, ec_sink_fate_name(i), counts[i]);
         else
             printf("%s %" PRIu64 " %s", i ? "," : "", counts[i], ec_sink_fate_name(i));
+    if (o->sink.redact)
+        printf(o->json ? ", \"redacted_values\": %" PRIu64 : ", %" PRIu64 " values redacted",
+               ec_sink_redacted_count(sink));
     printf(o->json ? "}\n" : "\n");
 }
 
@@ -87,13 +91,17 @@ static int sink_run_run(const void *arg, int operand_count, char **operands) {
                                      .table = c->table ? c->table : EC_CLICKHOUSE_TABLE,
                                      .properties = properties,
                                      .where = c->where,
+                                     .redact = c->redact,
+                                     .redact_key = c->redact_key,
                                      .hosts = &c->hosts,
+                                     .labels = &c->labels,
                                      .choice = &c->choice,
                                      .rows_max = c->rows,
                                      .bytes_max = c->bytes,
                                      .retry_min_ns = c->retry_min_ns,
                                      .retry_max_ns = c->retry_max_ns,
                                      .answer_ns = c->answer_ns,
+                                     .ack_ns = c->ack_ns,
                                      .ends = o->once,
                                      .is_all = c->all,
                                      .stop = ea_stop_flag(),
@@ -108,7 +116,7 @@ static int sink_run_run(const void *arg, int operand_count, char **operands) {
     if (rc)
         ea_err_print(stderr, "etwcollector", &err);
     if (sink)
-        print_counts(o, ec_sink_counts(sink));
+        print_counts(o, sink);
     ec_sink_close(sink);
     free(headers);
     free(properties);
@@ -132,9 +140,9 @@ static const ea_option SINK_RUN_OPTIONS[] = {
 const ea_command ec_cmd_sink_run = {
     .name = "sink run",
     .operands = "",
-    .summary = "Send stored events to a receiver (NDJSON by HTTP, Elasticsearch, OpenSearch, Kafka, ClickHouse), each "
-               "until it is "
-               "accepted",
+    .summary =
+        "Send stored events to a receiver (NDJSON by HTTP, Elasticsearch, OpenSearch, Kafka, ClickHouse, Splunk, "
+        "OpenTelemetry), each until it is accepted",
     .details =
         "Runs beside the collector until it is stopped, by a user who may write to the store's folder. Batches are "
         "sent in\nthe order of their arrival, the events of each in the order in which the agent saw them. A row is a "
@@ -144,6 +152,7 @@ const ea_command ec_cmd_sink_run = {
         "settled all rows of a request: a kill\nrepeats them, so that the receiver gets each row at least once; row, "
         "and _id with bulk, says which it has.\n\n"
         "With kafka a row is a message, whose key is the host; it counts when the brokers have stored it.\n"
+        "With splunk rows count when its acknowledgement says that they are indexed, if the token has one.\n"
         "With bulk each item of the answer counts: 200 and 201 accept, 409 was there already, 400, 413 and 422 refuse, "
         "and all\nelse is sent again. A whole request is halved after 400, 413 and 422, until the row that is refused "
         "is known.\nA row is given up as refused only while the receiver accepts others. Anything else is sent "

@@ -3,9 +3,11 @@
 #include "collector/access/api_tokens.h"
 #include "collector/access/audit.h"
 #include "collector/app/collector_commands.h"
+#include "collector/app/confined_task.h"
 #include "proto/base/clock.h"
 #include "proto/base/text.h"
 
+#include <openssl/crypto.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,11 +37,23 @@ static int token_finish(int rc, const ea_err *err) {
     return ea_exit_code(rc);
 }
 
-static int token_add(const void *arg, int operand_count, char **operands) {
-    const options *o = arg;
+/* One of the commands, and its operand. */
+typedef struct token_task {
+    const options *o;
+    const char *which;
+} token_task;
+
+/* Other users of the store's folder may have written what is read. */
+static int token_confine(int (*run)(void *arg), const options *o, const char *which) {
+    token_task t = {.o = o, .which = which};
+    EA_IGNORE(OPENSSL_init_crypto(OPENSSL_INIT_LOAD_CONFIG, NULL)); /* its files are out of reach then */
+    return ec_task_run(&(ec_task){.run = run, .arg = &t, .folders = {o->store}});
+}
+
+static int token_add_confined(void *arg) {
+    const options *o = ((const token_task *)arg)->o;
     ea_err err = {0};
     char token[EC_SECRET_BYTES];
-    (void)operand_count, (void)operands;
     int rc = ec_api_tokens_add(o->store, o->name, (enum ec_scope)(EC_SCOPE_METRICS + o->scope),
                                o->hosts ? o->hosts : "", o->life_ns / S_NS, token, &err);
     if (!rc)
@@ -49,23 +63,21 @@ static int token_add(const void *arg, int operand_count, char **operands) {
     return token_finish(rc, &err);
 }
 
-static int token_revoke(const void *arg, int operand_count, char **operands) {
-    const options *o = arg;
+static int token_revoke_confined(void *arg) {
+    const token_task *t = arg;
     ea_err err = {0};
-    (void)operand_count;
-    int rc = ec_api_tokens_revoke(o->store, operands[0], &err);
+    int rc = ec_api_tokens_revoke(t->o->store, t->which, &err);
     if (!rc)
-        rc = audit(o->store, operands[0], "token revoked", &err);
+        rc = audit(t->o->store, t->which, "token revoked", &err);
     return token_finish(rc, &err);
 }
 
-static int token_list(const void *arg, int operand_count, char **operands) {
-    const options *o = arg;
+static int token_list_confined(void *arg) {
+    const options *o = ((const token_task *)arg)->o;
     ea_err err = {0};
     ec_token *tokens = NULL;
     size_t count = 0;
     ea_text t;
-    (void)operand_count, (void)operands;
     ea_text_init(&t);
     int rc = ec_api_tokens_read(o->store, &tokens, &count, &err);
     if (!rc && o->json)
@@ -101,6 +113,21 @@ static int token_list(const void *arg, int operand_count, char **operands) {
     free(tokens);
     ea_text_deinit(&t);
     return token_finish(rc, &err);
+}
+
+static int token_add(const void *arg, int operand_count, char **operands) {
+    (void)operand_count, (void)operands;
+    return token_confine(token_add_confined, arg, NULL);
+}
+
+static int token_revoke(const void *arg, int operand_count, char **operands) {
+    (void)operand_count;
+    return token_confine(token_revoke_confined, arg, operands[0]);
+}
+
+static int token_list(const void *arg, int operand_count, char **operands) {
+    (void)operand_count, (void)operands;
+    return token_confine(token_list_confined, arg, NULL);
 }
 
 static const ea_option ADD_OPTIONS[] = {

@@ -6,13 +6,14 @@
 
 #include "collector/sink/sink.h"
 #include "proto/base/cli.h"
+#include "proto/relog/redact.h"
 
 typedef struct ec_sink_choice {
-    const char *name, *to, *headers, *ca, *index, *table, *properties, *where;
-    ea_strings hosts;
+    const char *name, *to, *headers, *ca, *index, *table, *properties, *where, *redact, *redact_key;
+    ea_strings hosts, labels;
     ea_class_choice choice;
     uint64_t rows, bytes;
-    int64_t retry_min_ns, retry_max_ns, answer_ns;
+    int64_t retry_min_ns, retry_max_ns, answer_ns, ack_ns;
     int kind, all;
 } ec_sink_choice;
 
@@ -40,12 +41,12 @@ EA_MUST_CHECK int ec_sink_choice_check(const ec_sink_choice *c, const char **ret
      .offset = offsetof(owner, member.kind),                                                                           \
      .fallback = "ndjson",                                                                                             \
      .choices = EC_SINK_KIND_NAMES,                                                                                    \
-     .help = "ndjson: a row a line by HTTP; bulk: _bulk of Elasticsearch and OpenSearch; kafka: a row a message; clickhouse: rows of a table"},\
+     .help = "ndjson: a row a line by HTTP; bulk: _bulk of Elasticsearch and OpenSearch; kafka: a row a message; clickhouse: rows of a table; splunk: HTTP Event Collector; otlp: OTLP/HTTP, protobuf"},\
     {.name = "index",                                                                                                  \
      .argument = "NAME",                                                                                               \
      .type = EA_OPT_STRING,                                                                                            \
      .offset = offsetof(owner, member.index),                                                                          \
-     .help = "with bulk: the index or data stream; default: that of the URL"},                                         \
+     .help = "with bulk, splunk: the index or data stream; default: that of the URL, of the token"},                   \
     {.name = "table",                                                                                                  \
      .argument = "NAME",                                                                                               \
      .type = EA_OPT_STRING,                                                                                            \
@@ -71,12 +72,27 @@ EA_MUST_CHECK int ec_sink_choice_check(const ec_sink_choice *c, const char **ret
      .type = EA_OPT_STRINGS,                                                                                           \
      .offset = offsetof(owner, member.hosts),                                                                          \
      .help = "only events of this agent; * is any text; may be repeated"},                                             \
+    {.name = "label",                                                                                                  \
+     .argument = "NAME=VALUE",                                                                                         \
+     .type = EA_OPT_STRINGS,                                                                                           \
+     .offset = offsetof(owner, member.labels),                                                                         \
+     .help = "only runs of agents that had this label; may be repeated: all of them"},                                 \
     EA_CLASS_OPTIONS(owner, member.choice),                                                                            \
     {.name = "where",                                                                                                  \
      .argument = "CONDITION",                                                                                          \
      .type = EA_OPT_STRING,                                                                                            \
      .offset = offsetof(owner, member.where),                                                                          \
      .help = "only events for which an expression of the query language holds, of the event's own fields"},            \
+    {.name = "redact",                                                                                                 \
+     .argument = "KINDS",                                                                                              \
+     .type = EA_OPT_STRING,                                                                                            \
+     .offset = offsetof(owner, member.redact),                                                                         \
+     .help = "replace values by pseudonyms: all, or of " EA_REDACT_KIND_LIST ", with commas between"},                 \
+    {.name = "redact-key",                                                                                             \
+     .argument = "FILE",                                                                                               \
+     .type = EA_OPT_STRING,                                                                                            \
+     .offset = offsetof(owner, member.redact_key),                                                                     \
+     .help = "with --redact: a file of 16 to 4096 bytes, the key of the pseudonyms, as etwagent relog has it"},        \
     {.name = "rows",                                                                                                   \
      .argument = "N",                                                                                                  \
      .type = EA_OPT_U64,                                                                                               \
@@ -117,6 +133,14 @@ EA_MUST_CHECK int ec_sink_choice_check(const ec_sink_choice *c, const char **ret
      .min = 100000000,                                                                                                 \
      .max = (uint64_t)3600 * 1000000000,                                                                               \
      .help = "how long a request may take, with its answer"},                                                          \
+    {.name = "ack-timeout",                                                                                            \
+     .argument = "TIME",                                                                                               \
+     .type = EA_OPT_DURATION,                                                                                          \
+     .offset = offsetof(owner, member.ack_ns),                                                                         \
+     .fallback = "5m",                                                                                                 \
+     .min = 100000000,                                                                                                 \
+     .max = (uint64_t)3600 * 1000000000,                                                                               \
+     .help = "with splunk: how long rows may wait to be acknowledged as indexed, before they are sent again"},         \
     {.name = "all",                                                                                                    \
      .type = EA_OPT_FLAG,                                                                                              \
      .offset = offsetof(owner, member.all),                                                                            \

@@ -128,7 +128,9 @@ static int compare_times(const void *a, const void *b) {
         order = strcmp(x->stream->stream, y->stream->stream);
     if (!order)
         order = (x->batch > y->batch) - (x->batch < y->batch);
-    return order ? order : (x->position > y->position) - (x->position < y->position);
+    if (!order)
+        order = (x->position > y->position) - (x->position < y->position);
+    return order ? order : (x->rule > y->rule) - (x->rule < y->rule); /* whichever was taken first */
 }
 
 /* The correlation that a detection is of; UINT32_MAX: none. */
@@ -174,10 +176,10 @@ int ec_stored_correlations_judge(ec_stored_correlations *c, void (*fn)(void *arg
         qsort(c->hits, c->hit_count, sizeof *c->hits, compare_times);
     for (size_t i = 0; i < c->hit_count && !rc; i += TOGETHER) {
         size_t count = c->hit_count - i < TOGETHER ? c->hit_count - i : TOGETHER;
-        uint64_t new_count = 0, left_out = 0;
+        ec_correlations_found found = {.new_count = 0};
         /* at one time, so that no hit is forgotten by its age */
-        rc = ec_correlations_judge(c->correlations, c->rules, c->hits + i, count, 0, &new_count, &left_out, err);
-        c->left_out += left_out;
+        rc = ec_correlations_judge(c->correlations, c->rules, c->hits + i, count, 0, &found, err);
+        c->left_out += found.left_out + found.cut;
     }
     if (!rc)
         rc = each_detection(c, fn, arg, err);

@@ -15,7 +15,8 @@ enum { METRIC_SINKS = 256 }; /* further ones are not named */
 typedef struct sink_numbers {
     ec_sink_row row;
     uint64_t counts[EC_SINK_FATE_COUNT];
-    double lag_s;
+    double lag_s, apart_lag_s;
+    size_t apart_count;
     int is_running;
 } sink_numbers;
 
@@ -46,16 +47,31 @@ static const char LAG_SQL[] =
     "SELECT coalesce((SELECT received_utc_ns FROM batches WHERE segment = ?1 AND offset >= ?2 ORDER BY offset LIMIT 1),"
     " (SELECT received_utc_ns FROM batches WHERE segment > ?1 ORDER BY segment, offset LIMIT 1))";
 
-static int read_lag(sqlite3_stmt *st, sink_numbers *n, ea_err *err) {
-    sqlite3_bind_int64(st, 1, (sqlite3_int64)n->row.place.segment);
-    sqlite3_bind_int64(st, 2, (sqlite3_int64)n->row.place.offset);
+static int read_lag(sqlite3_stmt *st, const ec_sink_place *place, double *ret, ea_err *err) {
+    sqlite3_bind_int64(st, 1, (sqlite3_int64)place->segment);
+    sqlite3_bind_int64(st, 2, (sqlite3_int64)place->offset);
     int rc = ec_sqlite_step(st, "read what waits for sinks", err);
     if (rc > 0 && sqlite3_column_type(st, 0) != SQLITE_NULL) {
         double lag_s = (double)(ea_utc_ns() - sqlite3_column_int64(st, 0)) / 1e9;
-        n->lag_s = lag_s > 0 ? lag_s : 0;
+        *ret = lag_s > 0 ? lag_s : 0;
     }
     sqlite3_reset(st);
     return rc < 0 ? rc : 0;
+}
+
+/* How many agents have a place of their own, and the lag of the first of these places. */
+static int read_apart(ec_sinks *sinks, sqlite3_stmt *st, sink_numbers *n, ea_err *err) {
+    ec_sink_apart *apart = NULL;
+    int rc = ec_sinks_read_apart(sinks, n->row.name, &apart, &n->apart_count, err);
+    size_t first = 0;
+    for (size_t i = 1; !rc && i < n->apart_count; i++) {
+        const ec_sink_place *a = &apart[i].place, *b = &apart[first].place;
+        first = a->segment < b->segment || (a->segment == b->segment && a->offset < b->offset) ? i : first;
+    }
+    if (!rc && n->apart_count)
+        rc = read_lag(st, &apart[first].place, &n->apart_lag_s, err);
+    free(apart);
+    return rc;
 }
 
 static void write_sinks(const sink_list *l, int open_metrics, ea_text *out) {
@@ -79,6 +95,16 @@ static void write_sinks(const sink_list *l, int open_metrics, ea_text *out) {
     for (size_t i = 0; i < l->count; i++)
         ea_text_printf(out, "etwcollector_sink_lag_seconds{sink=\"%s\"} %.3f\n", l->items[i].row.name,
                        l->items[i].lag_s);
+    ea_exposition_head(out, open_metrics, "etwcollector_sink_agents_apart", EA_GAUGE,
+                       "agents whose rows are sent apart from others', see etwcollector sink status");
+    for (size_t i = 0; i < l->count; i++)
+        ea_text_printf(out, "etwcollector_sink_agents_apart{sink=\"%s\"} %zu\n", l->items[i].row.name,
+                       l->items[i].apart_count);
+    ea_exposition_head(out, open_metrics, "etwcollector_sink_apart_lag_seconds", EA_GAUGE,
+                       "how long the next batch of the agent that is latest has waited at the most");
+    for (size_t i = 0; i < l->count; i++)
+        ea_text_printf(out, "etwcollector_sink_apart_lag_seconds{sink=\"%s\"} %.3f\n", l->items[i].row.name,
+                       l->items[i].apart_lag_s);
     ea_exposition_head(out, open_metrics, "etwcollector_sink_running", EA_GAUGE, "1: a process runs the sink now");
     for (size_t i = 0; i < l->count; i++)
         ea_text_printf(out, "etwcollector_sink_running{sink=\"%s\"} %d\n", l->items[i].row.name,
@@ -102,7 +128,9 @@ int ec_metrics_sinks(const char *dir, sqlite3 *index, int open_metrics, ea_text 
     for (size_t i = 0; !rc && i < l.count; i++) {
         rc = ec_sinks_each_stream(sinks, l.items[i].row.name, add_counts, &l.items[i], err);
         if (!rc)
-            rc = read_lag(st, &l.items[i], err);
+            rc = read_lag(st, &l.items[i].row.place, &l.items[i].lag_s, err);
+        if (!rc)
+            rc = read_apart(sinks, st, &l.items[i], err);
         l.items[i].is_running = ec_sinks_is_locked(dir, l.items[i].row.name);
     }
     if (!rc && l.count)

@@ -314,6 +314,13 @@ static const int PROGRAMS[] = {
 
 static const int MODES[] = {SYS_fchmod};
 
+static const int LINKS[] = {
+    SYS_linkat,
+#if defined(__x86_64__)
+    SYS_link,
+#endif
+};
+
 /* What no process of this program needs: it reaches into other processes or changes the system. */
 static const int NEVER[] = {
     SYS_ptrace,
@@ -549,6 +556,8 @@ static int restrict_calls(const ec_sandbox *s, ea_err *err) {
         answer_calls(&p, NETWORK, COUNT(NETWORK), ALLOW);
     if (s->rights & EC_SANDBOX_MODES)
         answer_calls(&p, MODES, COUNT(MODES), ALLOW);
+    if (s->rights & EC_SANDBOX_LINKS)
+        answer_calls(&p, LINKS, COUNT(LINKS), ALLOW);
     if (s->rights & EC_SANDBOX_PROGRAMS)
         answer_calls(&p, PROGRAMS, COUNT(PROGRAMS), ALLOW);
     answer_calls(&p, DENIED, COUNT(DENIED), REFUSE);

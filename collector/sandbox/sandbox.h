@@ -39,6 +39,7 @@ enum {
     EC_SANDBOX_PROVIDER = 64, /* has loaded code of others that talks to a device or a daemon: threads, connections and
                                  all system calls but those that start programs, listen, signal others, reach into
                                  other processes or change the system */
+    EC_SANDBOX_LINKS = 256,   /* gives files of listed folders further names in listed folders */
     EC_SANDBOX_ALL_FILES = 128, /* Landlock restricts nothing: it is not known which files are needed */
 };
 

@@ -23,8 +23,10 @@ EA_MUST_CHECK int ec_outbox_open(ec_outbox **ret, const char *dir, ea_err *err);
 void ec_outbox_close(ec_outbox *o); /* NULL is allowed */
 ec_store *ec_outbox_store(ec_outbox *o);
 
-/* The first batch at or after a place (position aside): 1; 0 when there is none now. */
-EA_MUST_CHECK int ec_outbox_next(ec_outbox *o, const ec_sink_place *place, ec_outbox_batch *ret, ea_err *err);
+/* The first batch at or after a place (position aside), of this host alone when it is not NULL: 1; 0 when there is none
+ * now. */
+EA_MUST_CHECK int ec_outbox_next(ec_outbox *o, const ec_sink_place *place, const char *host, ec_outbox_batch *ret,
+                                 ea_err *err);
 /* Whether a batch that was given is still in the store: 1, 0, or an error. */
 EA_MUST_CHECK int ec_outbox_has(ec_outbox *o, const ec_outbox_batch *batch, ea_err *err);
 /* The place after all that is stored. */
@@ -41,8 +43,15 @@ typedef struct ec_outbox_stream {
     int64_t waiting_since_utc_ns; /* received; INT64_MAX: nothing waits */
 } ec_outbox_stream;
 
+/* The place of all agents but those with one of their own. */
+typedef struct ec_outbox_places {
+    ec_sink_place place;
+    const ec_sink_apart *apart; /* borrowed; NULL: none */
+    size_t apart_count;
+} ec_outbox_places;
+
 /* Each run that the store has or had; fn returns non-zero to stop, which is returned. */
-EA_MUST_CHECK int ec_outbox_measure(ec_outbox *o, const ec_sink_place *place,
+EA_MUST_CHECK int ec_outbox_measure(ec_outbox *o, const ec_outbox_places *places,
                                     int (*fn)(const ec_outbox_stream *s, void *arg), void *arg, ea_err *err);
 
 /* Compares the counts of a sink with the store: events that are neither counted nor waiting were removed from the
@@ -53,7 +62,7 @@ typedef struct ec_outbox_audit {
     ec_outbox *outbox;
     ec_sinks *sinks;
     const char *sink;
-    ec_sink_place place;
+    ec_outbox_places places;
     enum ec_sink_fate fate;
     int is_new;
     void (*on_removed)(void *arg, const char *host, const char *stream, uint64_t events);

@@ -2,7 +2,9 @@
 #include "collector/state/sink_places.h"
 
 #include "collector/sqlite/sqlite.h"
+#include "proto/base/array.h"
 #include "proto/base/platform.h"
+#include "proto/base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,21 +19,37 @@ static const char SINKS_DOING[] = "keep the place of a sink";
 #define FATE_ADD(name, text)       ", " #name " = " #name " + excluded." #name
 #define FATE_PARAMETER(name, text) ", ?"
 
-/* before: events of the stream that are none of the sink's. */
-static const char SINKS_SCHEMA[] =
-    "CREATE TABLE IF NOT EXISTS sinks(name TEXT PRIMARY KEY, kind TEXT NOT NULL, receiver TEXT NOT NULL, segment"
-    " INTEGER NOT NULL, offset INTEGER NOT NULL, position INTEGER NOT NULL, request_count INTEGER NOT NULL,"
-    " retried_count INTEGER NOT NULL, created_utc_ns INTEGER NOT NULL, sent_utc_ns INTEGER NOT NULL, error_utc_ns"
-    " INTEGER NOT NULL, error TEXT NOT NULL, refusal TEXT NOT NULL) WITHOUT ROWID;"
-    "CREATE TABLE IF NOT EXISTS sink_streams(sink TEXT NOT NULL, host TEXT NOT NULL, stream TEXT NOT NULL, before"
-    " INTEGER NOT NULL" EC_SINK_FATES(FATE_COLUMN) ", PRIMARY KEY(sink, host, stream)) WITHOUT ROWID;";
+/* before: events of the stream that are none of the sink's. sink_apart: agents with a place of their own. */
+static const char *const SINKS_TABLES[][2] = {
+    {"sinks", "(name TEXT PRIMARY KEY, kind TEXT NOT NULL, receiver TEXT NOT NULL, segment INTEGER NOT NULL, offset"
+              " INTEGER NOT NULL, position INTEGER NOT NULL, request_count INTEGER NOT NULL, retried_count INTEGER NOT"
+              " NULL, created_utc_ns INTEGER NOT NULL, sent_utc_ns INTEGER NOT NULL, error_utc_ns INTEGER NOT NULL,"
+              " error TEXT NOT NULL, refusal TEXT NOT NULL) WITHOUT ROWID"},
+    {"sink_streams",
+     "(sink TEXT NOT NULL, host TEXT NOT NULL, stream TEXT NOT NULL, before INTEGER NOT NULL" EC_SINK_FATES(
+         FATE_COLUMN) ", PRIMARY KEY(sink, host, stream)) WITHOUT ROWID"},
+    {"sink_apart", "(sink TEXT NOT NULL, host TEXT NOT NULL, segment INTEGER NOT NULL, offset INTEGER NOT NULL,"
+                   " position INTEGER NOT NULL, PRIMARY KEY(sink, host)) WITHOUT ROWID"},
+};
 
 #define SINK_COLUMNS                                                                                                   \
     "name, kind, receiver, segment, offset, position, request_count, retried_count, created_utc_ns, sent_utc_ns,"      \
     " error_utc_ns, error, refusal"
 #define STREAM_COLUMNS "host, stream, before" EC_SINK_FATES(FATE_NAME)
 
-enum sinks_statement { FIND, EACH, EACH_STREAM, FIND_STREAM, PUT, PUT_STREAM, ADD_COUNTS, SINKS_STATEMENTS };
+enum sinks_statement {
+    FIND,
+    EACH,
+    EACH_STREAM,
+    FIND_STREAM,
+    PUT,
+    PUT_STREAM,
+    ADD_COUNTS,
+    EACH_APART,
+    PUT_APART,
+    DROP_APART,
+    SINKS_STATEMENTS
+};
 
 static const char *const SINKS_SQL[SINKS_STATEMENTS] = {
     [FIND] = "SELECT " SINK_COLUMNS " FROM sinks WHERE name = ?1",
@@ -43,6 +61,9 @@ static const char *const SINKS_SQL[SINKS_STATEMENTS] = {
                    ") VALUES(?, ?, ?, ?" EC_SINK_FATES(FATE_PARAMETER) ")",
     [ADD_COUNTS] = "INSERT INTO sink_streams(sink, " STREAM_COLUMNS ") VALUES(?, ?, ?, ?" EC_SINK_FATES(
         FATE_PARAMETER) ") ON CONFLICT DO UPDATE SET before = before" EC_SINK_FATES(FATE_ADD),
+    [EACH_APART] = "SELECT host, segment, offset, position FROM sink_apart WHERE sink = ?1 ORDER BY host",
+    [PUT_APART] = "INSERT OR REPLACE INTO sink_apart VALUES(?, ?, ?, ?, ?)",
+    [DROP_APART] = "DELETE FROM sink_apart WHERE sink = ?1 AND host = ?2",
 };
 
 struct ec_sinks {
@@ -109,6 +130,31 @@ int ec_sinks_is_locked(const char *dir, const char *name) {
     return is_locked;
 }
 
+/* Who does not write the file finds no rows where it has no such table yet: one that is made just now, or an older one.
+ */
+static int sinks_make_table(ec_sinks *s, const char *name, const char *columns, int writable, ea_err *err) {
+    static const char DOING[] = "open the sinks", KIND[] = "CREATE TEMP TABLE";
+    sqlite3_stmt *st = NULL;
+    ea_text sql;
+    int has = 0, rc = 0;
+    if (!writable) {
+        rc = ec_sqlite_prepare(s->db, &st, "SELECT 1 FROM main.sqlite_schema WHERE name = ?1", DOING, err);
+        if (!rc) {
+            sqlite3_bind_text(st, 1, name, -1, SQLITE_STATIC);
+            has = ec_sqlite_step(st, DOING, err);
+            rc = has < 0 ? has : 0;
+        }
+        sqlite3_finalize(st);
+    }
+    if (rc || has)
+        return rc;
+    ea_text_init(&sql);
+    ea_text_printf(&sql, "%s %s%s", writable ? "CREATE TABLE IF NOT EXISTS" : KIND, name, columns);
+    rc = sql.failed ? ea_fail(err, EA_ENOMEM, "%s", DOING) : ec_sqlite_exec(s->db, sql.data, DOING, err);
+    ea_text_deinit(&sql);
+    return rc;
+}
+
 int ec_sinks_open(ec_sinks **ret, const char *dir, int writable, ea_err *err) {
     char path[SINKS_PATH_BYTES];
     ec_sinks *s = calloc(1, sizeof *s);
@@ -126,8 +172,8 @@ int ec_sinks_open(ec_sinks **ret, const char *dir, int writable, ea_err *err) {
     /* NORMAL: a power cut may take the last places, whose events are sent again */
     if (!rc && writable)
         rc = ec_sqlite_exec(s->db, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL", "open the sinks", err);
-    if (!rc && (writable || !is_there))
-        rc = ec_sqlite_exec(s->db, SINKS_SCHEMA, "open the sinks", err);
+    for (size_t i = 0; !rc && i < sizeof SINKS_TABLES / sizeof *SINKS_TABLES; i++)
+        rc = sinks_make_table(s, SINKS_TABLES[i][0], SINKS_TABLES[i][1], writable, err);
     if (rc) {
         ec_sinks_close(s);
         return rc;
@@ -241,6 +287,57 @@ int ec_sinks_find_stream(ec_sinks *s, const char *name, const char *host, const 
     return rc;
 }
 
+int ec_sinks_read_apart(ec_sinks *s, const char *name, ec_sink_apart **ret, size_t *ret_count, ea_err *err) {
+    sqlite3_stmt *st = NULL;
+    ec_sink_apart *items = NULL;
+    size_t count = 0, capacity = 0;
+    int code = SQLITE_DONE, rc = sinks_prepare(s, EACH_APART, &st, err);
+    if (rc)
+        return rc;
+    sqlite3_bind_text(st, 1, name, -1, SQLITE_STATIC);
+    while (!rc && (code = sqlite3_step(st)) == SQLITE_ROW) {
+        if (EA_GROW(items, capacity, count + 1, SIZE_MAX)) {
+            rc = ea_fail(err, EA_ENOMEM, "%s", SINKS_DOING);
+            continue;
+        }
+        ec_sink_apart *b = &items[count++];
+        *b = (ec_sink_apart){
+            .place = {.segment = sinks_u64(st, 1), .offset = sinks_u64(st, 2), .position = sinks_u64(st, 3)}};
+        sinks_text(b->host, sizeof b->host, st, 0);
+    }
+    rc = ec_sqlite_end(st, code, rc, SINKS_DOING, err);
+    if (rc) {
+        free(items);
+        return rc;
+    }
+    *ret = items;
+    *ret_count = count;
+    return 0;
+}
+
+int ec_sinks_put_apart(ec_sinks *s, const char *name, const ec_sink_apart *row, ea_err *err) {
+    sqlite3_stmt *st = NULL;
+    int rc = sinks_prepare(s, PUT_APART, &st, err);
+    if (rc)
+        return rc;
+    sqlite3_bind_text(st, 1, name, -1, SQLITE_STATIC);
+    sqlite3_bind_text(st, 2, row->host, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(st, 3, (sqlite3_int64)row->place.segment);
+    sqlite3_bind_int64(st, 4, (sqlite3_int64)row->place.offset);
+    sqlite3_bind_int64(st, 5, (sqlite3_int64)row->place.position);
+    return ec_sqlite_run(st, SINKS_DOING, err);
+}
+
+int ec_sinks_drop_apart(ec_sinks *s, const char *name, const char *host, ea_err *err) {
+    sqlite3_stmt *st = NULL;
+    int rc = sinks_prepare(s, DROP_APART, &st, err);
+    if (rc)
+        return rc;
+    sqlite3_bind_text(st, 1, name, -1, SQLITE_STATIC);
+    sqlite3_bind_text(st, 2, host, -1, SQLITE_STATIC);
+    return ec_sqlite_run(st, SINKS_DOING, err);
+}
+
 int ec_sinks_begin(ec_sinks *s, ea_err *err) {
     return ec_sqlite_exec(s->db, "BEGIN IMMEDIATE", SINKS_DOING, err);
 }
@@ -315,6 +412,14 @@ int ec_sinks_forget(const char *dir, const char *host, const char *stream, ea_er
     if (!rc) {
         sqlite3_bind_text(st, 1, host, -1, SQLITE_STATIC);
         sqlite3_bind_text(st, 2, stream, -1, SQLITE_STATIC);
+        rc = ec_sqlite_run(st, SINKS_DOING, err);
+    }
+    sqlite3_finalize(st);
+    st = NULL;
+    if (!rc && !stream)
+        rc = ec_sqlite_prepare(s->db, &st, "DELETE FROM sink_apart WHERE host = ?1", SINKS_DOING, err);
+    if (!rc && st) {
+        sqlite3_bind_text(st, 1, host, -1, SQLITE_STATIC);
         rc = ec_sqlite_run(st, SINKS_DOING, err);
     }
     sqlite3_finalize(st);

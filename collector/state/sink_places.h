@@ -54,6 +54,12 @@ typedef struct ec_sink_stream {
     uint64_t counts[EC_SINK_FATE_COUNT];
 } ec_sink_stream;
 
+/* An agent with a place of its own, before the sink's: between the two, what is the agent's is not sent yet. */
+typedef struct ec_sink_apart {
+    char host[256];
+    ec_sink_place place;
+} ec_sink_apart;
+
 typedef struct ec_sinks ec_sinks;
 
 /* Writable: the file is made when it is missing. Otherwise a missing file is one without sinks. */
@@ -79,6 +85,10 @@ EA_MUST_CHECK int ec_sinks_each_stream(ec_sinks *s, const char *name, int (*fn)(
 EA_MUST_CHECK int ec_sinks_find_stream(ec_sinks *s, const char *name, const char *host, const char *stream,
                                        ec_sink_stream *ret, ea_err *err);
 
+/* By host. *ret: to be freed. */
+EA_MUST_CHECK int ec_sinks_read_apart(ec_sinks *s, const char *name, ec_sink_apart **ret, size_t *ret_count,
+                                      ea_err *err);
+
 /* What follows is durable with the commit; all of it, or nothing. */
 EA_MUST_CHECK int ec_sinks_begin(ec_sinks *s, ea_err *err);
 EA_MUST_CHECK int ec_sinks_commit(ec_sinks *s, ea_err *err);
@@ -88,6 +98,8 @@ EA_MUST_CHECK int ec_sinks_put_stream(ec_sinks *s, const char *name, const ec_si
 /* Adds to the counts of a stream, whose row is made when it is new (before: 0). */
 EA_MUST_CHECK int ec_sinks_count(ec_sinks *s, const char *name, const char *host, const char *stream,
                                  const uint64_t *counts, ea_err *err);
+EA_MUST_CHECK int ec_sinks_put_apart(ec_sinks *s, const char *name, const ec_sink_apart *row, ea_err *err);
+EA_MUST_CHECK int ec_sinks_drop_apart(ec_sinks *s, const char *name, const char *host, ea_err *err);
 /* Deletes what is kept of a host (stream NULL: of all its runs), and of each sink the last failure and the last
  * refusal, which may quote a row. Places stay. A folder without sinks: nothing. */
 EA_MUST_CHECK int ec_sinks_forget(const char *dir, const char *host, const char *stream, ea_err *err);

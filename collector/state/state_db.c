@@ -123,8 +123,35 @@ static const char GAP_PERIODS[] =
     " FROM gaps t JOIN streams s ON s.stream = t.stream";
 
 /* The old names, until version 0.2 of the program. */
-static const char OLD_NAMES[] =
-    ";CREATE VIEW blindness AS SELECT * FROM gaps; CREATE VIEW blind AS SELECT * FROM gap_periods;";
+#define OLD_GAPS    "CREATE VIEW blindness AS SELECT * FROM gaps"
+#define OLD_PERIODS "CREATE VIEW blind AS SELECT * FROM gap_periods"
+static const char OLD_NAMES[] = ";" OLD_GAPS ";" OLD_PERIODS ";";
+
+#define GAP_ADDED                                                                                                      \
+    "CREATE TRIGGER gap_added AFTER INSERT ON gaps BEGIN"                                                              \
+    " INSERT INTO gap_sums VALUES(NEW.stream, NEW.cause, 1, NEW.record_count = 0, NEW.batch_count, NEW.least_count)"   \
+    " ON CONFLICT(stream, cause) DO UPDATE SET row_count = row_count + 1,"                                             \
+    " unrecorded_count = unrecorded_count + excluded.unrecorded_count,"                                                \
+    " batch_count = batch_count + excluded.batch_count, least_count = least_count + excluded.least_count; END"
+#define GAP_CHANGED                                                                                                    \
+    "CREATE TRIGGER gap_changed AFTER UPDATE OF record_count, batch_count, least_count ON gaps BEGIN"                  \
+    " UPDATE gap_sums SET unrecorded_count = unrecorded_count + (NEW.record_count = 0) - (OLD.record_count = 0),"      \
+    " batch_count = batch_count + NEW.batch_count - OLD.batch_count,"                                                  \
+    " least_count = least_count + NEW.least_count - OLD.least_count"                                                   \
+    " WHERE stream = NEW.stream AND cause = NEW.cause; END"
+#define GAP_REMOVED                                                                                                    \
+    "CREATE TRIGGER gap_removed AFTER DELETE ON gaps BEGIN"                                                            \
+    " UPDATE gap_sums SET row_count = row_count - 1, unrecorded_count = unrecorded_count - (OLD.record_count = 0),"    \
+    " batch_count = batch_count - OLD.batch_count, least_count = least_count - OLD.least_count"                        \
+    " WHERE stream = OLD.stream AND cause = OLD.cause;"                                                                \
+    " DELETE FROM gap_sums WHERE stream = OLD.stream AND cause = OLD.cause AND row_count = 0; END"
+#define ALERT_ADDED                                                                                                    \
+    "CREATE TRIGGER alert_added AFTER INSERT ON alerts BEGIN INSERT INTO alert_sums VALUES(NEW.stream, 1)"             \
+    " ON CONFLICT(stream) DO UPDATE SET row_count = row_count + 1; END"
+#define ALERT_REMOVED                                                                                                  \
+    "CREATE TRIGGER alert_removed AFTER DELETE ON alerts BEGIN"                                                        \
+    " UPDATE alert_sums SET row_count = row_count - 1 WHERE stream = OLD.stream;"                                      \
+    " DELETE FROM alert_sums WHERE stream = OLD.stream AND row_count = 0; END"
 
 /* The sums of gaps and alerts have a row for each stream (and cause), so that a question about all machines does not
  * read each row that an agent made. Triggers keep them in the transaction of the rows. */
@@ -133,34 +160,24 @@ static const char GAP_SUMS[] =
     " unrecorded_count INTEGER NOT NULL, batch_count INTEGER NOT NULL, least_count INTEGER NOT NULL,"
     " PRIMARY KEY(stream, cause)) WITHOUT ROWID;"
     "INSERT INTO gap_sums SELECT stream, cause, count(*), sum(record_count = 0), sum(batch_count), sum(least_count)"
-    " FROM gaps GROUP BY stream, cause;"
-    "CREATE TRIGGER gap_added AFTER INSERT ON gaps BEGIN"
-    " INSERT INTO gap_sums VALUES(NEW.stream, NEW.cause, 1, NEW.record_count = 0, NEW.batch_count, NEW.least_count)"
-    " ON CONFLICT(stream, cause) DO UPDATE SET row_count = row_count + 1,"
-    " unrecorded_count = unrecorded_count + excluded.unrecorded_count,"
-    " batch_count = batch_count + excluded.batch_count, least_count = least_count + excluded.least_count; END;"
-    "CREATE TRIGGER gap_changed AFTER UPDATE OF record_count, batch_count, least_count ON gaps BEGIN"
-    " UPDATE gap_sums SET unrecorded_count = unrecorded_count + (NEW.record_count = 0) - (OLD.record_count = 0),"
-    " batch_count = batch_count + NEW.batch_count - OLD.batch_count,"
-    " least_count = least_count + NEW.least_count - OLD.least_count"
-    " WHERE stream = NEW.stream AND cause = NEW.cause; END;"
-    "CREATE TRIGGER gap_removed AFTER DELETE ON gaps BEGIN"
-    " UPDATE gap_sums SET row_count = row_count - 1, unrecorded_count = unrecorded_count - (OLD.record_count = 0),"
-    " batch_count = batch_count - OLD.batch_count, least_count = least_count - OLD.least_count"
-    " WHERE stream = OLD.stream AND cause = OLD.cause;"
-    " DELETE FROM gap_sums WHERE stream = OLD.stream AND cause = OLD.cause AND row_count = 0; END;";
+    " FROM gaps GROUP BY stream, cause;" GAP_ADDED ";" GAP_CHANGED ";" GAP_REMOVED ";";
 
 /* What version 6 has and version 5 had not, besides. */
 static const char ALERT_SUMS[] =
     "CREATE TABLE rounds(round INTEGER PRIMARY KEY CHECK(round = 1), segment INTEGER NOT NULL, offset INTEGER NOT"
     " NULL);"
     "CREATE TABLE alert_sums(stream INTEGER PRIMARY KEY, row_count INTEGER NOT NULL);"
-    "INSERT INTO alert_sums SELECT stream, count(*) FROM alerts GROUP BY stream;"
-    "CREATE TRIGGER alert_added AFTER INSERT ON alerts BEGIN INSERT INTO alert_sums VALUES(NEW.stream, 1)"
-    " ON CONFLICT(stream) DO UPDATE SET row_count = row_count + 1; END;"
-    "CREATE TRIGGER alert_removed AFTER DELETE ON alerts BEGIN"
-    " UPDATE alert_sums SET row_count = row_count - 1 WHERE stream = OLD.stream;"
-    " DELETE FROM alert_sums WHERE stream = OLD.stream AND row_count = 0; END;";
+    "INSERT INTO alert_sums SELECT stream, count(*) FROM alerts GROUP BY stream;" ALERT_ADDED ";" ALERT_REMOVED ";";
+
+const char *ec_state_db_foreign_sql(void) {
+    return "SELECT count(*) FROM sqlite_schema WHERE type IN ('trigger', 'view') AND sql NOT IN ('" GAP_ADDED
+           "', '" GAP_CHANGED "', '" GAP_REMOVED "', '" ALERT_ADDED "', '" ALERT_REMOVED "', '" OLD_GAPS
+           "', '" OLD_PERIODS "')"
+           /* of an earlier program: the next writer makes it anew, and drops those of version 6 */
+           " AND NOT (type = 'view' AND name = 'gap_periods') AND NOT ((SELECT user_version < 7 FROM"
+           " pragma_user_version) AND (type = 'view' AND name = 'blind' OR type = 'trigger' AND name IN"
+           " ('blind_added', 'blind_changed', 'blind_removed')))";
+}
 
 /* When a stream's last gap ended is the last row of this index, however many there are. A database of before has it
  * from its next opening on. */

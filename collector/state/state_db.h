@@ -31,6 +31,8 @@ void ec_state_db_close(ec_state_db *t); /* NULL is allowed */
 /* 1 when there are tables of an older version of the program, which the next writer completes or makes anew. */
 int ec_state_db_is_older(const char *dir);
 sqlite3 *ec_state_db_database(ec_state_db *t);
+/* A statement that counts the triggers and views of a state.db that this program did not make. */
+const char *ec_state_db_foreign_sql(void);
 
 EA_MUST_CHECK int ec_state_db_begin(ec_state_db *t, ea_err *err);
 EA_MUST_CHECK int ec_state_db_commit(ec_state_db *t, ea_err *err);

@@ -192,13 +192,13 @@ static int is_false_alarm(sqlite3 *db, const char *text, alarms *a) {
     return is_false;
 }
 
-/* A trigger would change what the collector writes, in each store that is made of the backup. Of the history's own ones
- * there are some (state_db.c), which change the history alone, as the batches can make it again. */
-static int check_schema(const char *path, ea_err *err) {
+/* A trigger would change what the collector writes, in each store that is made of the backup. sql: counts those, and
+ * views, that a collector does not make. */
+static int check_schema(const char *path, const char *sql, ea_err *err) {
     uint64_t count = 0;
-    int rc = number_of(path, "SELECT count(*) FROM sqlite_master WHERE type IN ('trigger', 'view')", &count, err);
+    int rc = number_of(path, sql, &count, err);
     if (!rc && count)
-        rc = ea_fail(err, EA_ECORRUPT, "%s has triggers or views, of which a collector makes none there", path);
+        rc = ea_fail(err, EA_ECORRUPT, "%s has triggers or views that no collector makes", path);
     return rc;
 }
 
@@ -450,6 +450,14 @@ static int begin_copy(copying *c, ea_file **lock, ea_err *err) {
     return rc || !is_rest ? rc : remove_rest(c, err);
 }
 
+int ec_store_begin_backup(const char *store, const char *to, unsigned *ret_mode, ea_err *err) {
+    *ret_mode = 0;
+    int rc = ec_store_check_readable(store, err);
+    if (!rc)
+        rc = ea_path_make_dirs(to, err);
+    return rc || ea_path_list(to, any_entry, NULL, err) ? rc : ec_make_private(to, ret_mode, err);
+}
+
 int ec_store_backup(const char *store, const char *to, ec_backup *ret, ea_err *err) {
     char path[PATH_BYTES];
     ec_backup made = {0};
@@ -513,8 +521,9 @@ static int count_segment(uint64_t number, void *arg) {
     return 0;
 }
 
-int ec_store_verify(const char *dir, ec_backup *ret, ea_err *err) {
+int ec_store_verify(const char *dir, const char *foreign_sql, ec_backup *ret, ea_err *err) {
     static const char *const DATABASES[] = {"index.db", "state.db", "kept.db", "alarms.db", "sinks.db", "requests.db"};
+    static const char ANY[] = "SELECT count(*) FROM sqlite_master WHERE type IN ('trigger', 'view')";
     char path[PATH_BYTES];
     ec_backup found = {0};
     verifying v = {.report = &found, .err = err};
@@ -523,8 +532,8 @@ int ec_store_verify(const char *dir, ec_backup *ret, ea_err *err) {
         backup_join(path, dir, DATABASES[i]);
         if (ea_path_exists(path))
             rc = check_database(path, err);
-        if (!rc && ea_path_exists(path) && strcmp(DATABASES[i], "state.db") != 0)
-            rc = check_schema(path, err);
+        if (!rc && ea_path_exists(path))
+            rc = check_schema(path, strcmp(DATABASES[i], "state.db") == 0 ? foreign_sql : ANY, err);
     }
     if (!rc)
         rc = ec_store_each_stream(v.store, NULL, verify_stream, &v, err);
@@ -556,28 +565,35 @@ static int check_segment(uint64_t number, void *arg) {
     return check_plain(path, c->err);
 }
 
-int ec_store_restore(const char *from, const char *to, int with_tokens, ec_backup *ret, ea_err *err) {
-    static const char *const FILES[] = {"index.db", "state.db",    "kept.db", "alarms.db",
-                                        "sinks.db", "requests.db", "tokens"};
-    char path[PATH_BYTES], made[PATH_BYTES], a[PATH_BYTES], b[PATH_BYTES];
-    snprintf(made, sizeof made, "%s.restoring", to);
+int ec_store_begin_restore(const char *from, const char *to, char made[EC_RESTORING_BYTES], ea_err *err) {
+    char path[PATH_BYTES];
     int64_t made_ns;
     backup_join(path, from, MARK);
     int rc = ea_path_modified(path, &made_ns, err);
     if (rc)
         return rc == EA_ENOTFOUND ? ea_fail(err, EA_EUSAGE, "%s is no whole backup: it has no %s", from, MARK) : rc;
+    if (snprintf(made, EC_RESTORING_BYTES, "%s.restoring", to) >= EC_RESTORING_BYTES)
+        return ea_fail(err, EA_EUSAGE, "the path of the store is too long");
     if (ea_path_exists(to) || ea_path_exists(made))
         return ea_fail(err, EA_EUSAGE, "%s, or %s, exists: a store is restored to a new folder", to, made);
+    return ea_path_make_dirs(made, err);
+}
+
+int ec_store_restore(const char *from, const char *made, int with_tokens, const char *foreign_sql, ec_backup *ret,
+                     ea_err *err) {
+    static const char *const FILES[] = {"index.db", "state.db",    "kept.db", "alarms.db",
+                                        "sinks.db", "requests.db", "tokens"};
+    char path[PATH_BYTES], a[PATH_BYTES], b[PATH_BYTES];
     copying c = {.store = from, .to = made, .err = err};
     backup_join(a, from, "segments");
-    rc = ec_segment_each(a, check_segment, &c, err);
+    int rc = ec_segment_each(a, check_segment, &c, err);
     for (size_t i = 0; !rc && i < sizeof FILES / sizeof *FILES; i++) {
         backup_join(b, from, FILES[i]);
         rc = check_plain(b, err);
         rc = rc == EA_ENOTFOUND ? 0 : rc;
     }
     if (!rc)
-        rc = ec_store_verify(from, ret, err);
+        rc = ec_store_verify(from, foreign_sql, ret, err);
     backup_join(path, made, "segments");
     if (!rc)
         rc = ea_path_make_dirs(path, err);
@@ -590,7 +606,13 @@ int ec_store_restore(const char *from, const char *to, int with_tokens, ec_backu
         if (ea_path_exists(a) && (!is_tokens || with_tokens))
             rc = is_tokens ? copy_if_there(from, made, FILES[i], err) : copy_file(a, b, UINT64_MAX, err);
     }
-    if (!rc)
-        rc = ea_path_sync_dir(path, err);
-    return rc ? rc : ea_path_rename(made, to, err);
+    return rc ? rc : ea_path_sync_dir(path, err);
+}
+
+int ec_store_end_restore(const char *made, const char *to, ea_err *err) {
+    if (!to) {
+        (void)rmdir(made);
+        return 0;
+    }
+    return ea_path_rename(made, to, err);
 }

@@ -18,8 +18,12 @@ int ec_make_private(const char *path, unsigned *ret_mode, ea_err *err) {
         return errno == ENOENT ? 0 : ea_fail_os(err, EA_EIO, errno, "look at %s", path);
     if (S_ISLNK(st.st_mode) || !(st.st_mode & OTHERS))
         return 0;
-    if (chmod(path, st.st_mode & 0700))
-        return ea_fail_os(err, EA_EIO, errno, "others can read %s (mode %03o): chmod it", path,
+    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    int os_error = fd < 0 || fchmod(fd, st.st_mode & 0700) ? errno : 0;
+    if (fd >= 0)
+        close(fd);
+    if (os_error)
+        return ea_fail_os(err, EA_EIO, os_error, "others can read %s (mode %03o): chmod it", path,
                           (unsigned)st.st_mode & 0777);
     *ret_mode = st.st_mode & 0777;
     return 0;

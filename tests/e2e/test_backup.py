@@ -249,11 +249,24 @@ def hostile(env, checks, copy):
             db.execute("CREATE TRIGGER hidden AFTER INSERT ON batches BEGIN DELETE FROM batches; END")
             db.commit()
 
+    def changed_trigger(path):  # the name is one of the history's own
+        with contextlib.closing(sqlite3.connect(path)) as db:
+            db.execute("DROP TRIGGER alert_added")
+            db.execute("CREATE TRIGGER alert_added AFTER INSERT ON alerts BEGIN DELETE FROM processes; END")
+            db.commit()
+
+    def view(path):
+        with contextlib.closing(sqlite3.connect(path)) as db:
+            db.execute("CREATE VIEW hidden AS SELECT * FROM processes")
+            db.commit()
+
     for what, name, change, reason in (("a link beside the segments", "segments/00000000ffffffff.seg", link, "is a link, expected a file"),
                                        ("a pipe beside the segments", "segments/00000000ffffffff.seg", pipe, "is no file"),
                                        ("a link in place of the tokens", "tokens", link, "is a link, expected a file"),
                                        ("a pipe in place of the index", "index.db", pipe, "is no file"),
-                                       ("a trigger", "index.db", trigger, "has triggers or views")):
+                                       ("a trigger", "index.db", trigger, "has triggers or views"),
+                                       ("a trigger of the history", "state.db", changed_trigger, "has triggers or views"),
+                                       ("a view of the history", "state.db", view, "has triggers or views")):
         made, to = env.folder / "hostile", env.folder / "hostile-store"
         shutil.copytree(copy, made)
         change(made / name)

@@ -126,10 +126,10 @@ def test(env, checks, _):
         leaves, remains = streams(env, store, GONE)
         if number:
             process = subprocess.Popen([env.collector, "forget", "--store", store, "--host", GONE, "--run", leaves["stream"][:8]],
-                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                                       stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
             time.sleep(0.01 * number)
             process.send_signal(signal.SIGKILL)
-            process.wait()
+            process.communicate()  # its child, which has the output too, has ended
             collector.start()
             collector.stop()
         if len(streams(env, store, GONE)) == 2:
@@ -188,10 +188,11 @@ def test(env, checks, _):
     for number in range(8):
         subprocess.run(["rm", "-rf", str(store)], check=True)
         subprocess.run(["cp", "-a", str(copy), str(store)], check=True)
-        process = subprocess.Popen([env.collector, "forget", "--store", store, "--host", GONE], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen([env.collector, "forget", "--store", store, "--host", GONE], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         time.sleep(random.uniform(0.005, 0.12))
         process.send_signal(signal.SIGKILL)
-        killed = process.wait() == -signal.SIGKILL
+        process.communicate()
+        killed = process.returncode == -signal.SIGKILL
         begun += killed
         if number % 2 or not holding(store, GONE):
             forget(env, store, check=False)

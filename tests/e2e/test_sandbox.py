@@ -100,8 +100,8 @@ def check_profile(checks, collector, web, silent, active):
     connection.close()
 
 
-def check_command(checks, env, words, active, said=""):
-    """A command whose answer is not taken: it waits with its first bytes, in its sandbox."""
+def check_command(checks, env, words, active, said="", is_task=False):
+    """A command whose answer is not taken: it waits with its first bytes, in its sandbox; is_task: a process of its own does."""
     out, full = os.pipe()
     os.set_blocking(full, False)
     try:
@@ -110,11 +110,11 @@ def check_command(checks, env, words, active, said=""):
     except BlockingIOError:
         os.set_blocking(full, True)
     running = subprocess.Popen([str(env.collector), *map(str, words)], stdout=full, stderr=subprocess.PIPE)
-    process = pathlib.Path(f"/proc/{running.pid}")
     wanted = ("1", str(SECCOMP_FILTER) if active["seccomp"] else "0")
 
     def is_confined():
-        said = status(process)
+        processes = children(running.pid, "") if is_task else [pathlib.Path(f"/proc/{running.pid}")]
+        said = status(processes[0]) if processes else {}
         return (said.get("NoNewPrivs"), said.get("Seccomp")) == wanted
 
     try:
@@ -145,7 +145,12 @@ def check_commands(checks, env, collector, active):
     for words in (("ps", *place), program, ("rules", "check", *place, str(rule)), ("rules", "test", *place, str(rule)), ("modules", *place, "--pid", "0"),
                   ("export", *place), ("pull", *place, "-o", env.folder / "pulled.etl"), where, ("hosts", "--store", str(collector.store)), ("ledger", *place), ("profile", *place)):
         check_command(checks, env, words, active, "events with weight" if words[0] == "profile" else "")
-    check_command(checks, env, (*program, "--symbol-cache", str(env.folder / "symbols")), active)
+    check_command(checks, env, ("quota", "--store", str(collector.store)), active)
+    for words in (("backup", "--verify", "--to", env.folder / "backup"), ("forget", "--dry-run", "--host", TRACE), ("token", "add", "--name", "reader"),
+                  ("token", "list")):
+        at = len(words) if words[0] != "token" else 2
+        check_command(checks, env, (*words[:at], "--store", str(collector.store), *words[at:]), active, is_task=True)
+    check_command(checks, env, ("restore", "--from", env.folder / "backup", "--store", env.folder / "restored"), active, is_task=True)
     check_command(checks, env, (*where, "--lines", "--symbol-cache", str(env.folder / "symbols")), active, "without symbols: ")
     check_command(checks, env, (*program, "--symbol-cache", str(env.folder / "symbols")), active)
 
@@ -185,6 +190,8 @@ def check_owner(checks, env, store):
     for path in (store, *store.rglob("*")):
         os.chown(path, SERVICE, SERVICE)
     env.run([env.collector, "ps", "--store", store, "--host", OTHER])
+    env.run([env.collector, "token", "add", "--store", store, "--name", "of-root"])
+    env.run([env.collector, "forget", "--store", store, "--host", TRACE])
     owners = {path.name: path.stat().st_uid for path in store.rglob("*")}
     checks.that((store / "state.db").exists() and set(owners.values()) == {SERVICE}, f"owners after root's ps: {owners}")
 

@@ -9,6 +9,7 @@
 #include "collector/sink/outbox.h"
 #include "collector/sink/sink_kinds.h"
 #include "collector/sink/sink_process.h"
+#include "collector/sink/sink_turns.h"
 #include "collector/state/state_db.h"
 #include "tests/unit/store_rig.h"
 
@@ -49,23 +50,23 @@ static void batches_come_as_they_arrived(void **state) {
     fill_store(f);
     assert_int_equal(ec_outbox_open(&o, f->dir, &f->err), 0);
     for (size_t i = 0; i < sizeof ORDER / sizeof *ORDER; i++) {
-        assert_int_equal(ec_outbox_next(o, &place, &b, &f->err), 1);
-        assert_int_equal(ec_outbox_next(o, &place, &b, &f->err), 1); /* the same again */
+        assert_int_equal(ec_outbox_next(o, &place, NULL, &b, &f->err), 1);
+        assert_int_equal(ec_outbox_next(o, &place, NULL, &b, &f->err), 1); /* the same again */
         assert_string_equal(b.host, ORDER[i].host);
         assert_int_equal(b.row.number, ORDER[i].number);
         assert_int_equal(ec_outbox_has(o, &b, &f->err), 1);
         place = (ec_sink_place){b.row.segment, b.row.offset + 1, 0};
     }
-    assert_int_equal(ec_outbox_next(o, &place, &b, &f->err), 0);
+    assert_int_equal(ec_outbox_next(o, &place, NULL, &b, &f->err), 0);
     place = (ec_sink_place){0}; /* moved back */
-    assert_int_equal(ec_outbox_next(o, &place, &b, &f->err), 1);
+    assert_int_equal(ec_outbox_next(o, &place, NULL, &b, &f->err), 1);
     assert_int_equal(b.row.number, 1);
     assert_int_equal(ec_outbox_at(o, INT64_MIN, &place, &f->err), 0);
     assert_int_equal(place.segment, b.row.segment);
     assert_int_equal(ec_outbox_end(o, &end, &f->err), 0);
     assert_int_equal(ec_outbox_at(o, INT64_MAX, &place, &f->err), 0);
     assert_memory_equal(&place, &end, sizeof end);
-    assert_int_equal(ec_outbox_next(o, &end, &b, &f->err), 0);
+    assert_int_equal(ec_outbox_next(o, &end, NULL, &b, &f->err), 0);
     ec_outbox_close(o);
 }
 
@@ -104,13 +105,13 @@ static void a_segment_that_ends_meanwhile_is_read_to_its_end(void **state) {
     assert_int_equal(append(f, "alpha", &sent[0]), EC_STORED);
     commit(f);
     assert_int_equal(ec_outbox_open(&o, f->dir, &f->err), 0);
-    assert_int_equal(ec_outbox_next(o, &place, &b, &f->err), 1);
+    assert_int_equal(ec_outbox_next(o, &place, NULL, &b, &f->err), 1);
     sqlite3_trace_v2(ec_store_database(ec_outbox_store(o)), SQLITE_TRACE_PROFILE, arrive, &a);
     for (uint64_t number = 2; number <= 3; number++) {
         place = (ec_sink_place){b.row.segment, b.row.offset + 1, 0};
-        int rc = ec_outbox_next(o, &place, &b, &f->err);
+        int rc = ec_outbox_next(o, &place, NULL, &b, &f->err);
         if (!rc)
-            rc = ec_outbox_next(o, &place, &b, &f->err);
+            rc = ec_outbox_next(o, &place, NULL, &b, &f->err);
         assert_int_equal(rc, 1);
         assert_int_equal(b.row.number, number);
     }
@@ -149,7 +150,7 @@ static void a_page_needs_no_sort_of_its_segment(void **state) {
     commit(f);
     assert_int_equal(ec_outbox_open(&o, f->dir, &f->err), 0);
     sqlite3_trace_v2(ec_store_database(ec_outbox_store(o)), SQLITE_TRACE_PROFILE, count_page, &p);
-    while (ec_outbox_next(o, &place, &b, &f->err) == 1)
+    while (ec_outbox_next(o, &place, NULL, &b, &f->err) == 1)
         place = (ec_sink_place){b.row.segment, b.row.offset + 1, 0};
     assert_int_equal(b.row.number, SENT);
     assert_int_equal(p.count, 3); /* none of segment 0, all, no more */
@@ -176,7 +177,7 @@ static void audit(books *b, ec_sink_place place, int is_new, enum ec_sink_fate f
     const ec_outbox_audit a = {.outbox = b->outbox,
                                .sinks = b->sinks,
                                .sink = SINK,
-                               .place = place,
+                               .places = {.place = place},
                                .fate = fate,
                                .is_new = is_new,
                                .on_removed = on_removed,
@@ -211,7 +212,7 @@ static sums sum(books *b, ec_sink_place place) {
     sums t = {0};
     int64_t all = 0;
     assert_int_equal(ec_sinks_each_stream(b->sinks, SINK, add_stream, &t, &b->f->err), 0);
-    assert_int_equal(ec_outbox_measure(b->outbox, &place, add_waiting, &t, &b->f->err), 0);
+    assert_int_equal(ec_outbox_measure(b->outbox, &(ec_outbox_places){.place = place}, add_waiting, &t, &b->f->err), 0);
     for (int i = 0; i < EC_SINK_FATE_COUNT; i++)
         all += (int64_t)t.counts[i];
     assert_int_equal(all + t.before + (int64_t)t.waiting, t.stored);
@@ -231,10 +232,10 @@ static void removed_events_are_counted(void **state) {
     assert_int_equal(sum(&b, place).waiting, 28);
 
     /* the first batch, and two events of the second, are sent */
-    assert_int_equal(ec_outbox_next(b.outbox, &place, &batch, &f->err), 1);
+    assert_int_equal(ec_outbox_next(b.outbox, &place, NULL, &batch, &f->err), 1);
     assert_int_equal(ec_sinks_count(b.sinks, SINK, batch.host, batch.stream, counts, &f->err), 0);
     place = (ec_sink_place){batch.row.segment, batch.row.offset + 1, 0};
-    assert_int_equal(ec_outbox_next(b.outbox, &place, &batch, &f->err), 1);
+    assert_int_equal(ec_outbox_next(b.outbox, &place, NULL, &batch, &f->err), 1);
     counts[EC_SINK_sent] = 2;
     assert_int_equal(ec_sinks_count(b.sinks, SINK, batch.host, batch.stream, counts, &f->err), 0);
     place = (ec_sink_place){batch.row.segment, batch.row.offset, 2};
@@ -257,7 +258,7 @@ static void removed_events_are_counted(void **state) {
     }
     assert_int_equal(b.removed, 2 + 3); /* the rest of alpha's second batch, and beta's */
     assert_int_equal(ec_outbox_has(b.outbox, &batch, &f->err), 0);
-    assert_int_equal(ec_outbox_next(b.outbox, &place, &batch, &f->err), 1);
+    assert_int_equal(ec_outbox_next(b.outbox, &place, NULL, &batch, &f->err), 1);
     assert_int_equal(batch.row.number, 3);
 
     /* what is skipped, and what is sent again */
@@ -300,12 +301,37 @@ static void removed_events_are_counted(void **state) {
     assert_non_null(strstr(text.data, "etwcollector_sink_running{sink=\"x\"} 1\n"));
     assert_int_equal(ec_sinks_is_locked(f->dir, SINK), 0);
     assert_int_equal(strtod(strstr(text.data, LAG) + sizeof LAG - 1, NULL) == 0, 1);
+
+    /* an agent that is apart has what is stored of it from its place on; the others have nothing */
+    const ec_sink_apart apart = {.host = "alpha"}, other = {.host = "beta"};
+    ec_sink_apart *found = NULL;
+    size_t found_count = 0;
+    assert_int_equal(ec_sinks_put_apart(b.sinks, SINK, &apart, &f->err), 0);
+    t = (sums){0};
+    assert_int_equal(ec_outbox_measure(b.outbox, &(ec_outbox_places){row.place, &apart, 1}, add_waiting, &t, &f->err),
+                     0);
+    assert_int_equal(t.waiting,
+                     ask_index(f, "SELECT sum(batches.event_count) FROM batches JOIN streams USING(stream_id)"
+                                  " WHERE agent = 'alpha'"));
+    assert_true(t.waiting > 0);
+    for (place = (ec_sink_place){0}; ec_outbox_next(b.outbox, &place, "alpha", &batch, &f->err) == 1; place.offset++) {
+        assert_string_equal(batch.host, "alpha");
+        place = (ec_sink_place){batch.row.segment, batch.row.offset, 0};
+        t.waiting -= batch.row.event_count;
+    }
+    assert_int_equal(t.waiting, 0);
+    ea_text_clear(&text);
+    assert_int_equal(ec_metrics_text(f->dir, &f->counters, 1, 0, &text, &f->err), 0);
+    static const char APART_LAG[] = "\netwcollector_sink_apart_lag_seconds{sink=\"x\"} ";
+    assert_non_null(strstr(text.data, "etwcollector_sink_agents_apart{sink=\"x\"} 1\n"));
+    assert_true(strtod(strstr(text.data, APART_LAG) + sizeof APART_LAG - 1, NULL) > 0);
     ea_text_deinit(&text);
 
     /* a host is forgotten, and what names it */
     snprintf(row.refusal, sizeof row.refusal, "beta/0/1/0: status 400");
     snprintf(row.error, sizeof row.error, "the receiver accepts nothing and refuses rows, such as %s", row.refusal);
     assert_int_equal(ec_sinks_put(b.sinks, &row, &f->err), 0);
+    assert_int_equal(ec_sinks_put_apart(b.sinks, SINK, &other, &f->err), 0);
     assert_int_equal(ec_sinks_forget(f->dir, "beta", NULL, &f->err), 0);
     assert_int_equal(ec_sinks_find(b.sinks, "x", &row, &f->err), 1);
     assert_string_equal(row.refusal, "");
@@ -314,8 +340,56 @@ static void removed_events_are_counted(void **state) {
     t = (sums){0};
     assert_int_equal(ec_sinks_each_stream(b.sinks, SINK, add_stream, &t, &f->err), 0);
     assert_int_equal(t.counts[EC_SINK_removed], 2);
+    assert_int_equal(ec_sinks_read_apart(b.sinks, SINK, &found, &found_count, &f->err), 0);
+    assert_int_equal(found_count, 1);
+    assert_string_equal(found[0].host, "alpha");
+    free(found);
     ec_sinks_close(b.sinks);
     ec_outbox_close(b.outbox);
+}
+
+/* Ten agents share requests, two are apart. Each of these has a twelfth of the time, whatever its turns take, and at
+ * most about one turn between two shared requests; time that the others did not want gives them nothing later. */
+static void turns_are_fair(void **state) {
+    fixture *f = *state;
+    ec_sink_turns t;
+    int64_t used_ns[3] = {0}, now_ns = 1;
+    size_t since = 0, most = 0;
+    assert_int_equal(ec_sink_turns_init(&t, 2000, 1, &f->err), 0);
+    assert_ptr_equal(ec_sink_turns_choose(&t, now_ns), &t.all);
+    assert_non_null(ec_sink_turns_add(&t, "a", &(ec_sink_place){0}));
+    assert_non_null(ec_sink_turns_add(&t, "b", &(ec_sink_place){0}));
+    for (int i = 0; i < 100; i++) { /* the others have nothing */
+        t.now = ec_sink_turns_choose(&t, now_ns);
+        if (t.now == &t.all)
+            ec_sink_turns_quiet(&t);
+        else
+            ec_sink_turns_charge(&t, 1000000, 1);
+    }
+    for (int i = 0; i < 12000; i++) {
+        t.now = ec_sink_turns_choose(&t, now_ns);
+        int which = t.now == &t.all ? 0 : strcmp(t.now->own.host, "a") == 0 ? 1 : 2;
+        int64_t took_ns = which == 1 ? 5000000 : 1000000;
+        ec_sink_turns_charge(&t, took_ns, which ? 1 : 10);
+        used_ns[which] += took_ns;
+        since = which ? since + 1 : 0;
+        most = since > most ? since : most;
+    }
+    for (int i = 1; i < 3; i++)
+        assert_true(used_ns[i] * 10 < used_ns[0] * 11 / 10 && used_ns[i] * 10 > used_ns[0] * 9 / 10);
+    assert_true(most <= 6); /* b has five of its turns for one of a's */
+    assert_int_equal(ec_sink_turns_find(&t, "a")->rows_max, 2000);
+    t.now = ec_sink_turns_find(&t, "a");
+    ec_sink_turns_charge(&t, INT64_C(2000000000), 1);
+    assert_int_equal(t.now->rows_max, 1000);
+    t.apart[0].not_before_ns = t.apart[1].not_before_ns = 100;
+    ec_sink_turns_quiet(&t);
+    assert_null(ec_sink_turns_choose(&t, 99));
+    assert_non_null(ec_sink_turns_choose(&t, 100));
+    for (size_t i = t.count; i < EC_TURNS_MAX; i++)
+        assert_non_null(ec_sink_turns_add(&t, "c", &(ec_sink_place){0}));
+    assert_null(ec_sink_turns_add(&t, "d", &(ec_sink_place){0}));
+    ec_sink_turns_deinit(&t);
 }
 
 static void names_are_checked(void **state) {
@@ -473,16 +547,18 @@ static void bodies(void **state) {
 #define ROW_BEGIN "{\"row\":\"a\\\"/s/1/0\",\"process\":\"\\\"time\\\":\\\"1\\\"\","
 #define ROW_END   "\"time\":\"2020-01-01T00:00:00.0000000Z\",\"pid\":1}"
     static const char ROW[] = ROW_BEGIN ROW_END;
-    const ec_sink_item item = {
-        .len_bytes = sizeof ROW - 1, .id_bytes = sizeof "\"a\\\"/s/1/0\"" - 1, .time_offset = sizeof ROW_BEGIN - 1};
+    ec_sink_item item = {.len_bytes = sizeof ROW - 1,
+                         .id_bytes = sizeof "\"a\\\"/s/1/0\"" - 1,
+                         .time_offset = sizeof ROW_BEGIN - 1},
+                 *items[] = {&item};
     ea_text t;
     (void)state;
     ea_text_init(&t);
-    EC_SINK_KINDS[0]->add(&t, ROW, &item, NULL);
+    EC_SINK_KINDS[0]->body(&t, ROW, items, 1, NULL);
     assert_string_equal(t.data, ROW_BEGIN ROW_END "\n");
     ea_text_clear(&t);
-    EC_SINK_KINDS[1]->add(&t, ROW, &item, NULL);
-    EC_SINK_KINDS[1]->add(&t, ROW, &item, "logs-\"x");
+    EC_SINK_KINDS[1]->body(&t, ROW, items, 1, NULL);
+    EC_SINK_KINDS[1]->body(&t, ROW, items, 1, "logs-\"x");
     assert_non_null(strstr(t.data, "{\"create\":{\"_id\":\"a\\\"/s/1/0\"}}\n"
                                    "{\"@timestamp\":\"2020-01-01T00:00:00.0000000Z\",\"row\":\"a\\\"/s/1/0\","));
     assert_non_null(strstr(t.data, "\"pid\":1}\n{\"create\":{\"_index\":\"logs-\\\"x\",\"_id\":\"a\\\"/s/1/0\"}}\n"));
@@ -495,6 +571,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_segment_that_ends_meanwhile_is_read_to_its_end, setup, teardown),
         cmocka_unit_test_setup_teardown(a_page_needs_no_sort_of_its_segment, setup, teardown),
         cmocka_unit_test_setup_teardown(removed_events_are_counted, setup, teardown),
+        cmocka_unit_test_setup_teardown(turns_are_fair, setup, teardown),
         cmocka_unit_test_setup_teardown(names_are_checked, setup, teardown),
         cmocka_unit_test_setup_teardown(processes_that_are_unknown_are_looked_for_once, setup, teardown),
         cmocka_unit_test_setup_teardown(answers_of_bulk, setup, teardown),
