@@ -74,7 +74,7 @@ enum ea_counter_part {
       "batches of a trigger's window that the recorder did not have")                                                  \
     S(windows_untriggered, 254, EA_NOTICE, EA_OF_LEDGER,                                                               \
       "windows of triggers that were not sent: the recorder had nothing of them, or too many waited")                  \
-    X(requests_accepted, 255, EA_INFO, EA_OF_LEDGER, "requests of a collector that were accepted")                     \
+    X(requests_accepted, 265, EA_INFO, EA_OF_LEDGER, "requests of a collector that were accepted")                     \
     X(requests_refused_malformed, 256, EA_NOTICE, EA_OF_LEDGER, "requests refused: they have no valid form")           \
     X(requests_refused_key, 257, EA_NOTICE, EA_OF_LEDGER, "requests refused: another key signed them")                 \
     X(requests_refused_signature, 258, EA_NOTICE, EA_OF_LEDGER,                                                        \

@@ -81,8 +81,8 @@ void ea_poll_encode(uint64_t serial, const ea_report *reports, size_t count, ea_
 /* ---- reading ---- */
 
 /* The next field, which must have this number and type. */
-static int take(const uint8_t *data, size_t len_bytes, size_t *offset, unsigned number, unsigned type,
-                ea_pb_field *ret) {
+static int request_field(const uint8_t *data, size_t len_bytes, size_t *offset, unsigned number, unsigned type,
+                         ea_pb_field *ret) {
     return ea_pb_next(data, len_bytes, offset, ret) == 1 && ret->number == number && ret->type == type;
 }
 
@@ -93,27 +93,29 @@ int ea_request_decode(ea_request *ret, const uint8_t *data, size_t len_bytes, ea
     if (len_bytes > EA_REQUEST_MAX_BYTES)
         return ea_fail(err, EA_ELIMIT, "read a request of %zu bytes: at most %d are allowed", len_bytes,
                        EA_REQUEST_MAX_BYTES);
-    int good = take(data, len_bytes, &at, REQUEST_KIND, TYPE_VARINT, &f) && f.value && f.value <= UINT32_MAX;
+    int good = request_field(data, len_bytes, &at, REQUEST_KIND, TYPE_VARINT, &f) && f.value && f.value <= UINT32_MAX;
     if (good)
         r.kind = (uint32_t)f.value;
-    good = good && take(data, len_bytes, &at, REQUEST_SERIAL, TYPE_VARINT, &f) && f.value && f.value <= INT64_MAX;
+    good =
+        good && request_field(data, len_bytes, &at, REQUEST_SERIAL, TYPE_VARINT, &f) && f.value && f.value <= INT64_MAX;
     if (good)
         r.serial = f.value;
-    good = good && take(data, len_bytes, &at, REQUEST_HOSTS, TYPE_BYTES, &f) && f.len_bytes &&
+    good = good && request_field(data, len_bytes, &at, REQUEST_HOSTS, TYPE_BYTES, &f) && f.len_bytes &&
            f.len_bytes < sizeof r.hosts;
     if (good)
         memcpy(r.hosts, f.data, f.len_bytes);
     good = good && strspn(r.hosts, HOST_CHARACTERS) == f.len_bytes;
-    good = good && take(data, len_bytes, &at, REQUEST_FROM, TYPE_FIXED64, &f);
+    good = good && request_field(data, len_bytes, &at, REQUEST_FROM, TYPE_FIXED64, &f);
     if (good)
         r.from_utc_ns = (int64_t)f.value;
-    good = good && take(data, len_bytes, &at, REQUEST_TO, TYPE_FIXED64, &f);
+    good = good && request_field(data, len_bytes, &at, REQUEST_TO, TYPE_FIXED64, &f);
     if (good)
         r.to_utc_ns = (int64_t)f.value;
-    good = good && take(data, len_bytes, &at, REQUEST_LIMIT, TYPE_VARINT, &f) && f.value && f.value <= INT64_MAX;
+    good =
+        good && request_field(data, len_bytes, &at, REQUEST_LIMIT, TYPE_VARINT, &f) && f.value && f.value <= INT64_MAX;
     if (good)
         r.limit_bytes = f.value;
-    good = good && take(data, len_bytes, &at, REQUEST_EXPIRES, TYPE_FIXED64, &f);
+    good = good && request_field(data, len_bytes, &at, REQUEST_EXPIRES, TYPE_FIXED64, &f);
     if (good)
         r.expires_utc_ns = (int64_t)f.value;
     if (!good || at != len_bytes || r.from_utc_ns < 0 || r.to_utc_ns <= r.from_utc_ns || r.expires_utc_ns <= 0)
@@ -125,9 +127,9 @@ int ea_request_decode(ea_request *ret, const uint8_t *data, size_t len_bytes, ea
 int ea_signed_request_decode(ea_signed_request *ret, const uint8_t *data, size_t len_bytes, ea_err *err) {
     ea_pb_field request, signature, key;
     size_t at = 0;
-    if (!take(data, len_bytes, &at, SIGNED_REQUEST, TYPE_BYTES, &request) ||
-        !take(data, len_bytes, &at, SIGNED_SIGNATURE, TYPE_BYTES, &signature) ||
-        !take(data, len_bytes, &at, SIGNED_KEY, TYPE_BYTES, &key) || at != len_bytes ||
+    if (!request_field(data, len_bytes, &at, SIGNED_REQUEST, TYPE_BYTES, &request) ||
+        !request_field(data, len_bytes, &at, SIGNED_SIGNATURE, TYPE_BYTES, &signature) ||
+        !request_field(data, len_bytes, &at, SIGNED_KEY, TYPE_BYTES, &key) || at != len_bytes ||
         signature.len_bytes != EA_REQUEST_SIGNATURE_BYTES || key.len_bytes != EA_REQUEST_KEY_BYTES ||
         request.len_bytes > EA_REQUEST_MAX_BYTES)
         return ea_fail(err, EA_ECORRUPT, "read a signed request: it has no valid form");

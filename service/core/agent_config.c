@@ -178,7 +178,7 @@ static const ea_option REMOTE_ROWS[] = {
      .type = EA_OPT_STRINGS,
      .offset = offsetof(ea_remote_config, allow),
      .help = "with key: what may be asked: window, a time of this machine's recorders; any other request is refused, "
-             "whoever signed it"},
+             "also when the key signed it"},
     {.name = "poll",
      .type = EA_OPT_DURATION,
      .offset = offsetof(ea_remote_config, poll_ns),

@@ -70,7 +70,7 @@ static void audit_flush(ea_remote *r) {
 }
 
 /* Into the audit log, with audit_flush, and the agent's own. */
-static void audit(ea_remote *r, enum ea_log_kind kind, const ea_text *what) {
+static void remote_audit(ea_remote *r, enum ea_log_kind kind, const ea_text *what) {
     ea_text safe;
     ea_text_init(&safe);
     if (!what->failed)
@@ -127,7 +127,7 @@ static void remote_end(ea_remote *r, size_t index, enum ea_report_state state) {
     ea_text_printf(&line, "request %" PRIu64 " %s: %" PRIu64 " batches, %" PRIu64 " events, %" PRIu64 " bytes%s%s",
                    o->request.serial, state == EA_REPORT_SENT ? "is in the spool" : "expired", x->batches, x->events,
                    x->bytes, *text ? "; " : "", text);
-    audit(r, EA_LOG_INFO, &line);
+    remote_audit(r, EA_LOG_INFO, &line);
     ea_text_deinit(&line);
     memmove(r->open + index, r->open + index + 1, (--r->open_count - index) * sizeof *r->open);
 }
@@ -251,7 +251,7 @@ static int take_request(ea_remote *r, const uint8_t *data, size_t len_bytes) {
     else
         put_request(&line, &q);
     ea_text_printf(&line, "%s%s", why ? " refused: " : " ", remote_refusal_text(why));
-    audit(r, why ? EA_LOG_WARNING : EA_LOG_INFO, &line);
+    remote_audit(r, why ? EA_LOG_WARNING : EA_LOG_INFO, &line);
     ea_text_deinit(&line);
     if (why == REMOTE_ACCEPTED || why >= REMOTE_EXPIRED)
         note_serial(r, q.serial);

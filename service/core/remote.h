@@ -1,7 +1,7 @@
 /* What a collector may ask of this agent: requests that a key signed whose public half is here, within the local
  * policy.
  *
- *     polled --form, key, signature, host, serial, expiry, policy--> accepted, saved --> windows of recorders --> reported
+ *     polled --form, key, signature, host, serial, expiry, policy--> accepted, saved --> windows --> reported
  *
  * The sender's answers are a hostile collector's until a request has passed all of these; what does not is counted by
  * its reason, written to the audit log and reported. A serial must be larger than all before it: so no request is taken

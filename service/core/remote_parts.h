@@ -18,7 +18,7 @@
 
 enum {
     REMOTE_OPEN_MAX = 32, /* requests that are accepted and not done */
-    REMOTE_SEEN_MAX = 64, /* serials by which a repeated request is told from one that was overtaken */
+    REMOTE_SEEN_MAX = 64, /* of the last serials: a repeated request is no overtaken one */
     REMOTE_RECORDERS_MAX = EA_SESSIONS_MAX,
     REMOTE_FILE_MAX = 1 << 20,
     REMOTE_NAME_BYTES = 129,

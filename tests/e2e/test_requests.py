@@ -7,7 +7,7 @@ with the trace's, as `etwagent dump` prints them.
   once. A second window that overlaps sends only what is new.
 - kill -9 at each place at which a file is replaced on the way: after the request was accepted, with the window planned, and with it in the spool.
   The next run sends the rest, and each record is there once.
-- A limit of bytes: less is sent, and the report says so. A request that was withdrawn, and one that has expired, are not offered.
+- A limit of bytes: less is sent, and the report has the number of batches that were not. A request that was withdrawn, and one that has expired, are not offered.
 - A request signed elsewhere, as a file. Its number has to grow. A key that others may read is refused.
 - A collector in hostile hands, with valid TLS: what it makes up, changes, repeats, delays or directs to another machine is refused, each with its own
   reason, counted, in the audit log and reported; nothing is sent. What follows a genuine request is genuine again.
