@@ -3,9 +3,13 @@
 #include "config/kernel_flags.h"
 #include "config/session_parts.h"
 #include "config/system_providers.h"
+#include "proto/base/provider_guids.h"
+#include "proto/base/text.h"
 #include "proto/event/event.h"
+#include "proto/event/provider_name.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { RECORDER_MIN_BYTES = 1 << 20 };
@@ -510,8 +514,28 @@ void ea_session_rundown_flags(const ea_session_config *session, ea_strings *ret)
             ret->items[ret->count++] = RUNDOWN_FLAGS[i].flag;
 }
 
-const ea_table ea_session_table = {
-    .summary = "An ETW session.", .rows = SESSION_ROWS, .size = sizeof(ea_session_config), .check = check_session};
+/* A row of the provider that announced-modules enables would replace what the option asks for. */
+static int check_announced(const void *table, ea_option_place *ret_place, ea_err *err) {
+    static const ea_guid ANNOUNCE = EA_PROVIDER_ANNOUNCE;
+    const ea_session_config *s = table;
+    const ea_provider_config *providers = s->providers.items;
+    for (size_t i = 0; s->announced_modules && i < s->providers.count; i++) {
+        const char *name = providers[i].provider;
+        ea_guid guid = {0};
+        int rc = name[0] == '*' ? ea_provider_guid_of_name(name + 1, &guid, NULL) : ea_guid_parse(name, &guid);
+        if (rc || !ea_guid_equal(&guid, &ANNOUNCE))
+            continue;
+        snprintf(ret_place->path, sizeof ret_place->path, "providers/%zu/provider", i);
+        return ea_fail(err, EA_EINVAL, "%s is enabled by announced-modules: true; expected one of the two", name);
+    }
+    return 0;
+}
+
+const ea_table ea_session_table = {.summary = "An ETW session.",
+                                   .rows = SESSION_ROWS,
+                                   .size = sizeof(ea_session_config),
+                                   .check = check_session,
+                                   .check_values = check_announced};
 
 int ea_sessions_check(const ea_tables *sessions, ea_err *err) {
     const ea_session_config *all = sessions->items;

@@ -39,7 +39,7 @@ sys.path.insert(0, str(SOURCE / "tests"))
 import relink  # noqa: E402
 
 # Files whose code makes answers, and the end-to-end tests of each beside the judges.
-STATE, QUERY, PROFILE = ["test_ledger", "test_ended"], ["test_query", "test_aggregates", "test_sql_page"], ["test_profile", "test_profile_gaps", "test_profile_forms"]
+STATE, QUERY, PROFILE = ["test_ledger", "test_ended"], ["test_query", "test_aggregates", "test_sql_page", "test_first_hour"], ["test_profile", "test_profile_gaps", "test_profile_forms"]
 ACTIVITIES = ["test_activity", "test_joins", "test_report"]
 OF_FILE = {
     "collector/state/ledger_report.c": STATE, "collector/state/gaps.c": STATE, "collector/app/cmd_ledger.c": STATE,

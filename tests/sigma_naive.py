@@ -6,8 +6,10 @@ text may hold bytes that are not UTF-8 as surrogates (surrogateescape).
 """
 import base64
 import fnmatch
+import fractions
 import ipaddress
 import itertools
+import math
 import random
 import re
 
@@ -399,3 +401,62 @@ def load_rules(text):
 
     Loader.add_implicit_resolver("tag:yaml.org,2002:null", re.compile(r"^(?:~|null|Null|NULL|)$"), ["~", "n", "N", ""])
     return [document for document in yaml.load_all(text, Loader=Loader) if document is not None]
+
+
+# ---- correlations ----
+def whole_number(text):
+    """The number that a text is for sums: whole, of 64 bits and a sign; None for others."""
+    found = re.fullmatch(r"([-+]?)(0[xX][0-9a-fA-F]+|[0-9]+)", text or "")
+    magnitude = int(found[2], 16 if found[2][:2] in ("0x", "0X") else 10) if found else 0
+    return None if not found or magnitude >= 1 << 64 else -magnitude if found[1] == "-" else magnitude
+
+
+def in_order(rules, seen):
+    """Whether the rules are in this order among those that were seen, the last of them at the end."""
+    left = list(rules)
+    for rule in seen:
+        if left and rule == left[0]:
+            left.pop(0)
+    return not left and seen[-1] == rules[-1]
+
+
+def correlation_found(correlation, span):
+    """What a detection says of the matches of a span, of which the last one is at hand; None: the condition does not hold. A match is (time, rule, fields)."""
+    kind, condition = correlation["type"], correlation.get("condition", {})
+    values = [fields.get(condition.get("field")) for _, _, fields in span]
+    numbers = sorted(n for n in map(whole_number, values) if n is not None)
+    if kind.startswith("temporal"):
+        seen = [rule for _, rule, _ in span]
+        holds = set(seen) == set(correlation["rules"]) if kind == "temporal" else in_order(correlation["rules"], seen)
+        return {"matches": str(len(span))} if holds else None
+    if kind in ("event_count", "value_count"):
+        name, result = ("matches", len(span)) if kind == "event_count" else ("values", len({v for v in values if v is not None}))
+        text = str(result)
+    elif not numbers:
+        return None
+    elif kind == "value_avg":
+        name, result = "average", fractions.Fraction(sum(numbers), len(numbers))
+        thousandths = abs(sum(numbers)) * 1000 // len(numbers)
+        text = f"{'-' if result < 0 else ''}{thousandths // 1000}.{thousandths % 1000:03}"
+    else:
+        name = "sum" if kind == "value_sum" else "percentile"
+        result = sum(numbers) if kind == "value_sum" else numbers[math.ceil(fractions.Fraction(condition["percentile"] * len(numbers), 100)) - 1]
+        text = str(result)
+    holds = result > condition["gt"] if "gt" in condition else result >= condition["gte"]
+    return {name: text} if holds else None
+
+
+def correlate(correlation, matches, span):
+    """The detections of a correlation, by time: (time, fields). span: in the unit of the times; matches: in the order of their times."""
+    groups, found = {}, []
+    for match in matches:
+        if match[1] in correlation["rules"]:
+            groups.setdefault(tuple(match[2].get(field, "").lower() if field in match[2] else None for field in correlation.get("group-by", [])), []).append(match)
+    for group in groups.values():
+        last = None
+        for i, (time, _, fields) in enumerate(group):
+            said = correlation_found(correlation, [match for match in group[:i + 1] if match[0] >= time - span])
+            if said and (last is None or time >= last + span):
+                last = time
+                found.append((time, {**{field: fields[field] for field in correlation.get("group-by", []) if field in fields}, **said}))
+    return sorted(found, key=lambda detection: detection[0])

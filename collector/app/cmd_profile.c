@@ -18,7 +18,7 @@ typedef struct options {
     const char *store, *from, *to, *weight, *other_from, *other_to, *other_weight;
     ea_strings hosts, labels, other_hosts, other_labels, pids;
     int format;
-    uint64_t window_bytes;
+    uint64_t window_bytes, stacks_bytes;
     ec_symbol_options symbols;
 } options;
 
@@ -112,6 +112,7 @@ static int profile_run(const void *arg, int operand_count, char **operands) {
                             .pids = pids,
                             .pid_count = o->pids.count,
                             .limit_window_bytes = (size_t)o->window_bytes,
+                            .limit_stacks_bytes = (size_t)o->stacks_bytes,
                             .wants_samples = ec_profile_form_has_times((enum ec_profile_format)o->format)};
     ec_profile_side *side = q.side, *other = &q.side[1];
     (void)operand_count, (void)operands;
@@ -238,6 +239,14 @@ static const ea_option OPTIONS[] = {
      .min = 1 << 16,
      .max = (uint64_t)16 << 30,
      .help = "memory for the events whose stacks may still come"},
+    {.name = "stacks",
+     .argument = "SIZE",
+     .type = EA_OPT_SIZE,
+     .offset = offsetof(options, stacks_bytes),
+     .fallback = "512MiB",
+     .min = 1 << 20,
+     .max = (uint64_t)16 << 30,
+     .help = "memory for distinct stacks; an event whose stack has no room is counted as no_room"},
     EC_SYMBOL_OPTIONS(options, symbols, EC_SYMBOL_CACHE),
     {.name = NULL},
 };

@@ -368,33 +368,10 @@ static void add_json(report *r) {
 
 /* ---- HTML ---- */
 
-static void add_html(ea_text *out, const ea_text *t) {
-    for (size_t i = 0; i < t->len_bytes; i++)
-        switch (t->data[i]) {
-        case '&':
-            ea_text_str(out, "&amp;");
-            break;
-        case '<':
-            ea_text_str(out, "&lt;");
-            break;
-        case '>':
-            ea_text_str(out, "&gt;");
-            break;
-        case '"':
-            ea_text_str(out, "&quot;");
-            break;
-        case '\'':
-            ea_text_str(out, "&#39;");
-            break;
-        default:
-            ea_text_char(out, t->data[i]);
-        }
-    out->failed |= t->failed;
-}
-
 static void add_element(ea_text *out, const char *begin, ea_text *t, const char *end) {
     ea_text_str(out, begin);
-    add_html(out, t);
+    ea_text_html(out, t->data, t->len_bytes);
+    out->failed |= t->failed;
     ea_text_str(out, end);
     ea_text_clear(t);
 }

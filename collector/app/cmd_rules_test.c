@@ -2,6 +2,7 @@
  * proto/rules, collector/query/sql (ask.h). Thread: the main one. */
 #include "collector/app/collector_commands.h"
 #include "collector/app/question.h"
+#include "collector/app/rules_own_tests.h"
 #include "collector/detect/rules_files.h"
 #include "collector/detect/stored_correlations.h"
 #include "collector/query/scan/archive.h"
@@ -15,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEST_EXIT_LIMIT = 4 };
+enum { TEST_EXIT_FAILED = 1, TEST_EXIT_LIMIT = 4 };
 
 typedef struct test_options {
     const char *store, *host, *from, *to;
@@ -228,8 +229,8 @@ static int test_ask(rules_test *t) {
 
 static int test_part(rules_test *t, const char *class_name, size_t len, const char *table) {
     ec_rules_statement statement;
-    int rc =
-        ec_rules_statement_make(&statement, t->rules, t->group, t->source, class_name, len, table, EC_RULES_OF_RANGE);
+    int rc = ec_rules_statement_make(&statement, t->rules, t->group, t->source, class_name, len, table,
+                                     EC_RULES_OF_RANGE, EC_RULES_NOT_EARLY);
     if (rc)
         rc = ea_fail(t->err, rc, "make the statement for %s", table);
     t->statement = &statement;
@@ -373,9 +374,56 @@ static int test_open(rules_test *t, const test_options *o, ea_err *err) {
     return rc;
 }
 
+/* ---- without a store: the rules' own tests ---- */
+
+static int own_tests_read(const test_options *o, int operand_count, char **operands, ec_rules_files *files,
+                          ea_err *err) {
+    if (o->host || o->from || o->to)
+        return ea_fail(err, EA_EUSAGE, "--host, --from and --to choose stored events: give --store, too");
+    return ec_rules_files_read(files, operand_count, operands, err);
+}
+
+static int run_own_tests(const test_options *o, int operand_count, char **operands) {
+    ea_err err = {0};
+    ea_rule_tests tests;
+    ec_own_tests_sum sum = {.tested = 0};
+    ea_text out;
+    ea_rule_tests_init(&tests);
+    ea_text_init(&out);
+    ec_rules_files files = {.is_json = o->json, .tests = &tests};
+    int rc = own_tests_read(o, operand_count, operands, &files, &err);
+    ea_text_str(&out, o->json ? "{\"tests\": [" : "");
+    if (!rc)
+        rc = ec_own_tests_run(files.rules, &tests, o->json, &out, &sum, &err);
+    if (!rc) {
+        ea_text_str(&out, o->json ? "],\n\"problems\": [" : "");
+        ea_text_add(&out, files.problems.data, files.problems.len_bytes);
+        ea_text_printf(&out,
+                       o->json ? "],\n\"rules\": %zu, \"tested\": %" PRIu64 ", \"test_count\": %" PRIu64
+                                 ", \"failed\": %" PRIu64 ", \"left_out\": %" PRIu64 "}\n"
+                               : "%zu rules and correlations, %" PRIu64 " with tests; %" PRIu64 " tests, %" PRIu64
+                                 " failed, %" PRIu64 " of documents that are no rules\n",
+                       ea_rules_count(files.rules) + ea_rules_correlation_count(files.rules), sum.tested, sum.tests,
+                       sum.failed, sum.left_out);
+        rc = ec_answer_write(&out, &err);
+    }
+    if (rc)
+        ea_err_print(stderr, "etwcollector", &err);
+    int code = rc                    ? ea_exit_code(rc)
+               : sum.failed          ? TEST_EXIT_FAILED
+               : files.mistake_count ? ea_exit_code(EA_EFORMAT)
+                                     : 0;
+    ec_rules_files_deinit(&files);
+    ea_rule_tests_deinit(&tests);
+    ea_text_deinit(&out);
+    return code;
+}
+
 static int rules_test_run(const void *arg, int operand_count, char **operands) {
     const test_options *o = arg;
     ea_err err = {0};
+    if (!o->store)
+        return run_own_tests(o, operand_count, operands);
     ea_sigma_tables *tables = NULL;
     ec_rules_files files = {.is_json = o->json};
     rules_test t = {.options = o, .err = &err};
@@ -421,7 +469,11 @@ static int rules_test_run(const void *arg, int operand_count, char **operands) {
 }
 
 static const ea_option TEST_OPTIONS[] = {
-    EC_STORE_OPTION(test_options, store),
+    {.name = "store",
+     .argument = "DIR",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(test_options, store),
+     .help = "the collector's folder; without it the rules' own tests are run"},
     {EC_HOST_OF(test_options, host), .help = "only this agent's events"},
     {EC_FROM_OF(test_options, from), .help = "only events from this time on"},
     {EC_TO_OF(test_options, to), .help = "only events before this time"},
@@ -463,7 +515,7 @@ static const ea_option TEST_OPTIONS[] = {
 const ea_command ec_cmd_rules_test = {
     .name = "rules test",
     .operands = "RULES...",
-    .summary = "Run Sigma rules on the stored events of a time range",
+    .summary = "Run Sigma rules on the stored events of a time range, or their own tests",
     .details =
         "RULES are rule files (.yml, .yaml) or folders of them, as for rules check. Prints the events that rules "
         "match, "
@@ -473,8 +525,13 @@ const ea_command ec_cmd_rules_test = {
         "matches,\nsuppressed}], problems (as rules check), tested, fired, events, match_count, suppressed, left_out, "
         "ended, behind_batches,\ndamaged_batches}. Correlations are among the rules, and their detections among the "
         "matches, by time after those of rules.\n"
-        "Exit codes: 0 done, 1 failed, 2 usage, 3 a rule file has a mistake, 4 ended at a limit.\n\n"
-        "  etwcollector rules test --store /var/lib/etwcollector --from -30d rules/windows",
+        "Without --store the tests that are in the rule files are run (tests: {positive: [{FIELD: VALUE}], negative: "
+        "[...]}; of a\ncorrelation: [{at: 30s, rule: NAME, event: {...}}]), and those that fail are printed. --json: "
+        "{tests: [{file, "
+        "line, title,\nexpected, matches, fields, mistake}], problems, rules, tested, test_count, failed, left_out}.\n"
+        "Exit codes: 0 done, 1 failed, also a test, 2 usage, 3 a rule file has a mistake, 4 ended at a limit.\n\n"
+        "  etwcollector rules test --store /var/lib/etwcollector --from -30d rules/windows\n"
+        "  etwcollector rules test rules/windows",
     .options = TEST_OPTIONS,
     .options_size = sizeof(test_options),
     .run = rules_test_run,

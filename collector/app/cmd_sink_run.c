@@ -94,6 +94,7 @@ static int sink_run_run(const void *arg, int operand_count, char **operands) {
                                      .retry_min_ns = c->retry_min_ns,
                                      .retry_max_ns = c->retry_max_ns,
                                      .answer_ns = c->answer_ns,
+                                     .ack_ns = c->ack_ns,
                                      .ends = o->once,
                                      .is_all = c->all,
                                      .stop = ea_stop_flag(),
@@ -132,9 +133,9 @@ static const ea_option SINK_RUN_OPTIONS[] = {
 const ea_command ec_cmd_sink_run = {
     .name = "sink run",
     .operands = "",
-    .summary = "Send stored events to a receiver (NDJSON by HTTP, Elasticsearch, OpenSearch, Kafka, ClickHouse), each "
-               "until it is "
-               "accepted",
+    .summary =
+        "Send stored events to a receiver (NDJSON by HTTP, Elasticsearch, OpenSearch, Kafka, ClickHouse, Splunk, "
+        "OpenTelemetry), each until it is accepted",
     .details =
         "Runs beside the collector until it is stopped, by a user who may write to the store's folder. Batches are "
         "sent in\nthe order of their arrival, the events of each in the order in which the agent saw them. A row is a "
@@ -144,6 +145,7 @@ const ea_command ec_cmd_sink_run = {
         "settled all rows of a request: a kill\nrepeats them, so that the receiver gets each row at least once; row, "
         "and _id with bulk, says which it has.\n\n"
         "With kafka a row is a message, whose key is the host; it counts when the brokers have stored it.\n"
+        "With splunk rows count when its acknowledgement says that they are indexed, if the token has one.\n"
         "With bulk each item of the answer counts: 200 and 201 accept, 409 was there already, 400, 413 and 422 refuse, "
         "and all\nelse is sent again. A whole request is halved after 400, 413 and 422, until the row that is refused "
         "is known.\nA row is given up as refused only while the receiver accepts others. Anything else is sent "

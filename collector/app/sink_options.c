@@ -9,10 +9,10 @@
 static int check_kind(const ec_sink_choice *c, const char **ret_key, ea_err *err) {
     const char *kind = EC_SINK_KINDS[c->kind]->name;
     int is_kafka = strcmp(kind, "kafka") == 0, is_bulk = strcmp(kind, "bulk") == 0,
-        is_clickhouse = strcmp(kind, "clickhouse") == 0;
-    if (c->index && !is_bulk) {
+        is_clickhouse = strcmp(kind, "clickhouse") == 0, is_splunk = strcmp(kind, "splunk") == 0;
+    if (c->index && !is_bulk && !is_splunk) {
         *ret_key = "index";
-        return ea_fail(err, EA_EUSAGE, "--index is for --kind bulk");
+        return ea_fail(err, EA_EUSAGE, "--index is for --kind bulk and splunk");
     }
     if (c->table && !is_clickhouse) {
         *ret_key = "table";

@@ -12,7 +12,7 @@ typedef struct ec_sink_choice {
     ea_strings hosts;
     ea_class_choice choice;
     uint64_t rows, bytes;
-    int64_t retry_min_ns, retry_max_ns, answer_ns;
+    int64_t retry_min_ns, retry_max_ns, answer_ns, ack_ns;
     int kind, all;
 } ec_sink_choice;
 
@@ -40,12 +40,12 @@ EA_MUST_CHECK int ec_sink_choice_check(const ec_sink_choice *c, const char **ret
      .offset = offsetof(owner, member.kind),                                                                           \
      .fallback = "ndjson",                                                                                             \
      .choices = EC_SINK_KIND_NAMES,                                                                                    \
-     .help = "ndjson: a row a line by HTTP; bulk: _bulk of Elasticsearch and OpenSearch; kafka: a row a message; clickhouse: rows of a table"},\
+     .help = "ndjson: a row a line by HTTP; bulk: _bulk of Elasticsearch and OpenSearch; kafka: a row a message; clickhouse: rows of a table; splunk: HTTP Event Collector; otlp: OTLP/HTTP, protobuf"},\
     {.name = "index",                                                                                                  \
      .argument = "NAME",                                                                                               \
      .type = EA_OPT_STRING,                                                                                            \
      .offset = offsetof(owner, member.index),                                                                          \
-     .help = "with bulk: the index or data stream; default: that of the URL"},                                         \
+     .help = "with bulk, splunk: the index or data stream; default: that of the URL, of the token"},                   \
     {.name = "table",                                                                                                  \
      .argument = "NAME",                                                                                               \
      .type = EA_OPT_STRING,                                                                                            \
@@ -117,6 +117,14 @@ EA_MUST_CHECK int ec_sink_choice_check(const ec_sink_choice *c, const char **ret
      .min = 100000000,                                                                                                 \
      .max = (uint64_t)3600 * 1000000000,                                                                               \
      .help = "how long a request may take, with its answer"},                                                          \
+    {.name = "ack-timeout",                                                                                            \
+     .argument = "TIME",                                                                                               \
+     .type = EA_OPT_DURATION,                                                                                          \
+     .offset = offsetof(owner, member.ack_ns),                                                                         \
+     .fallback = "5m",                                                                                                 \
+     .min = 100000000,                                                                                                 \
+     .max = (uint64_t)3600 * 1000000000,                                                                               \
+     .help = "with splunk: how long rows may wait to be acknowledged as indexed, before they are sent again"},         \
     {.name = "all",                                                                                                    \
      .type = EA_OPT_FLAG,                                                                                              \
      .offset = offsetof(owner, member.all),                                                                            \

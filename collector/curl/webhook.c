@@ -119,6 +119,8 @@ int ec_webhook_create(ec_webhook **ret, const ec_webhook_options *options, ea_er
     EC_CURL_SET(&w->lib, bad, CURLOPT_HTTPHEADER, w->headers);
     if (options->ca)
         EC_CURL_SET(&w->lib, bad, CURLOPT_CAINFO, options->ca);
+    if (options->has_cookies)
+        EC_CURL_SET(&w->lib, bad, CURLOPT_COOKIEFILE, ""); /* of no file */
     if (!rc)
         rc = ec_curl_check(&w->lib, bad, err);
     if (rc) {
@@ -172,6 +174,12 @@ int ec_webhook_send(ec_webhook *w, const char *text, size_t len_bytes, ec_webhoo
                                .data = w->answer.len_bytes ? w->answer.data : "",
                                .len_bytes = w->answer.len_bytes};
     return 0;
+}
+
+int ec_webhook_turn(ec_webhook *w, const char *url, ea_err *err) {
+    CURLcode bad = CURLE_OK;
+    EC_CURL_SET(&w->lib, bad, CURLOPT_URL, url); /* which it copies */
+    return bad == CURLE_OK ? 0 : ea_fail(err, EA_ENOMEM, "prepare a request");
 }
 
 int ec_webhook_post(ec_webhook *w, const char *json, size_t len_bytes, ea_err *err) {

@@ -24,6 +24,7 @@ typedef struct ec_webhook_options {
     const char *type;        /* of what is sent; NULL: application/json */
     uint32_t answer_ms;      /* for one request, whole; 0: EC_WEBHOOK_ANSWER_MS */
     size_t answer_max_bytes; /* of the body of an answer; 0: it is not read */
+    int has_cookies;         /* a request has those of answers before it, so that a balancer finds its server again */
     const atomic_int *stop;  /* not 0: a request ends; borrowed; NULL: none */
 } ec_webhook_options;
 
@@ -42,6 +43,8 @@ void ec_webhook_destroy(ec_webhook *w); /* NULL is allowed */
  * EA_ETIMEOUT, EA_ECANCELED (stop), EA_ELIMIT (the body of the answer is larger than the options allow), EA_ENOMEM. */
 EA_MUST_CHECK int ec_webhook_send(ec_webhook *w, const char *text, size_t len_bytes, ec_webhook_answer *ret,
                                   ea_err *err);
+/* Requests go to another URL of the same receiver, over the same connection. EA_ENOMEM. */
+EA_MUST_CHECK int ec_webhook_turn(ec_webhook *w, const char *url, ea_err *err);
 /* Posts JSON. 0: the receiver answered with 2xx. EA_EREFUSED: it will not take this text, however often it comes (400,
  * 413, 415, 422). Other errors may end: EA_ENET (no answer, or another status; redirects are not followed), EA_ETLS,
  * EA_ETIMEOUT. */

@@ -2,6 +2,7 @@
 #include "collector/detect/correlations.h"
 
 #include "collector/detect/rules_files.h"
+#include "collector/detect/span_numbers.h"
 #include "collector/sqlite/sqlite.h"
 #include "proto/base/arena.h"
 #include "proto/base/array.h"
@@ -72,8 +73,9 @@ struct ec_correlations {
     correlations_row *rows; /* by time */
     size_t row_count, row_capacity;
     ea_bytes_map values; /* of the span: to 1 + how many hits have it */
-    ea_text fields, tags, group;
-    ea_arena chain_arena;          /* texts of these */
+    ec_span_numbers numbers;
+    ea_text fields, tags, group, found; /* found: the member that says what holds */
+    ea_arena chain_arena;               /* texts of these */
     correlations_chained *chained; /* hits that detections of correlations are for others, which are to be judged */
     size_t chained_count, chained_capacity;
 };
@@ -89,6 +91,8 @@ int ec_correlations_open(ec_correlations **ret, ec_detections *d, ea_err *err) {
     ea_text_init(&c->fields);
     ea_text_init(&c->tags);
     ea_text_init(&c->group);
+    ea_text_init(&c->found);
+    ec_span_numbers_init(&c->numbers);
     ea_arena_init(&c->chain_arena, EC_HITS_LOOK_BYTES);
     *ret = c;
     return 0;
@@ -104,6 +108,8 @@ void ec_correlations_close(ec_correlations *c) {
     ea_text_deinit(&c->fields);
     ea_text_deinit(&c->tags);
     ea_text_deinit(&c->group);
+    ea_text_deinit(&c->found);
+    ec_span_numbers_deinit(&c->numbers);
     ea_arena_deinit(&c->chain_arena);
     free(c->chained);
     free(c->rows);
@@ -167,7 +173,7 @@ typedef struct look {
     const char *name, *group;
     int64_t from_ns, to_ns; /* of the new hits */
     int64_t now_utc_ns;
-    uint64_t alert_count, new_count, left_out_count;
+    uint64_t alert_count, new_count, left_out_count, cut_count;
 } look;
 
 static int64_t minus_span(int64_t ns, int64_t span_ns) {
@@ -203,7 +209,7 @@ static int compare_rows(const void *a, const void *b) {
 }
 
 /* The newest hits around the new ones, as many as there is room for: with an error the stream would not go on. */
-static int read_hits(ec_correlations *c, const look *l, ea_err *err) {
+static int read_hits(ec_correlations *c, look *l, ea_err *err) {
     int64_t span_ns = l->correlation->span_ns;
     sqlite3_stmt *st = NULL;
     int is_full = 0, code, rc = correlations_prepare(c, HITS, &st, err);
@@ -215,8 +221,12 @@ static int read_hits(ec_correlations *c, const look *l, ea_err *err) {
     correlations_bind_text(st, 2, l->group);
     sqlite3_bind_int64(st, 3, minus_span(l->from_ns, span_ns));
     sqlite3_bind_int64(st, 4, plus_span(l->to_ns, span_ns));
-    sqlite3_bind_int(st, 5, EC_HITS_LOOKED_AT);
+    sqlite3_bind_int(st, 5, EC_HITS_LOOKED_AT + 1);
     while ((code = sqlite3_step(st)) == SQLITE_ROW && !rc && !is_full) {
+        if (c->row_count == EC_HITS_LOOKED_AT) {
+            is_full = 1;
+            continue;
+        }
         correlations_row row = {.batch = (uint64_t)sqlite3_column_int64(st, 2),
                                 .position = (uint64_t)sqlite3_column_int64(st, 3),
                                 .part = part_of(l, (const char *)sqlite3_column_text(st, 4)),
@@ -236,6 +246,7 @@ static int read_hits(ec_correlations *c, const look *l, ea_err *err) {
             c->rows[c->row_count++] = row;
     }
     rc = ec_sqlite_end(st, is_full ? SQLITE_DONE : code, rc, CORRELATING, err);
+    l->cut_count += (uint64_t)is_full;
     if (c->row_count > 1)
         qsort(c->rows, c->row_count, sizeof *c->rows, compare_rows);
     return rc;
@@ -336,7 +347,7 @@ static int chain_alert(ec_correlations *c, const look *l, const correlations_row
 }
 
 /* Keeps the detection. */
-static int keep_alert(ec_correlations *c, look *l, const correlations_row *row, uint64_t count, ea_err *err) {
+static int keep_alert(ec_correlations *c, look *l, const correlations_row *row, ea_err *err) {
     const ea_rule_info *info = &l->correlation->info;
     char source[KEY_BYTES];
     int kept = 0, rc = 0;
@@ -348,10 +359,11 @@ static int keep_alert(ec_correlations *c, look *l, const correlations_row *row, 
     }
     ea_text_str(&c->tags, info->tag_count ? "]" : "[]");
     ea_text_add(&c->fields, row->fields, strlen(row->fields) - 1); /* without } */
-    ea_text_printf(&c->fields, "%s\"%s\": \"%" PRIu64 "\"}", row->fields[1] == '}' ? "" : ", ",
-                   l->correlation->type == EA_VALUE_COUNT ? "values" : "matches", count);
+    ea_text_str(&c->fields, row->fields[1] == '}' ? "" : ", ");
+    ea_text_add(&c->fields, c->found.data, c->found.len_bytes);
+    ea_text_char(&c->fields, '}');
     snprintf(source, sizeof source, "%s:%" PRIu32, info->file, info->line);
-    if (c->tags.failed || c->fields.failed)
+    if (c->tags.failed || c->fields.failed || c->found.failed)
         return ea_fail(err, EA_ENOMEM, CORRELATING);
     const ec_detection detection = {.batch = row->batch,
                                     .position = row->position,
@@ -372,13 +384,13 @@ static int keep_alert(ec_correlations *c, look *l, const correlations_row *row, 
     return !rc && kept == 2 ? ec_detections_leave_out_one(c->detections, &row->stream, row->batch, l->name, err) : rc;
 }
 
-static int add_alert(ec_correlations *c, look *l, const correlations_row *row, uint64_t count, ea_err *err) {
+static int add_alert(ec_correlations *c, look *l, const correlations_row *row, ea_err *err) {
     sqlite3_stmt *st = NULL;
     int rc = is_alerted(c, l, row->utc_ns, err);
     if (rc)
         return rc < 0 ? rc : 0;
     if (!l->correlation->info.is_part)
-        rc = keep_alert(c, l, row, count, err);
+        rc = keep_alert(c, l, row, err);
     l->alert_count++;
     if (!rc)
         rc = chain_alert(c, l, row, err);
@@ -405,16 +417,41 @@ static int count_value(ec_correlations *c, const char *value, int change, uint64
     return ea_bytes_map_put(&c->values, value, strlen(value), (void *)now);
 }
 
+/* The types whose conditions are about numbers. */
+static int is_of_numbers(const ea_rule_correlation *r) {
+    return r->type >= EA_VALUE_SUM && r->type <= EA_VALUE_PERCENTILE;
+}
+
+static const char *value_of_row(void *arg, size_t i) {
+    const ec_correlations *c = arg;
+    return c->rows[i].part == UINT32_MAX ? NULL : c->rows[i].value;
+}
+
+/* What the span has, as a member of the detection's fields. */
+static void write_found(ec_correlations *c, const ea_rule_correlation *r, uint64_t in_span, uint64_t distinct) {
+    static const char *const NAMES[] = {"matches", "values", "sum", "average", "percentile", "matches", "matches"};
+    ea_text_clear(&c->found);
+    ea_text_printf(&c->found, "\"%s\": \"", NAMES[r->type]);
+    if (is_of_numbers(r))
+        ec_span_numbers_write(&c->numbers, r, &c->found);
+    else
+        ea_text_printf(&c->found, "%" PRIu64, r->type == EA_VALUE_COUNT ? distinct : in_span);
+    ea_text_char(&c->found, '"');
+}
+
 /* Goes through the hits in time: the span ends at each of them in turn. */
 static int judge_hits(ec_correlations *c, look *l, ea_err *err) {
     const ea_rule_correlation *r = l->correlation;
     uint64_t counts[EA_RULES_CORRELATED_MAX] = {0}, distinct = 0;
     int64_t begun_ns[EA_RULES_CORRELATED_MAX]; /* of the latest sequence of the rules up to each */
     int is_begun[EA_RULES_CORRELATED_MAX] = {0}, rc = 0;
+    int has_numbers = is_of_numbers(r);
     uint32_t seen = 0; /* rules with a hit in the span */
     uint64_t in_span = 0;
     size_t first = 0;
     ea_bytes_map_clear(&c->values);
+    if (has_numbers && ec_span_numbers_begin(&c->numbers, c->row_count, value_of_row, c))
+        return ea_fail(err, EA_ENOMEM, CORRELATING);
     for (size_t i = 0; i < c->row_count && !rc; i++) {
         const correlations_row *row = &c->rows[i];
         if (row->part == UINT32_MAX)
@@ -425,11 +462,17 @@ static int judge_hits(ec_correlations *c, look *l, ea_err *err) {
                 continue;
             in_span--;
             seen -= --counts[old->part] == 0;
-            rc = count_value(c, old->value, -1, &distinct);
+            if (has_numbers)
+                ec_span_numbers_remove(&c->numbers, first);
+            else
+                rc = count_value(c, old->value, -1, &distinct);
         }
         in_span++;
         seen += ++counts[row->part] == 1;
-        rc = rc ? rc : count_value(c, row->value, 1, &distinct);
+        if (has_numbers)
+            ec_span_numbers_add(&c->numbers, i);
+        else
+            rc = rc ? rc : count_value(c, row->value, 1, &distinct);
         if (row->part == 0 || is_begun[row->part - 1]) {
             begun_ns[row->part] = row->part ? begun_ns[row->part - 1] : row->utc_ns;
             is_begun[row->part] = 1;
@@ -437,13 +480,16 @@ static int judge_hits(ec_correlations *c, look *l, ea_err *err) {
         uint32_t last = r->rule_count - 1;
         int holds = r->type == EA_EVENT_COUNT   ? in_span >= r->least
                     : r->type == EA_VALUE_COUNT ? distinct >= r->least
+                    : has_numbers               ? ec_span_numbers_hold(&c->numbers, r)
                     : r->type == EA_TEMPORAL
                         ? seen == r->rule_count
                         : row->part == last && is_begun[last] && minus_span(row->utc_ns, r->span_ns) <= begun_ns[last];
         if (rc)
             return ea_fail(err, rc, CORRELATING);
-        if (holds && row->utc_ns >= l->from_ns)
-            rc = add_alert(c, l, row, r->type == EA_VALUE_COUNT ? distinct : in_span, err);
+        if (!holds || row->utc_ns < l->from_ns)
+            continue;
+        write_found(c, r, in_span, distinct);
+        rc = add_alert(c, l, row, err);
     }
     return rc;
 }
@@ -517,6 +563,7 @@ static int judge_groups(ec_correlations *c, const ea_rules *rules, const ec_corr
         sum->new_count += l.new_count;
         sum->left_out_count += l.left_out_count;
         sum->alert_count += l.alert_count;
+        sum->cut_count += l.cut_count;
     }
     return rc;
 }
@@ -547,10 +594,10 @@ static int judge_chained(ec_correlations *c, const ea_rules *rules, look *sum, e
 }
 
 int ec_correlations_judge(ec_correlations *c, const ea_rules *rules, const ec_correlation_hit *hits, size_t count,
-                          int64_t now_utc_ns, uint64_t *ret_new, uint64_t *ret_left_out, ea_err *err) {
+                          int64_t now_utc_ns, ec_correlations_found *ret, ea_err *err) {
     look sum = {.now_utc_ns = now_utc_ns};
     int rc = 0;
-    *ret_new = *ret_left_out = 0;
+    *ret = (ec_correlations_found){.new_count = 0};
     if (!count)
         return 0;
     c->chained_count = 0;
@@ -567,8 +614,7 @@ int ec_correlations_judge(ec_correlations *c, const ea_rules *rules, const ec_co
     if (!rc)
         rc = judge_chained(c, rules, &sum, err);
     free(sorted);
-    *ret_new = sum.new_count;
-    *ret_left_out = sum.left_out_count;
+    *ret = (ec_correlations_found){.new_count = sum.new_count, .left_out = sum.left_out_count, .cut = sum.cut_count};
     if (!rc && sum.alert_count)
         rc = bound_alerts(c, err);
     return rc ? rc : bound_hits(c, err);

@@ -16,7 +16,7 @@ enum {
     EC_HITS_SPANS = 2,
     EC_HITS_KEPT = 200000,         /* of the host that has most, the oldest are deleted */
     EC_HITS_LOOKED_AT = 20000,     /* newest ones of one correlation and group at once */
-    EC_HITS_LOOK_BYTES = 64 << 20, /* of their texts; beyond it fewer are looked at */
+    EC_HITS_LOOK_BYTES = 64 << 20, /* of their texts; beyond it fewer are looked at; both are counted */
     EC_ALERTS_KEPT = 100000,       /* detections after which there is none for a timespan; as for hits */
 };
 
@@ -33,16 +33,19 @@ typedef struct ec_correlation_hit {
     const char *process; /* as of ec_detection */
     const char *group;   /* what has to be the same */
     const char *fields;  /* a JSON object for a person */
-    const char *value;   /* of EA_VALUE_COUNT; NULL: the event has none, or it is another type */
+    const char *value;   /* of EA_VALUE_*; NULL: the event has none, or it is another type */
 } ec_correlation_hit;
 
 EA_MUST_CHECK int ec_correlations_open(ec_correlations **ret, ec_detections *d, ea_err *err);
 void ec_correlations_close(ec_correlations *c); /* NULL is allowed; before its ec_detections */
 
-/* Keeps hits and the detections that they make, between ec_detections_begin and _judged. *ret_new: detections;
- * *ret_left_out: those beyond EC_DETECTIONS_AN_HOUR. */
+typedef struct ec_correlations_found {
+    uint64_t new_count, left_out; /* detections; left_out: those beyond EC_DETECTIONS_AN_HOUR */
+    uint64_t cut;                 /* looks at a group that has more hits than are looked at */
+} ec_correlations_found;
+
+/* Keeps hits and the detections that they make, between ec_detections_begin and _judged. */
 EA_MUST_CHECK int ec_correlations_judge(ec_correlations *c, const ea_rules *rules, const ec_correlation_hit *hits,
-                                        size_t count, int64_t now_utc_ns, uint64_t *ret_new, uint64_t *ret_left_out,
-                                        ea_err *err);
+                                        size_t count, int64_t now_utc_ns, ec_correlations_found *ret, ea_err *err);
 
 #endif

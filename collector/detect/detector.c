@@ -4,6 +4,7 @@
 #include "collector/detect/correlations.h"
 #include "collector/detect/detector_reach.h"
 #include "collector/detect/matched_row.h"
+#include "collector/detect/rules_early.h"
 #include "collector/detect/rules_files.h"
 #include "collector/query/sql/sql.h"
 #include "collector/state/detections.h"
@@ -93,6 +94,7 @@ struct ec_detector {
     ec_sql *sql; /* of the round */
     sqlite3_stmt *process_of_key;
     ec_rules_mains *mains;
+    ec_rules_early *early;
     int is_broken;        /* it could not be opened in this round */
     int64_t opened_ns;    /* of the thread's processor time */
     uint64_t range_count; /* since it was opened */
@@ -424,6 +426,8 @@ static int judge_rows(ec_detector *d, sqlite3_stmt *st, const detector_class *c,
     if (!rc && code != SQLITE_DONE)
         rc = ec_fail_sqlite(err, ec_sql_database(d->sql), "run the rules");
     sqlite3_reset(st);
+    uint64_t left = ec_rules_early_take(d->early);
+    d->event_count += judges ? left : 0;
     return rc;
 }
 
@@ -487,7 +491,8 @@ static int write_tags(ec_detector *d, const ea_rule_info *info, ea_err *err) {
 
 /* What was found in the batches up to last, and that they are judged, in one transaction. */
 static int keep_range(ec_detector *d, const ec_detections_stream *s, uint64_t last, int is_all, ea_err *err) {
-    uint64_t new_count = 0, left_out = 0, suppressed = 0, correlated = 0, correlated_left_out = 0;
+    uint64_t new_count = 0, left_out = 0, suppressed = 0;
+    ec_correlations_found correlated = {.new_count = 0};
     char source[1200];
     int rc = ec_detections_begin(d->kept, err);
     for (size_t i = 0; !rc && i < d->match_count; i++) {
@@ -536,7 +541,7 @@ static int keep_range(ec_detector *d, const ec_detections_stream *s, uint64_t la
         d->hits[i].stream = s;
     if (!rc)
         rc = ec_correlations_judge(d->correlations, d->files.rules, d->hits, d->hit_count, ea_utc_ns(), &correlated,
-                                   &correlated_left_out, err);
+                                   err);
     if (!rc)
         rc = ec_detections_judged(d->kept, s, last + 1, is_all, err);
     if (rc) {
@@ -544,8 +549,9 @@ static int keep_range(ec_detector *d, const ec_detections_stream *s, uint64_t la
         return rc;
     }
     ea_count(d->options.counters, EA_COUNT_rules_events, d->event_count);
-    ea_count(d->options.counters, EA_COUNT_rules_matched, new_count + correlated);
-    ea_count(d->options.counters, EA_COUNT_rules_left_out, left_out + correlated_left_out);
+    ea_count(d->options.counters, EA_COUNT_rules_matched, new_count + correlated.new_count);
+    ea_count(d->options.counters, EA_COUNT_rules_left_out, left_out + correlated.left_out);
+    ea_count(d->options.counters, EA_COUNT_rules_correlations_cut, correlated.cut);
     ea_count(d->options.counters, EA_COUNT_rules_suppressed, suppressed);
     return 0;
 }
@@ -589,7 +595,7 @@ static int prepare_part(const detector_preparing *p, const char *class_name, siz
     *c = (detector_class){.group = p->group};
     snprintf(c->name, sizeof c->name, "%s", name);
     int rc = ec_rules_statement_make(&c->statement, d->files.rules, p->group, d->source, class_name, len, table,
-                                     EC_RULES_OF_BATCHES);
+                                     EC_RULES_OF_BATCHES, ec_rules_early_next(d->early));
     d->class_count++;
     if (rc)
         return ea_fail(p->err, rc, "make the statement for %s", name);
@@ -605,6 +611,8 @@ static int prepare_part(const detector_preparing *p, const char *class_name, siz
         const char *type = sqlite3_column_decltype(c->prepared, (int)i);
         c->types[i] = type ? type : "";
     }
+    if (ec_rules_early_add(d->early, p->group, &c->statement, c->types))
+        return ea_fail(p->err, EA_ENOMEM, "run the rules");
     return 0;
 }
 
@@ -632,9 +640,17 @@ static int keep_going(void *arg) {
     return !atomic_load_explicit(&d->stop, memory_order_relaxed) && ea_thread_cpu_ns() <= d->deadline_ns;
 }
 
+static void detector_name_drive(void *arg, ea_text *path) {
+    ec_detector *d = arg;
+    if (d->archived)
+        ec_rules_name_drive(ec_sql_archive(d->sql), d->archived, path);
+}
+
 /* Opens the store as it is now, and prepares the statements for the classes in it. */
 static int open_round(ec_detector *d, ea_err *err) {
     const ec_sql_options options = {.keep_going = keep_going, .arg = d};
+    const ec_rules_early_options early = {
+        .rules = d->files.rules, .run = d->run, .name_drive = detector_name_drive, .arg = d};
     size_t count = 0;
     const ea_sigma_source *sources = ea_sigma_sources(d->tables, &count);
     const char *tail;
@@ -645,6 +661,8 @@ static int open_round(ec_detector *d, ea_err *err) {
         rc = err->code ? err->code : ec_fail_sqlite(err, ec_sql_database(d->sql), "run the rules");
     if (!rc)
         rc = ec_rules_mains_create(&d->mains, ec_sql_database(d->sql), err);
+    if (!rc)
+        rc = ec_rules_early_create(&d->early, ec_sql_database(d->sql), &early, err);
     for (size_t i = 0; i < count && !rc; i++) {
         detector_preparing p = {.d = d, .err = err};
         if (sources[i].is_service)
@@ -664,6 +682,8 @@ static void close_round(ec_detector *d) {
     d->process_of_key = NULL;
     ec_rules_mains_destroy(d->mains);
     d->mains = NULL;
+    ec_rules_early_destroy(d->early);
+    d->early = NULL;
     ec_sql_close(d->sql);
     d->sql = NULL;
     d->archived = NULL;

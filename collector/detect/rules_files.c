@@ -58,6 +58,8 @@ static int rules_read_file(rules_reader *r, const char *path) {
     if (rc)
         return rc;
     rc = ea_rules_add(r->builder, path, text, len, rules_on_problem, r->files);
+    if (!rc && r->files->tests)
+        rc = ea_rule_tests_read(r->files->tests, path, text, len, rules_on_problem, r->files);
     free(text);
     return rc ? ea_fail(r->err, rc, "read %.300s", path) : 0;
 }

@@ -4,6 +4,7 @@
 #include "collector/query/sql/sql.h"
 #include "proto/base/map.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -260,12 +261,20 @@ static void store_finish(ec_rules_statement *ret, const ea_sigma_source *s, cons
     ea_text_printf(t, "SELECT e.time, e.host, %s, e.stream, e.batch, e.position, %s",
                    is_range ? "e.pid" : "coalesce(process.pid, e.pid)",
                    is_range ? "NULL, NULL" : "process.image_name, process.process_key");
-    ea_text_add(t, columns->data, columns->len_bytes);
+    for (size_t i = 0; i < ret->field_count; i++) {
+        ea_text_str(t, ", ");
+        ea_text_add(t, columns[i].data, columns[i].len_bytes);
+    }
     ea_text_str(t, " FROM ");
     ec_sql_add_name(t, table);
     ea_text_str(t, " AS e");
     if (j->process)
         store_join_process(t, "process", store_process_field(s, "@process", class_name, len));
+    store_join_image(t, j->process_image, "process", scope);
+    if (j->file)
+        ea_text_str(t,
+                    " LEFT JOIN modules AS file ON file.process_key = process_at(e.host, e.stream, e.ProcessId, e.time)"
+                    " AND file.pid = e.ProcessId AND file.base = e.ImageBase AND file.begin = e.time");
     if (j->parent)
         ea_text_str(t, " LEFT JOIN processes parent ON parent.process_key = process.parent_key");
     if (j->grandparent)
@@ -274,20 +283,43 @@ static void store_finish(ec_rules_statement *ret, const ea_sigma_source *s, cons
         store_join_process(t, "target", store_process_field(s, "@target", class_name, len));
     if (has_thread && is_range)
         ea_text_str(t, " LEFT JOIN begun ON begun.process_key = target.process_key");
-    store_join_image(t, j->process_image, "process", scope);
     store_join_image(t, j->parent_image, "parent", scope);
     store_join_image(t, j->grandparent_image, "grandparent", scope);
     store_join_image(t, j->target_image, "target", scope);
-    if (j->file)
-        ea_text_str(t,
-                    " LEFT JOIN modules AS file ON file.process_key = process_at(e.host, e.stream, e.ProcessId, e.time)"
-                    " AND file.pid = e.ProcessId AND file.base = e.ImageBase AND file.begin = e.time");
     ea_text_str(t, is_range ? " WHERE e.time >= ?1 AND e.time < ?2"
                             : " WHERE e.host = ?1 AND e.stream = ?2 AND e.batch >= ?3 AND e.batch <= ?4 AND"
                               " e.position >= ?5 AND e.position <= ?6");
     for (const ea_sigma_row *r = NULL; (r = ea_sigma_row_next(s, "@when", r));)
         if (store_has_class(r, class_name, len))
             store_add_when(t, r->field, scope);
+}
+
+/* Asks rules_early.h after the joins of a stage, where there is something to go by that was not there before, and
+ * something to be left out. */
+static void store_add_early(ec_rules_statement *s, const ea_text *columns, uint32_t early, uint8_t stage) {
+    size_t here = 0, later = 0;
+    for (size_t i = 0; i < s->field_count; i++) {
+        here += s->stages[i] == stage;
+        later += s->stages[i] > stage;
+    }
+    if (early == EC_RULES_NOT_EARLY || !here || !later)
+        return;
+    ea_text_printf(&s->sql, " AND rules_early(%" PRIu32, early + stage);
+    for (size_t i = 0; i < s->field_count; i++)
+        if (s->stages[i] <= stage) {
+            ea_text_str(&s->sql, ", ");
+            ea_text_add(&s->sql, columns[i].data, columns[i].len_bytes);
+        }
+    ea_text_char(&s->sql, ')');
+}
+
+static uint8_t store_stage(const char *field) {
+    const char *dot = strchr(field, '.');
+    if (field[0] == '=' || strstr(field, ":path") || !dot || strncmp(field, "header.", 7) == 0 ||
+        strncmp(field, "key.", 4) == 0)
+        return EC_RULES_STAGE_OWN;
+    return strncmp(field, "process.", 8) == 0 || strncmp(field, "file.", 5) == 0 ? EC_RULES_STAGE_PROCESS
+                                                                                 : EC_RULES_STAGE_OTHERS;
 }
 
 static uint8_t store_is_path(const char *field) {
@@ -298,28 +330,34 @@ static uint8_t store_is_path(const char *field) {
 }
 
 int ec_rules_statement_make(ec_rules_statement *ret, const ea_rules *rules, uint32_t group, const ea_sigma_source *s,
-                            const char *class_name, size_t len, const char *table, enum ec_rules_scope scope) {
-    ea_text columns;
+                            const char *class_name, size_t len, const char *table, enum ec_rules_scope scope,
+                            uint32_t early) {
+    ea_text columns[EC_RULES_COLUMNS_MAX];
     store_joins joins = {.process = scope == EC_RULES_OF_BATCHES};
-    int is_process = len == strlen("Process/Start") && memcmp(class_name, "Process/Start", len) == 0;
+    int is_process = len == strlen("Process/Start") && memcmp(class_name, "Process/Start", len) == 0, rc = 0;
     *ret = (ec_rules_statement){.field_count = 0};
     ea_text_init(&ret->sql);
-    ea_text_init(&columns);
     for (size_t i = 0; i < s->row_count && ret->field_count < EC_RULES_COLUMNS_MAX; i++) {
         const ea_sigma_row *row = &s->rows[i];
         uint32_t field = row->sigma[0] == '@' ? UINT32_MAX : ea_rules_field(rules, group, row->sigma);
         if (field == UINT32_MAX || !store_has_class(row, class_name, len))
             continue;
-        ea_text_str(&columns, ", ");
-        store_add_value(&columns, row->field, is_process, &joins);
+        ea_text *column = &columns[ret->field_count];
+        ea_text_init(column);
+        store_add_value(column, row->field, is_process, &joins);
+        rc = rc || column->failed || !column->len_bytes;
         ret->fields[ret->field_count] = field;
         ret->is_path[ret->field_count] = store_is_path(row->field);
+        ret->stages[ret->field_count] = store_stage(row->field);
         ret->names[ret->field_count++] = row->sigma;
     }
-    store_finish(ret, s, class_name, len, table, &columns, &joins, scope);
-    int rc = columns.failed || ret->sql.failed ? EA_ENOMEM : 0;
-    ea_text_deinit(&columns);
-    return rc;
+    if (!rc)
+        store_finish(ret, s, class_name, len, table, columns, &joins, scope);
+    for (uint8_t stage = EC_RULES_STAGE_OWN; stage < EC_RULES_STAGE_OTHERS && !rc; stage++)
+        store_add_early(ret, columns, early, stage);
+    for (size_t i = 0; i < ret->field_count; i++)
+        ea_text_deinit(&columns[i]);
+    return rc || ret->sql.failed ? EA_ENOMEM : 0;
 }
 
 void ec_rules_statement_deinit(ec_rules_statement *s) {

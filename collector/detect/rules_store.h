@@ -34,12 +34,22 @@ enum ec_rules_scope {
 #define EC_RULES_PARTS_NOTE                                                                                            \
     "rules are not run on all events of %.250s: it has more than %d kinds of columns; %zu are left out"
 
+/* What brings a column. Statements ask for it in this order. */
+enum ec_rules_stage {
+    EC_RULES_STAGE_OWN,     /* the event alone */
+    EC_RULES_STAGE_PROCESS, /* its process, the module and the file of that, or the file of the event */
+    EC_RULES_STAGE_OTHERS,  /* parents and other processes */
+};
+
+#define EC_RULES_NOT_EARLY UINT32_MAX
+
 typedef struct ec_rules_statement {
     ea_text sql; /* with the parameters of its scope */
     /* After the head's columns, one for each of these: the field's number in the group (ea_rules_field). */
     uint32_t fields[EC_RULES_COLUMNS_MAX];
     const char *names[EC_RULES_COLUMNS_MAX];
     uint8_t is_path[EC_RULES_COLUMNS_MAX]; /* as the kernel logs it: \\Device\\... */
+    uint8_t stages[EC_RULES_COLUMNS_MAX];  /* enum ec_rules_stage */
     size_t field_count;
 } ec_rules_statement;
 
@@ -47,11 +57,12 @@ typedef struct ec_rules_statement {
 int ec_rules_each_class(const ea_sigma_source *s, int (*fn)(void *arg, const char *class_name, size_t len), void *arg);
 
 /* The statement for one class, over a table of events of it: its own, or that of a part (ec_archive_parts). Those
- * fields are columns that a rule of the group names and that the class has. *ret is to be given to
+ * fields are columns that a rule of the group names and that the class has. early: of ec_rules_early_next;
+ * EC_RULES_NOT_EARLY: no event is left before all joins. *ret is to be given to
  * ec_rules_statement_deinit, also on failure. Errors: EA_ENOMEM. */
 EA_MUST_CHECK int ec_rules_statement_make(ec_rules_statement *ret, const ea_rules *rules, uint32_t group,
                                           const ea_sigma_source *s, const char *class_name, size_t len,
-                                          const char *table, enum ec_rules_scope scope);
+                                          const char *table, enum ec_rules_scope scope, uint32_t early);
 void ec_rules_statement_deinit(ec_rules_statement *s);
 
 /* The module that has the name of its process, which statements of EC_RULES_OF_BATCHES look up for each event: a

@@ -174,10 +174,10 @@ int ec_stored_correlations_judge(ec_stored_correlations *c, void (*fn)(void *arg
         qsort(c->hits, c->hit_count, sizeof *c->hits, compare_times);
     for (size_t i = 0; i < c->hit_count && !rc; i += TOGETHER) {
         size_t count = c->hit_count - i < TOGETHER ? c->hit_count - i : TOGETHER;
-        uint64_t new_count = 0, left_out = 0;
+        ec_correlations_found found = {.new_count = 0};
         /* at one time, so that no hit is forgotten by its age */
-        rc = ec_correlations_judge(c->correlations, c->rules, c->hits + i, count, 0, &new_count, &left_out, err);
-        c->left_out += left_out;
+        rc = ec_correlations_judge(c->correlations, c->rules, c->hits + i, count, 0, &found, err);
+        c->left_out += found.left_out + found.cut;
     }
     if (!rc)
         rc = each_detection(c, fn, arg, err);

@@ -864,6 +864,7 @@ static int sink_open(ec_sink *s, ea_err *err) {
                                           .table = o->table,
                                           .properties = o->properties,
                                           .answer_ns = o->answer_ns,
+                                          .ack_ns = o->ack_ns,
                                           .stop = o->stop};
     if (!rc)
         rc = o->kind->sender->create(&s->sender, &s->sending, err);

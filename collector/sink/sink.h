@@ -22,7 +22,7 @@ typedef struct ec_sink_options {
     const ea_strings *hosts; /* names, with * at the end for all that begin so; none: all */
     const ea_class_choice *choice;
     uint64_t rows_max, bytes_max; /* of a request */
-    int64_t retry_min_ns, retry_max_ns, answer_ns;
+    int64_t retry_min_ns, retry_max_ns, answer_ns, ack_ns;
     int ends, is_all;       /* ends: when all is sent; is_all: a new sink begins with what is stored */
     const atomic_int *stop; /* borrowed */
     void (*on_note)(void *arg, const char *text); /* a line for a person */

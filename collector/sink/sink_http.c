@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HTTP_REASON_MAX = 250 };
-
 static const int64_t HTTP_MS_NS = 1000000;
 
 typedef struct http {
@@ -81,8 +79,7 @@ static int http_send(void *sender, const char *rows, ec_sink_item **items, size_
     const ec_sink_kind *kind = h->o->kind;
     ec_webhook_answer answer = {0};
     ea_text_clear(&h->body);
-    for (size_t i = 0; i < count; i++)
-        kind->add(&h->body, rows + items[i]->offset, items[i], h->o->index);
+    kind->body(&h->body, rows, items, count, h->o->index);
     if (h->body.failed)
         return ea_fail(err, EA_ENOMEM, "make a request");
     int rc = ec_webhook_send(h->webhook, h->body.data, h->body.len_bytes, &answer, err);
@@ -95,10 +92,12 @@ static int http_send(void *sender, const char *rows, ec_sink_item **items, size_
             rc = err->code = EA_ENET;
         return rc;
     }
-    size_t len = kind->query ? strcspn(answer.data, "\r\n") : 0; /* a sentence, where there is an own language */
+    if (kind->why)
+        kind->why(ret->reason, answer.data, answer.len_bytes);
+    size_t len = ret->reason->len_bytes;
     return ea_fail(err, ec_sink_is_refusal(answer.status) ? EA_EREFUSED : EA_ENET,
-                   "the receiver answered with status %ld%s%.*s", answer.status, len ? ": " : "",
-                   (int)(len < HTTP_REASON_MAX ? len : HTTP_REASON_MAX), len ? answer.data : "");
+                   "the receiver answered with status %ld%s%s", answer.status, len ? ": " : "",
+                   len ? ret->reason->data : "");
 }
 
 const ec_sink_sender EC_SINK_HTTP = {http_create, http_destroy, http_send, http_receiver};

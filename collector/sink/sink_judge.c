@@ -1,4 +1,4 @@
-/* What an answer to _bulk says, by SQLite's JSON functions. See sink_kinds.h. */
+/* What answers of _bulk and of Splunk say, by SQLite's JSON functions. See sink_kinds.h. */
 #include "collector/sink/sink_kinds.h"
 #include "collector/sqlite/sqlite.h"
 
@@ -8,7 +8,7 @@ enum { REASON_MAX_BYTES = 300 };
 
 struct ec_sink_judge {
     sqlite3 *db;
-    sqlite3_stmt *items;
+    sqlite3_stmt *items, *splunk, *ack;
 };
 
 /* Members of items have the name of the action. */
@@ -77,6 +77,63 @@ int ec_sink_judge_bulk(ec_sink_judge *j, const char *answer, size_t len_bytes, e
     return rc;
 }
 
+/* ---- Splunk ---- */
+
+static const char SPLUNK_MEMBERS[] =
+    "SELECT json_extract(?1, '$.code'), json_extract(?1, '$.ackId'), json_extract(?1, '$.\"invalid-event-number\"'),"
+    " json_extract(?1, '$.text')";
+
+static const char SPLUNK_ACK[] = "SELECT json_extract(?1, '$.acks.\"' || ?2 || '\"')";
+
+/* The first row of a statement that reads an answer: 0; or EA_EFORMAT, and the statement is reset. */
+static int judge_step(sqlite3_stmt *st, const char *doing, ea_err *err) {
+    int code = sqlite3_step(st);
+    if (code == SQLITE_ROW)
+        return 0;
+    sqlite3_reset(st);
+    sqlite3_clear_bindings(st);
+    return (code & 0xff) == SQLITE_NOMEM ? ea_fail(err, EA_ENOMEM, "%s", doing)
+                                         : ea_fail(err, EA_EFORMAT, "%s: expected JSON", doing);
+}
+
+static int64_t judge_number(sqlite3_stmt *st, int column) {
+    return sqlite3_column_type(st, column) == SQLITE_INTEGER ? sqlite3_column_int64(st, column) : -1;
+}
+
+int ec_sink_judge_splunk(ec_sink_judge *j, const char *answer, size_t len_bytes, ec_sink_splunk_answer *ret,
+                         ea_text *reason, ea_err *err) {
+    static const char DOING[] = "read the answer of Splunk";
+    int rc = ec_sqlite_prepare(j->db, &j->splunk, SPLUNK_MEMBERS, DOING, err);
+    if (rc)
+        return rc;
+    sqlite3_bind_text(j->splunk, 1, answer, (int)len_bytes, SQLITE_STATIC);
+    rc = judge_step(j->splunk, DOING, err);
+    if (rc)
+        return rc;
+    *ret = (ec_sink_splunk_answer){judge_number(j->splunk, 0), judge_number(j->splunk, 1), judge_number(j->splunk, 2)};
+    const char *text = (const char *)sqlite3_column_text(j->splunk, 3);
+    ea_text_printf(reason, "%.*s", REASON_MAX_BYTES, text ? text : "no reason");
+    sqlite3_reset(j->splunk);
+    sqlite3_clear_bindings(j->splunk);
+    return 0;
+}
+
+int ec_sink_judge_splunk_ack(ec_sink_judge *j, const char *answer, size_t len_bytes, int64_t ack_id, ea_err *err) {
+    static const char DOING[] = "read the acknowledgement of Splunk";
+    int rc = ec_sqlite_prepare(j->db, &j->ack, SPLUNK_ACK, DOING, err);
+    if (rc)
+        return rc;
+    sqlite3_bind_text(j->ack, 1, answer, (int)len_bytes, SQLITE_STATIC);
+    sqlite3_bind_int64(j->ack, 2, ack_id);
+    rc = judge_step(j->ack, DOING, err);
+    if (rc)
+        return rc;
+    int is_indexed = judge_number(j->ack, 0) == 1; /* true */
+    sqlite3_reset(j->ack);
+    sqlite3_clear_bindings(j->ack);
+    return is_indexed;
+}
+
 int ec_sink_judge_open(ec_sink_judge **ret, ea_err *err) {
     ec_sink_judge *j = calloc(1, sizeof *j);
     if (!j)
@@ -94,6 +151,8 @@ void ec_sink_judge_close(ec_sink_judge *j) {
     if (!j)
         return;
     sqlite3_finalize(j->items);
+    sqlite3_finalize(j->splunk);
+    sqlite3_finalize(j->ack);
     sqlite3_close(j->db);
     free(j);
 }

@@ -2,19 +2,23 @@
 #include "collector/sink/sink_kinds.h"
 
 #include "collector/sink/clickhouse.h"
+#include "collector/sink/otlp.h"
 #include "collector/sink/sink_rows.h"
 #include "collector/sink/sink_sender.h"
+#include "collector/sink/splunk.h"
 
 #include <string.h>
 
-enum { ANSWER_MAX_BYTES = 16 << 20, REASON_ANSWER_BYTES = 64 << 10 };
+enum { ANSWER_MAX_BYTES = 16 << 20, REASON_ANSWER_BYTES = 64 << 10, REASON_MAX_BYTES = 250 };
 
 /* ---- NDJSON: a row a line; an answer with 2xx accepts all ---- */
 
-static void ndjson_add(ea_text *body, const char *row, const ec_sink_item *item, const char *target) {
+static void ndjson_body(ea_text *body, const char *rows, ec_sink_item **items, size_t count, const char *target) {
     (void)target;
-    ea_text_add(body, row, item->len_bytes);
-    ea_text_char(body, '\n');
+    for (size_t i = 0; i < count; i++) {
+        ea_text_add(body, rows + items[i]->offset, items[i]->len_bytes);
+        ea_text_char(body, '\n');
+    }
 }
 
 static int accept_all(ec_sink_judge *j, const char *answer, size_t len_bytes, ec_sink_item **items, size_t count,
@@ -47,24 +51,37 @@ static void bulk_add(ea_text *body, const char *row, const ec_sink_item *item, c
     ea_text_char(body, '\n');
 }
 
+static void bulk_body(ea_text *body, const char *rows, ec_sink_item **items, size_t count, const char *target) {
+    for (size_t i = 0; i < count; i++)
+        bulk_add(body, rows + items[i]->offset, items[i], target);
+}
+
 /* ---- ClickHouse: an answer with 2xx accepts all ---- */
 
-static void clickhouse_add(ea_text *body, const char *row, const ec_sink_item *item, const char *target) {
+static void clickhouse_body(ea_text *body, const char *rows, ec_sink_item **items, size_t count, const char *target) {
     (void)target;
-    ea_text_add(body, row, item->len_bytes);
+    for (size_t i = 0; i < count; i++)
+        ea_text_add(body, rows + items[i]->offset, items[i]->len_bytes);
+}
+
+/* Its first line is a sentence. */
+static void clickhouse_why(ea_text *reason, const char *answer, size_t len_bytes) {
+    (void)len_bytes;
+    size_t len = strcspn(answer, "\r\n");
+    ea_text_add(reason, answer, len < REASON_MAX_BYTES ? len : REASON_MAX_BYTES);
 }
 
 static const ec_sink_kind NDJSON = {.name = "ndjson",
                                     .sender = &EC_SINK_HTTP,
                                     .row = ec_sink_row_add,
                                     .type = "application/x-ndjson",
-                                    .add = ndjson_add,
+                                    .body = ndjson_body,
                                     .judge = accept_all};
 static const ec_sink_kind BULK = {.name = "bulk",
                                   .sender = &EC_SINK_HTTP,
                                   .row = ec_sink_row_add,
                                   .type = "application/x-ndjson",
-                                  .add = bulk_add,
+                                  .body = bulk_body,
                                   .judge = ec_sink_judge_bulk,
                                   .answer_max_bytes = ANSWER_MAX_BYTES};
 static const ec_sink_kind KAFKA = {.name = "kafka", .sender = &EC_SINK_KAFKA, .has_threads = 1, .row = ec_sink_row_add};
@@ -73,9 +90,24 @@ static const ec_sink_kind CLICKHOUSE = {.name = "clickhouse",
                                         .row = ec_clickhouse_row_add,
                                         .query = ec_clickhouse_insert,
                                         .type = "application/octet-stream",
-                                        .add = clickhouse_add,
+                                        .body = clickhouse_body,
                                         .judge = accept_all,
+                                        .why = clickhouse_why,
                                         .answer_max_bytes = REASON_ANSWER_BYTES};
+static const ec_sink_kind SPLUNK = {.name = "splunk",
+                                    .sender = &EC_SINK_SPLUNK,
+                                    .row = ec_splunk_row_add,
+                                    .type = "application/json",
+                                    .body = ec_splunk_body,
+                                    .answer_max_bytes = REASON_ANSWER_BYTES};
+static const ec_sink_kind OTLP = {.name = "otlp",
+                                  .sender = &EC_SINK_HTTP,
+                                  .row = ec_otlp_row_add,
+                                  .type = "application/x-protobuf",
+                                  .body = ec_otlp_body,
+                                  .judge = ec_otlp_judge,
+                                  .why = ec_otlp_why,
+                                  .answer_max_bytes = REASON_ANSWER_BYTES};
 
-const char *const EC_SINK_KIND_NAMES[] = {"ndjson", "bulk", "kafka", "clickhouse", NULL};
-const ec_sink_kind *const EC_SINK_KINDS[] = {&NDJSON, &BULK, &KAFKA, &CLICKHOUSE};
+const char *const EC_SINK_KIND_NAMES[] = {"ndjson", "bulk", "kafka", "clickhouse", "splunk", "otlp", NULL};
+const ec_sink_kind *const EC_SINK_KINDS[] = {&NDJSON, &BULK, &KAFKA, &CLICKHOUSE, &SPLUNK, &OTLP};

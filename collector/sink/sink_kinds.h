@@ -38,6 +38,19 @@ void ec_sink_judge_close(ec_sink_judge *j); /* NULL is allowed */
 EA_MUST_CHECK int ec_sink_judge_bulk(ec_sink_judge *j, const char *answer, size_t len_bytes, ec_sink_item **items,
                                      size_t count, ea_text *reason, ea_err *err);
 
+typedef struct ec_sink_splunk_answer {
+    int64_t code;    /* Splunk's own; -1: it has none */
+    int64_t ack_id;  /* under which it is asked whether the rows are indexed; -1: the token has no acknowledgement */
+    int64_t refused; /* the place of the first event that it does not take; -1: it does not say */
+} ec_sink_splunk_answer;
+
+/* What an answer of Splunk's event collector says. reason gets its text. EA_EFORMAT: it is no JSON. */
+EA_MUST_CHECK int ec_sink_judge_splunk(ec_sink_judge *j, const char *answer, size_t len_bytes,
+                                       ec_sink_splunk_answer *ret, ea_text *reason, ea_err *err);
+/* Whether the answer to a question about acknowledgements says that those rows are indexed: 1, 0. EA_EFORMAT. */
+EA_MUST_CHECK int ec_sink_judge_splunk_ack(ec_sink_judge *j, const char *answer, size_t len_bytes, int64_t ack_id,
+                                           ea_err *err);
+
 struct ec_sink_sender;
 
 typedef struct ec_sink_kind {
@@ -50,13 +63,15 @@ typedef struct ec_sink_kind {
     /* with HTTP: */
     void (*query)(ea_text *out, const char *table); /* the statement in the URL; NULL: none */
     const char *type;                               /* of the body */
-    /* Appends a row to a body. target: as the option --index has it; NULL: none. */
-    void (*add)(ea_text *body, const char *row, const ec_sink_item *item, const char *target);
+    /* Appends the rows of a request. target: as the option --index has it; NULL: none. */
+    void (*body)(ea_text *body, const char *rows, ec_sink_item **items, size_t count, const char *target);
     /* What an answer with 2xx says of the rows of a request, in their order, into their verdicts. reason gets why the
      * first one was refused, or has to come again. EA_EFORMAT: the answer cannot be read; no verdict has changed. */
     int (*judge)(ec_sink_judge *j, const char *answer, size_t len_bytes, ec_sink_item **items, size_t count,
                  ea_text *reason, ea_err *err);
-    size_t answer_max_bytes; /* 0: it is not read */
+    void (*why)(ea_text *reason, const char *answer,
+                size_t len_bytes); /* of one that is no 2xx; NULL: it says nothing */
+    size_t answer_max_bytes;       /* 0: it is not read */
 } ec_sink_kind;
 
 extern const char *const EC_SINK_KIND_NAMES[]; /* NULL at the end */

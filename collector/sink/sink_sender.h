@@ -1,5 +1,5 @@
-/* How rows get to a receiver: a request with its answer, by HTTP (sink_http.c) or to Kafka (sink_kafka.c). Called by:
- * sink.c. Thread: its owner's; it waits. */
+/* How rows get to a receiver: a request with its answer, by HTTP (sink_http.c), to Splunk (sink_splunk.c) or to
+ * Kafka (sink_kafka.c). Called by: sink.c. Thread: its owner's; it waits. */
 #ifndef EC_SINK_SINK_SENDER_H
 #define EC_SINK_SINK_SENDER_H
 
@@ -12,7 +12,7 @@ typedef struct ec_sink_sender_options {
     const ec_sink_kind *kind;
     const char *to;
     const char *headers, *ca, *index, *table, *properties; /* as ec_sink_options has them */
-    int64_t answer_ns;
+    int64_t answer_ns, ack_ns;                             /* ack_ns: how long rows that came may wait to be indexed */
     const atomic_int *stop;
 } ec_sink_sender_options;
 
@@ -34,6 +34,6 @@ typedef struct ec_sink_sender {
     const char *(*receiver)(const void *sender, size_t *ret_len_bytes);
 } ec_sink_sender;
 
-extern const ec_sink_sender EC_SINK_HTTP, EC_SINK_KAFKA;
+extern const ec_sink_sender EC_SINK_HTTP, EC_SINK_KAFKA, EC_SINK_SPLUNK;
 
 #endif

@@ -10,6 +10,7 @@
 #include "collector/web/questions.h"
 #include "collector/web/result.h"
 #include "collector/web/server.h"
+#include "collector/web/watch_metrics.h"
 #include "proto/base/exposition.h"
 
 #include <stdlib.h>
@@ -21,8 +22,10 @@ static int metrics(ec_call *c, ea_err *err) {
     c->type = c->accepts_open_metrics ? EA_EXPOSITION_OPEN_METRICS : EA_EXPOSITION_PROMETHEUS;
     if (c->options->gauges)
         ec_metrics_gauges(c->options->gauges, c->accepts_open_metrics, &c->out);
-    return ec_metrics_text(c->options->store, c->options->counters, EC_METRICS_STREAMS, c->accepts_open_metrics,
-                           &c->out, err);
+    int rc = ec_watch_metrics(c, err);
+    return rc ? rc
+              : ec_metrics_text(c->options->store, c->options->counters, EC_METRICS_STREAMS, c->accepts_open_metrics,
+                                &c->out, err);
 }
 
 /* Lists the tokens' ids, names and rights; never the tokens themselves, nor their hashes. */

@@ -528,6 +528,14 @@ static const fixed QUERIES[] = {
      "time DESC, host, \"table\", fields",
      {ANY_HOST, RANGE, {"program", PARAM_TEXT, ""}},
      FIXED_LIST},
+    {"watch-tables",
+     "Tables of the results of programs that agents run: on how many machines, how many rows, and the last one's time",
+     "SELECT name AS \"table\", count(DISTINCT host) AS hosts, count(*) AS row_count, time_text(max(time)) AS last"
+     " FROM events WHERE (?1 = '' OR host = ?1) AND time BETWEEN ?2 AND ?3 AND provider_name = 'etwagent-watch' GROUP"
+     " BY name",
+     "\"table\"",
+     {ANY_HOST, RANGE},
+     FIXED_LIST},
     {"new-binaries",
      "Modules that were seen on no machine before a time, and since then",
      FILES "SELECT path, sha256, hosts, host, time_text(first) AS first FROM files WHERE first >= ?2",

@@ -19,7 +19,7 @@
  * Announcements are kept, those before begin, too. When a session asks for its state (etwagent does, with its option
  * announced-modules), all that is loaded then is written again, whenever it was announced.
  *
- * Any thread may call these functions, but begin and end once each, and nothing after end. A call is about 100 ns, and
+ * Any thread may call these functions, but begin and end once each, and nothing after end. A call is below 100 ns, and
  * some hundred bytes of memory, as long as no session listens. All texts are copied. A later announcement at an
  * address replaces an earlier one of its kind there. The functions that return int return 1; 0: there was no memory,
  * and nothing is announced there any more.
@@ -86,11 +86,10 @@ extern "C" {
 /* Event ids, for a module; those of a function follow them. */
 enum { ETWAGENT_LOADS = 1, ETWAGENT_UNLOADS = 2, ETWAGENT_IS_THERE = 3, ETWAGENT_OF_FUNCTIONS = 3 };
 
-/* What was announced, followed by its texts. */
+/* What was announced, followed by a module's GUID, and its texts. */
 typedef struct etwagent_item {
     struct etwagent_item *next; /* in its bucket */
     ULONGLONG address, size_bytes;
-    GUID guid;
     ULONG number; /* age of the PDB, or line */
     int is_function;
     ULONG first_bytes; /* of the first text, with its end */
@@ -98,7 +97,7 @@ typedef struct etwagent_item {
 } etwagent_item;
 
 /* Items come out of chunks, in steps of some bytes, and go to the list of their size: far faster than malloc. */
-enum { ETWAGENT_STEP = 32, ETWAGENT_SIZES = 48, ETWAGENT_CHUNK = 65536 };
+enum { ETWAGENT_STEP = 16, ETWAGENT_SIZES = 96, ETWAGENT_CHUNK = 65536 };
 
 typedef struct etwagent_chunk {
     struct etwagent_chunk *next;
@@ -163,8 +162,9 @@ static size_t etwagent_device(const wchar_t *path, wchar_t *out, int capacity, s
 }
 
 static void etwagent_write_module(const etwagent_item *m, int what) {
-    const wchar_t *path = (const wchar_t *)(const void *)(m + 1);
-    const char *pdb = (const char *)(m + 1) + m->first_bytes;
+    const char *texts = (const char *)(m + 1) + sizeof(GUID);
+    const wchar_t *path = (const wchar_t *)(const void *)texts;
+    const char *pdb = texts + m->first_bytes;
     wchar_t device[MAX_PATH], wide[ETWAGENT_ANNOUNCE_NAME_MAX + 1];
     size_t skip, device_count = etwagent_device(path, device, MAX_PATH, &skip);
     EVENT_DESCRIPTOR e;
@@ -175,7 +175,7 @@ static void etwagent_write_module(const etwagent_item *m, int what) {
     e.Keyword = 1;
     etwagent_put(&d[0], &m->address, 8, 0);
     etwagent_put(&d[1], &m->size_bytes, 8, 0);
-    etwagent_put(&d[2], &m->guid, sizeof m->guid, 0);
+    etwagent_put(&d[2], m + 1, sizeof(GUID), 0);
     etwagent_put(&d[3], &m->number, 4, 0);
     etwagent_put(&d[4], device, device_count * sizeof(wchar_t), 0);
     etwagent_put(&d[5], path + skip, m->first_bytes - skip * sizeof(wchar_t), 0);
@@ -425,12 +425,13 @@ typedef struct etwagent_news {
 
 /* Keeps an item and writes it. Holds the lock. 0: no memory. */
 static int etwagent_add(const etwagent_news *news, size_t second_bytes) {
-    size_t first_bytes = news->first_bytes + news->end_bytes;
+    size_t first_bytes = news->first_bytes + news->end_bytes, guid_bytes = news->is_function ? 0 : sizeof(GUID);
     etwagent_item **bucket, *item, *old = etwagent_take(news->address, news->is_function);
     char *texts;
     if (etwagent_state.item_count >= etwagent_state.bucket_count)
         etwagent_grow();
-    item = etwagent_state.bucket_count ? etwagent_room(sizeof *item + first_bytes + second_bytes + 1) : NULL;
+    item =
+        etwagent_state.bucket_count ? etwagent_room(sizeof *item + guid_bytes + first_bytes + second_bytes + 1) : NULL;
     if (old && !item)
         etwagent_write(old, ETWAGENT_UNLOADS);
     etwagent_give_back(old);
@@ -438,13 +439,13 @@ static int etwagent_add(const etwagent_news *news, size_t second_bytes) {
         return 0;
     item->address = news->address;
     item->size_bytes = news->size_bytes;
-    memset(&item->guid, 0, sizeof item->guid);
-    if (news->guid)
-        item->guid = *news->guid;
     item->number = news->number;
     item->is_function = news->is_function;
     item->first_bytes = (ULONG)first_bytes;
-    texts = (char *)(item + 1);
+    memset(item + 1, 0, guid_bytes);
+    if (news->guid)
+        memcpy(item + 1, news->guid, guid_bytes);
+    texts = (char *)(item + 1) + guid_bytes;
     memcpy(texts, news->first, news->first_bytes);
     memset(texts + news->first_bytes, 0, news->end_bytes);
     memcpy(texts + first_bytes, news->second, second_bytes);

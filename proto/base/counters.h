@@ -158,6 +158,7 @@ enum ea_counter_part {
       "values that programs counted under others: the limit of keys or of memory was reached")                         \
     S(watch_dropped, 197, EA_NOTICE, EA_OF_STREAM,                                                                     \
       "variables, texts and prints of programs that were dropped at a limit")                                          \
+    S(watch_shipped, 255, EA_INFO, EA_OF_STREAM, "events that a program raised to the priority security: ship()")      \
     /* images: images_asked = images_told + absent + refused + unreadable + other + left_* + modules that wait */      \
     S(images_asked, 56, EA_INFO, EA_OF_STREAM, "modules whose image files were to be looked at")                       \
     S(images_told, 57, EA_INFO, EA_OF_STREAM,                                                                          \
@@ -294,6 +295,8 @@ enum ea_counter_part {
       "batches that some Sigma rules were not asked about: they took too long, or could not be read")                  \
     X(rules_refused, 206, EA_NOTICE, EA_OF_COLLECTOR,                                                                  \
       "events that Sigma rules were not asked about since SQL refuses them")                                           \
+    X(rules_correlations_cut, 207, EA_NOTICE, EA_OF_COLLECTOR,                                                         \
+      "times that a Sigma correlation looked at a part of a group's matches: there are too many")                      \
     X(rules_waited, 205, EA_NOTICE, EA_OF_COLLECTOR,                                                                   \
       "times that Sigma rules left a stream for later: its agent was above its quota of processor time")               \
     /* the collector's listeners */                                                                                    \

@@ -387,6 +387,29 @@ void ea_text_safe(ea_text *t, const char *utf8, size_t len_bytes) {
     }
 }
 
+void ea_text_html(ea_text *t, const char *utf8, size_t len_bytes) {
+    for (size_t i = 0; i < len_bytes; i++)
+        switch (utf8[i]) {
+        case '&':
+            ea_text_str(t, "&amp;");
+            break;
+        case '<':
+            ea_text_str(t, "&lt;");
+            break;
+        case '>':
+            ea_text_str(t, "&gt;");
+            break;
+        case '"':
+            ea_text_str(t, "&quot;");
+            break;
+        case '\'':
+            ea_text_str(t, "&#39;");
+            break;
+        default:
+            ea_text_char(t, utf8[i]);
+        }
+}
+
 void ea_text_csv(ea_text *t, const char *utf8, size_t len_bytes) {
     int formula = 0;
     if (len_bytes && utf8[0] && strchr("=+-@\t\r", utf8[0])) {

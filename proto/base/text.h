@@ -80,6 +80,9 @@ void ea_text_safe(ea_text *t, const char *utf8, size_t len_bytes);
  * apostrophe before it, so that a spreadsheet does not run it. */
 void ea_text_csv(ea_text *t, const char *utf8, size_t len_bytes);
 
+/* Text inside an element of HTML, or inside a quoted attribute. */
+void ea_text_html(ea_text *t, const char *utf8, size_t len_bytes);
+
 /* out has room for 37 bytes. */
 void ea_guid_format(const ea_guid *g, char *out);
 /* With or without braces, any case. EA_EINVAL for anything else. */

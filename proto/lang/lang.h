@@ -92,6 +92,8 @@ typedef struct ea_lang_trigger {
 
 /* From i = 0; NULL: there is no further one. Their names differ. */
 const ea_lang_trigger *ea_lang_trigger_at(const ea_lang_program *p, size_t i);
+/* 1 and where the first ship() is in the text, from 1; 0: there is none. */
+int ea_lang_ships(const ea_lang_program *p, uint32_t *ret_line, uint32_t *ret_column);
 
 /* What the program gives apart: an aggregation, by its name without @; "emit", "printf" or "trigger", when a statement
  * is one. line and column: of its first statement; 0 of these three. From i = 0; 0: there is no further one. */
@@ -248,7 +250,7 @@ EA_MUST_CHECK int ea_lang_run_end(ea_lang_run *r);
 /* What the program printed since it was cleared; the caller takes it and clears it. */
 ea_text *ea_lang_run_output(ea_lang_run *r);
 
-/* What a run could not do as the program says. */
+/* What a run could not do as the program says, and what its caller has to do. */
 typedef struct ea_lang_counts {
     uint64_t events, matched; /* events that came, and those that a clause was of */
     uint64_t absent;          /* statements that were skipped: the event lacks a value */
@@ -258,6 +260,7 @@ typedef struct ea_lang_counts {
     uint64_t texts;   /* texts that were replaced by "(no room)" */
     uint64_t costly;  /* print and trunc that were skipped: they would visit too many keys */
     uint64_t unfired; /* triggers that did not fire: their limit, or their cooldown */
+    uint64_t shipped; /* events for which ship() ran */
 } ea_lang_counts;
 
 ea_lang_counts ea_lang_run_counts(const ea_lang_run *r);

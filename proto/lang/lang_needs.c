@@ -159,6 +159,12 @@ int ea_lang_result_at(const ea_lang_program *p, size_t i, ea_lang_result *ret) {
     return p->trigger_count && i == 0;
 }
 
+int ea_lang_ships(const ea_lang_program *p, uint32_t *ret_line, uint32_t *ret_column) {
+    *ret_line = p->ship_line;
+    *ret_column = p->ship_column;
+    return p->ship_line != 0;
+}
+
 const ea_lang_trigger *ea_lang_trigger_at(const ea_lang_program *p, size_t i) {
     return i < p->trigger_count ? &p->triggers[i] : NULL;
 }

@@ -746,6 +746,7 @@ void ea_lang_counts_print(const ea_lang_counts *c, const char *command, ea_text 
         {c->costly, "times print or trunc was skipped: it would visit too many keys for so few events"},
         {c->texts, "texts are shown as (no room): --memory is the limit"},
         {c->unfired, "times a trigger did not fire: its limit or its cooldown"},
+        {c->shipped, "events: ship() raises them in the agent's configuration (watch:)"},
     };
 
     for (size_t i = 0; i < sizeof LINES / sizeof *LINES; i++)

@@ -136,6 +136,7 @@ enum lang_code {
     CODE_PRINTF,  /* formats[imm]; a: first argument */
     CODE_EMIT,    /* rows[imm]; a: first value */
     CODE_TRIGGER, /* triggers[imm] */
+    CODE_SHIP,
     CODE_EXIT,
     CODE_COUNT
 };
@@ -248,6 +249,7 @@ struct ea_lang_program {
     span *counters; /* names after pmc. */
     uint32_t counter_count;
     uint8_t needs_stacks, needs_names, needs_delta;
+    uint32_t ship_line, ship_column; /* of the first ship(); 0: there is none */
     ea_lang_need *needs;
     size_t need_count;
 };

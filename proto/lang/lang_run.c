@@ -803,6 +803,10 @@ static void run_execute(ea_lang_run *r, const lang_clause *c, const bound_field 
         case CODE_EMIT:
             lang_print_row(r, op->imm, &A);
             continue;
+        case CODE_SHIP:
+            r->counts.shipped += !r->is_shipped;
+            r->is_shipped = 1;
+            continue;
         case CODE_TRIGGER:
             run_trigger(r, op->imm);
             continue;
@@ -935,7 +939,7 @@ int ea_lang_run_event(ea_lang_run *r, const ea_lang_event *event) {
             return run_result(r);
     }
     r->plan = p;
-    r->is_split = r->has_missed = 0;
+    r->is_split = r->has_missed = r->is_shipped = 0;
     if (p->is_switch)
         lang_note_switch(r);
     if (p->names_counters && r->p->counter_count)

@@ -115,7 +115,7 @@ struct ea_lang_run {
     const bound_clause *bound;
     ea_slice slices[EA_FIELDS_MAX];
     size_t whole;
-    int is_split, is_thread_known, is_process_known, has_subject, is_thread_of_cpu;
+    int is_split, is_shipped, is_thread_known, is_process_known, has_subject, is_thread_of_cpu;
     int has_missed; /* a clause read the event's stack, and there was none */
     int64_t pid, tid;
     int64_t now_utc_ns, first_utc_ns;

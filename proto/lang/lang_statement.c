@@ -142,6 +142,15 @@ static uint32_t statement_add_row(compiler *k, const lang_row *row) {
     return p->row_count++;
 }
 
+/* Where a statement is in the text, from 1. */
+static void statement_place(const compiler *k, uint32_t at, uint32_t *ret_line, uint32_t *ret_column) {
+    *ret_line = *ret_column = 1;
+    for (uint32_t i = 0; i < at; i++) {
+        *ret_line += k->s.text[i] == '\n';
+        *ret_column = k->s.text[i] == '\n' ? 1 : *ret_column + 1;
+    }
+}
+
 static void trigger_statement(compiler *k, const node *n) {
     ea_lang_program *p = k->p;
     span name = n->args[0]->text;
@@ -149,9 +158,7 @@ static void trigger_statement(compiler *k, const node *n) {
                          .after_ns = (int64_t)n->args[2]->number,
                          .most = (uint32_t)n->args[3]->number,
                          .per_ns = (int64_t)n->args[4]->number,
-                         .cooldown_ns = (int64_t)n->args[5]->number,
-                         .line = 1,
-                         .column = 1};
+                         .cooldown_ns = (int64_t)n->args[5]->number};
     int is_good = name.len_bytes && name.len_bytes <= EA_LANG_TRIGGER_NAME_MAX;
     for (size_t i = 0; is_good && i < name.len_bytes; i++) {
         char c = name.text[i];
@@ -168,10 +175,7 @@ static void trigger_statement(compiler *k, const node *n) {
         char *copy = lang_alloc(&k->s, name.len_bytes + 1, 1);
         memcpy(copy, name.text, name.len_bytes);
         t.name = copy;
-        for (uint32_t at = 0; at < n->at; at++) {
-            t.line += k->s.text[at] == '\n';
-            t.column = k->s.text[at] == '\n' ? 1 : t.column + 1;
-        }
+        statement_place(k, n->at, &t.line, &t.column);
         for (uint32_t i = 0; i < p->trigger_count; i++)
             if (strcmp(p->triggers[i].name, copy) == 0)
                 lang_fail(&k->s, n->args[0]->at, "two triggers are named %s", copy);
@@ -182,6 +186,18 @@ static void trigger_statement(compiler *k, const node *n) {
         p->triggers[p->trigger_count++] = t;
     }
     lang_emit(k, CODE_TRIGGER, 0, 0, 0, k->is_dry ? 0 : p->trigger_count - 1);
+}
+
+static void ship_statement(compiler *k, const node *n) {
+    ea_lang_program *p = k->p;
+    if (n->arg_count)
+        lang_fail(&k->s, n->at, "expected ship()");
+    for (const probe *pr = k->c->probes; pr; pr = pr->next)
+        if (pr->kind == PROBE_BEGIN || pr->kind == PROBE_END || pr->kind == PROBE_TICK)
+            lang_fail(&k->s, n->at, "ship() is about an event, and begin, end and tick have none");
+    if (!k->is_dry && !p->ship_line)
+        statement_place(k, n->at, &p->ship_line, &p->ship_column);
+    lang_emit(k, CODE_SHIP, 0, 0, 0, 0);
 }
 
 static void call_statement(compiler *k, const node *n) {
@@ -248,9 +264,7 @@ static void call_statement(compiler *k, const node *n) {
         if (!k->is_dry)
             k->ops[k->op_count - 1].code = CODE_MARK;
     } else if (span_is(n->text, "ship")) {
-        lang_fail(&k->s, n->at,
-                  "ship() does not exist: an event travels with the priority of its session or source (priority: "
-                  "security)");
+        ship_statement(k, n);
     } else {
         nearest m;
         lang_nearest_begin(&m, n->text);

@@ -222,6 +222,8 @@ static int verify_check_op(checker *k, uint32_t at) {
         return op->imm < p->row_count && verify_reads_all(k, op->a, p->rows[op->imm].types, p->rows[op->imm].count);
     case CODE_TRIGGER:
         return op->imm < p->trigger_count;
+    case CODE_SHIP:
+        return 1;
     case CODE_COUNT:
         break;
     }

@@ -17,6 +17,7 @@ static const ea_lang_word WORDS[] = {
     {"print", EA_LANG_WORD_STATEMENT}, {"printa", EA_LANG_WORD_STATEMENT}, {"printf", EA_LANG_WORD_STATEMENT},
     {"trunc", EA_LANG_WORD_STATEMENT}, {"clear", EA_LANG_WORD_STATEMENT}, {"emit", EA_LANG_WORD_STATEMENT},
     {"exit", EA_LANG_WORD_STATEMENT}, {"delta", EA_LANG_WORD_STATEMENT}, {"trigger", EA_LANG_WORD_STATEMENT},
+    {"ship", EA_LANG_WORD_STATEMENT},
     {"count", EA_LANG_WORD_FUNCTION}, {"sum", EA_LANG_WORD_FUNCTION}, {"min", EA_LANG_WORD_FUNCTION},
     {"max", EA_LANG_WORD_FUNCTION}, {"avg", EA_LANG_WORD_FUNCTION}, {"stddev", EA_LANG_WORD_FUNCTION},
     {"quantize", EA_LANG_WORD_FUNCTION}, {"lquantize", EA_LANG_WORD_FUNCTION}, {"llquantize", EA_LANG_WORD_FUNCTION},

@@ -5,6 +5,7 @@
 #include "proto/base/array.h"
 #include "proto/base/bytes.h"
 #include "proto/base/json_cursor.h"
+#include "proto/event/encode.h"
 #include "proto/event/provider_name.h"
 #include "proto/event/tdh_types.h"
 #include "proto/relog/relog.h"
@@ -18,7 +19,17 @@ struct ea_own_events {
     ea_arena arena;
     ea_own_event *items;
     size_t count, capacity;
+    size_t lines; /* that were read */
+    int is_live;
+    ea_registry *registry; /* NULL: no event has an id */
 };
+
+/* A field of an event with an id, until all of them are read. */
+typedef struct own_given {
+    const char *name, *value; /* value: as it is written, or of a text its bytes */
+    size_t len_bytes;
+    int is_text;
+} own_given;
 
 /* The event at hand. */
 typedef struct own_reader {
@@ -30,13 +41,16 @@ typedef struct own_reader {
     ea_own_event event;
     char provider[NAME_MAX_BYTES + 1]; /* its name; "" when it has a GUID */
     char event_name[NAME_MAX_BYTES + 1];
-    int has_provider, has_name;
+    int has_provider, has_name, has_id, has_level, has_opcode, has_keyword;
+    own_given given[EA_OWN_FIELDS_MAX];
     uint8_t schema[EA_OWN_SCHEMA_MAX_BYTES], payload[EA_OWN_PAYLOAD_MAX_BYTES];
     size_t schema_bytes, payload_bytes, field_count;
     ea_err *err;
 } own_reader;
 
 static int own_wrong(const own_reader *k, const char *what, const char *of) {
+    if (!k->line)
+        return ea_fail(k->err, EA_EINVAL, "%s: %s%s%.100s", k->name, what, of ? " " : "", of ? of : "");
     return ea_fail(k->err, EA_EINVAL, "%s, line %zu: %s%s%.100s", k->name, k->line, what, of ? " " : "", of ? of : "");
 }
 
@@ -106,15 +120,36 @@ static int own_word_field(own_reader *k, const char *name, const char *word) {
     return rc ? rc : own_put(k, bytes, sizeof bytes);
 }
 
+/* Keeps the value in k->value. */
+static int own_give(own_reader *k, const char *name, int is_text) {
+    if (k->field_count == EA_OWN_FIELDS_MAX)
+        return own_wrong(k, "more than 128 fields", NULL);
+    own_given *g = &k->given[k->field_count++];
+    ea_text_char(&k->value, 0);
+    if (k->value.failed)
+        return ea_fail(k->err, EA_ENOMEM, "read %s", k->name);
+    *g = (own_given){.name = ea_arena_strdup(&k->l->arena, name),
+                     .value = ea_arena_copy(&k->l->arena, k->value.data, k->value.len_bytes),
+                     .len_bytes = k->value.len_bytes - 1,
+                     .is_text = is_text};
+    if (!g->name || !g->value)
+        return ea_fail(k->err, EA_ENOMEM, "read %s", k->name);
+    return is_text && strlen(g->value) != g->len_bytes ? own_wrong(k, "a NUL in the field", name) : 0;
+}
+
 /* The key is in k->key, its value comes. */
 static int own_field(own_reader *k, const char *name) {
     if (ea_json_take_char(&k->c, '"')) {
         if (!ea_json_take_text(&k->c, &k->value))
             return own_wrong(k, "the text of a field does not end:", name);
+        if (k->has_id)
+            return own_give(k, name, 1);
         return own_text_field(k, name, k->value.data ? k->value.data : "", k->value.len_bytes);
     }
     if (!ea_json_take_word(&k->c, &k->value))
         return own_wrong(k, "expected a text, a number, true or false for the field", name);
+    if (k->has_id)
+        return own_give(k, name, 0);
     ea_text_char(&k->value, 0);
     return k->value.failed ? ea_fail(k->err, EA_ENOMEM, "read %s", k->name) : own_word_field(k, name, k->value.data);
 }
@@ -135,8 +170,8 @@ static int own_next_key(own_reader *k, int *is_first) {
 
 static int own_fields(own_reader *k) {
     int is_first = 1, rc;
-    if (!k->has_name)
-        return own_wrong(k, "expected name before fields", NULL);
+    if (!k->has_name && !k->has_id)
+        return own_wrong(k, k->l->registry ? "expected name or id before fields" : "expected name before fields", NULL);
     if (!ea_json_take_char(&k->c, '{'))
         return own_wrong(k, "expected an object of fields", NULL);
     while ((rc = own_next_key(k, &is_first)) > 0) {
@@ -207,20 +242,21 @@ static int own_provider(own_reader *k, const char *key) {
 }
 
 static int own_number_member(own_reader *k, const char *key) {
-    enum { PID, TID, CPU, LEVEL, OPCODE, KEYWORD, COUNT };
+    enum { PID, TID, CPU, LEVEL, OPCODE, KEYWORD, ID, VERSION, COUNT };
 
     static const struct {
         const char *key;
         uint64_t most;
-    } NUMBERS[COUNT] = {{"pid", UINT32_MAX},  {"tid", UINT32_MAX},   {"cpu", 1023},
-                        {"level", UINT8_MAX}, {"opcode", UINT8_MAX}, {"keyword", UINT64_MAX}};
+    } NUMBERS[COUNT] = {{"pid", UINT32_MAX},   {"tid", UINT32_MAX},     {"cpu", 1023},      {"level", UINT8_MAX},
+                        {"opcode", UINT8_MAX}, {"keyword", UINT64_MAX}, {"id", UINT16_MAX}, {"version", UINT8_MAX}};
 
     ea_record *r = &k->event.record;
     uint64_t number = 0;
     int which = 0;
-    while (which < COUNT && strcmp(NUMBERS[which].key, key) != 0)
+    const int known = k->l->registry ? COUNT : ID;
+    while (which < known && strcmp(NUMBERS[which].key, key) != 0)
         which++;
-    if (which == COUNT)
+    if (which == known)
         return own_wrong(k, "no key is called", key);
     int rc = own_take_number(k, key, NUMBERS[which].most, &number);
     if (rc)
@@ -237,18 +273,35 @@ static int own_number_member(own_reader *k, const char *key) {
         break;
     case LEVEL:
         r->level = (uint8_t)number;
+        k->has_level = 1;
         break;
     case OPCODE:
         r->opcode = (uint8_t)number;
+        k->has_opcode = 1;
+        break;
+    case ID:
+        r->id = (uint16_t)number;
+        k->has_id = 1;
+        break;
+    case VERSION:
+        r->version = (uint8_t)number;
         break;
     default:
         r->keyword = number;
+        k->has_keyword = 1;
     }
     return 0;
 }
 
+/* What Windows says itself of an event that is written now. */
+static int own_is_of_live(const char *key) {
+    return strcmp(key, "time") == 0 || strcmp(key, "pid") == 0 || strcmp(key, "tid") == 0 || strcmp(key, "cpu") == 0;
+}
+
 static int own_member(own_reader *k, const char *key) {
     int rc;
+    if (k->l->is_live && own_is_of_live(key))
+        return own_wrong(k, "an event that is written now has that of this program:", key);
     if (strcmp(key, "time") == 0)
         return own_time(k, key);
     if (strcmp(key, "provider") == 0)
@@ -262,6 +315,104 @@ static int own_member(own_reader *k, const char *key) {
     return own_number_member(k, key);
 }
 
+/* ---- events with an id ---- */
+
+/* A number as it is written, hex as a text. 1, or 0. */
+static int own_number_of(const char *text, uint64_t *ret) {
+    if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0) {
+        *ret = *text == 't';
+        return 1;
+    }
+    int is_negative = *text == '-';
+    if (ea_u64_parse(text + is_negative, ret) || (is_negative && *ret > (uint64_t)INT64_MAX + 1))
+        return 0;
+    *ret = is_negative ? 0 - *ret : *ret;
+    return 1;
+}
+
+static int own_fraction_of(const char *text, uint8_t type, uint64_t *ret) {
+    char *end;
+    double wide = strtod(text, &end);
+    float narrow = (float)wide;
+    if (end == text || *end || wide - wide != 0)
+        return 0;
+    *ret = 0;
+    memcpy(ret, type == EA_F32 ? (const void *)&narrow : &wide, type == EA_F32 ? sizeof narrow : sizeof wide);
+    return 1;
+}
+
+/* *ret borrows from what was given and from *guid. */
+static int own_value(own_reader *k, const ea_field *f, const own_given *g, ea_guid *guid, ea_event_value *ret) {
+    *ret = (ea_event_value){.kind = EA_VALUE_NUMBER};
+    if (f->count != 1 || f->count_field >= 0)
+        return own_wrong(k, "an array cannot be given:", f->name);
+    switch (f->type) {
+    case EA_UTF16Z:
+    case EA_ANSIZ:
+    case EA_UTF8Z:
+    case EA_UTF16_COUNTED:
+    case EA_ANSI_COUNTED:
+    case EA_UTF8_COUNTED:
+        *ret = (ea_event_value){.kind = EA_VALUE_TEXT, .data = g->value, .count = g->len_bytes};
+        return 0;
+    case EA_GUID:
+        *ret = (ea_event_value){.kind = EA_VALUE_BYTES, .data = guid->bytes, .count = sizeof guid->bytes};
+        return ea_guid_parse(g->value, guid) ? own_wrong(k, "expected a GUID for", f->name) : 0;
+    case EA_F32:
+    case EA_F64:
+        return own_fraction_of(g->value, f->type, &ret->number) ? 0 : own_wrong(k, "expected a number for", f->name);
+    default:
+        if (!f->width || f->width > sizeof ret->number || f->type == EA_IPV4)
+            return own_wrong(k, "a field of its type cannot be given:", f->name);
+        return own_number_of(g->value, &ret->number) ? 0 : own_wrong(k, "expected a whole number for", f->name);
+    }
+}
+
+/* Level, opcode and keyword by what the class says of them. */
+static void own_take_notes(own_reader *k, const ea_class_notes *n) {
+    static const char *const LEVELS[] = {"LogAlways", "Critical", "Error", "Warning", "Informational", "Verbose"};
+    static const char *const OPCODES[] = {"Info",      "Start", "Stop",   "DC_Start", "DC_Stop",
+                                          "Extension", "Reply", "Resume", "Suspend",  "Send"};
+    ea_record *r = &k->event.record;
+    for (size_t i = 0; !k->has_level && i < sizeof LEVELS / sizeof *LEVELS; i++)
+        if (strcmp(n->level, LEVELS[i]) == 0)
+            r->level = (uint8_t)i;
+    for (size_t i = 0; !k->has_opcode && i < sizeof OPCODES / sizeof *OPCODES; i++)
+        if (strcmp(n->opcode, OPCODES[i]) == 0)
+            r->opcode = (uint8_t)i;
+    for (size_t i = 0; !k->has_keyword && i < n->keyword_count; i++)
+        r->keyword |= n->keywords[i].value;
+}
+
+/* The payload of an event with an id, out of the fields that were given. */
+static int own_encode(own_reader *k) {
+    ea_event_value values[EA_OWN_FIELDS_MAX];
+    ea_guid guids[EA_OWN_FIELDS_MAX];
+    k->event.record.channel = 0;
+    const ea_class *c = ea_registry_find(k->l->registry, &k->event.record);
+    if (c->status != EA_CLASS_KNOWN || c->top_count > EA_OWN_FIELDS_MAX)
+        return own_wrong(k, "no manifest describes an event of that provider, id and version", NULL);
+    for (size_t i = 0; i < c->top_count; i++) {
+        const ea_field *f = &c->fields[ea_class_top_field(c, i)];
+        size_t at = 0;
+        while (at < k->field_count && strcmp(k->given[at].name, f->name) != 0)
+            at++;
+        if (at == k->field_count)
+            return own_wrong(k, "the event has no value for its field", f->name);
+        int rc = own_value(k, f, &k->given[at], &guids[i], &values[i]);
+        if (rc)
+            return rc;
+    }
+    if (k->field_count != c->top_count)
+        return own_wrong(k, "a field is given that the event does not have, or twice", NULL);
+    if (c->notes)
+        own_take_notes(k, c->notes);
+    ea_err err = {0};
+    return ea_event_write_values(c, values, c->top_count, k->payload, sizeof k->payload, &k->payload_bytes, &err)
+               ? own_wrong(k, err.message, NULL)
+               : 0;
+}
+
 /* ---- the list ---- */
 
 static void own_begin(own_reader *k) {
@@ -271,7 +422,7 @@ static void own_begin(own_reader *k) {
                                          .channel = CHANNEL_TRACELOGGING,
                                          .level = LEVEL_INFORMATION,
                                          .flags = EA_FLAG_EXTENDED_INFO}};
-    k->has_provider = k->has_name = 0;
+    k->has_provider = k->has_name = k->has_id = k->has_level = k->has_opcode = k->has_keyword = 0;
     k->provider[0] = 0;
     k->schema_bytes = k->payload_bytes = k->field_count = 0;
 }
@@ -294,8 +445,13 @@ static int own_keep(own_reader *k) {
     ea_own_events *l = k->l;
     ea_record *r = &k->event.record;
     size_t traits_bytes;
-    if (!k->event.time || !k->has_provider || !k->has_name)
+    if (!l->is_live && (!k->event.time || !k->has_provider || !k->has_name))
         return own_wrong(k, "expected time, provider and name", NULL);
+    if (!k->has_provider || k->has_name == k->has_id)
+        return own_wrong(k, "expected provider, and name or id", NULL);
+    int rc = k->has_id ? own_encode(k) : 0;
+    if (rc)
+        return rc;
     if (l->count == EA_OWN_EVENTS_MAX)
         return ea_fail(k->err, EA_ELIMIT, "%s: at most %d events", k->name, EA_OWN_EVENTS_MAX);
     ea_ext *items = ea_arena_zalloc(&l->arena, 2, sizeof *items);
@@ -303,6 +459,13 @@ static int own_keep(own_reader *k) {
                   *payload = ea_arena_copy(&l->arena, k->payload, k->payload_bytes + (size_t)!k->payload_bytes);
     if (!items || !schema || !payload || EA_GROW(l->items, l->capacity, l->count + 1, SIZE_MAX))
         return ea_fail(k->err, EA_ENOMEM, "read %s", k->name);
+    r->payload = payload;
+    r->payload_bytes = (uint16_t)k->payload_bytes;
+    if (k->has_id) {
+        r->flags &= (uint16_t)~EA_FLAG_EXTENDED_INFO;
+        l->items[l->count++] = k->event;
+        return 0;
+    }
     items[0] = (ea_ext){.type = EA_EXT_SCHEMA_TL, .size_bytes = (uint32_t)k->schema_bytes, .data = schema};
     r->ext = items;
     r->ext_count = 1;
@@ -314,8 +477,6 @@ static int own_keep(own_reader *k) {
         items[1] = (ea_ext){.type = EA_EXT_PROV_TRAITS, .size_bytes = (uint32_t)traits_bytes, .data = traits};
         r->ext_count = 2;
     }
-    r->payload = payload;
-    r->payload_bytes = (uint16_t)k->payload_bytes;
     l->items[l->count++] = k->event;
     return 0;
 }
@@ -341,13 +502,23 @@ static int own_line(own_reader *k) {
     return rc ? rc : own_keep(k);
 }
 
-int ea_own_events_create(ea_own_events **ret, ea_err *err) {
+int ea_own_events_create(ea_own_events **ret, int is_live, ea_err *err) {
     ea_own_events *l = calloc(1, sizeof *l);
     if (!l)
         return ea_fail(err, EA_ENOMEM, "events of one's own");
     ea_arena_init(&l->arena, 0);
+    l->is_live = is_live;
     *ret = l;
     return 0;
+}
+
+void ea_own_events_describe(ea_own_events *l, ea_registry *registry) {
+    l->registry = registry;
+}
+
+void ea_own_events_clear(ea_own_events *l) {
+    ea_arena_recycle(&l->arena);
+    l->count = 0;
 }
 
 void ea_own_events_destroy(ea_own_events *l) {
@@ -383,11 +554,11 @@ int ea_own_events_read(ea_own_events *l, const char *name, const char *text, siz
     int rc = own_open(&k, l, name, err);
     if (rc)
         return rc;
-    if (len_bytes >= UTF8_BOM_BYTES && memcmp(text, "\xef\xbb\xbf", UTF8_BOM_BYTES) == 0)
+    if (!l->lines && len_bytes >= UTF8_BOM_BYTES && memcmp(text, "\xef\xbb\xbf", UTF8_BOM_BYTES) == 0)
         at += UTF8_BOM_BYTES;
     while (!rc && at < whole_end) {
         const char *newline = memchr(at, '\n', (size_t)(whole_end - at)), *end = newline ? newline : whole_end;
-        k->line++;
+        k->line = ++l->lines;
         k->c = (ea_json_cursor){at, end > at && end[-1] == '\r' ? end - 1 : end};
         rc = own_line(k);
         at = newline ? newline + 1 : whole_end;
@@ -399,16 +570,16 @@ int ea_own_events_read(ea_own_events *l, const char *name, const char *text, siz
 int ea_own_events_mark(ea_own_events *l, const char *time, const char *text, ea_err *err) {
     static const char PROVIDER[] = "Etwagent-Marks", NAME[] = "Mark";
     own_reader *k;
-    int rc = own_open(&k, l, "--mark", err);
+    int rc = own_open(&k, l, "the mark", err);
     if (rc)
         return rc;
     own_begin(k);
     memcpy(k->provider, PROVIDER, sizeof PROVIDER);
     memcpy(k->event_name, NAME, sizeof NAME);
     k->has_provider = 1;
-    k->event.time = ea_arena_strdup(&l->arena, time);
-    rc = k->event.time ? ea_provider_guid_of_name(PROVIDER, &k->event.record.provider, err)
-                       : ea_fail(err, EA_ENOMEM, "--mark");
+    k->event.time = time ? ea_arena_strdup(&l->arena, time) : NULL;
+    rc = !time == !k->event.time ? ea_provider_guid_of_name(PROVIDER, &k->event.record.provider, err)
+                                 : ea_fail(err, EA_ENOMEM, "a mark");
     if (!rc)
         rc = own_begin_schema(k);
     if (!rc)

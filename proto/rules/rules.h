@@ -68,7 +68,15 @@ typedef struct ea_rule_filter {
     uint32_t group;           /* of ea_rules_group */
 } ea_rule_filter;
 
-enum ea_correlation_type { EA_EVENT_COUNT, EA_VALUE_COUNT, EA_TEMPORAL, EA_TEMPORAL_ORDERED };
+enum ea_correlation_type {
+    EA_EVENT_COUNT,
+    EA_VALUE_COUNT,
+    EA_VALUE_SUM,
+    EA_VALUE_AVG,
+    EA_VALUE_PERCENTILE,
+    EA_TEMPORAL,
+    EA_TEMPORAL_ORDERED
+};
 
 enum {
     EA_RULES_CHAIN_MAX = 8 /* correlations of correlations: so many, one over the other */
@@ -84,8 +92,10 @@ typedef struct ea_rule_correlation {
     uint32_t rule_count;
     const char *const *fields; /* that must be the same in all of them */
     uint32_t field_count;
-    const char *field; /* EA_VALUE_COUNT: whose values are counted */
-    uint64_t least;    /* matches, or values, in one span */
+    const char *field; /* EA_VALUE_*: whose values are looked at; else "" */
+    uint64_t least;    /* matches, values, or what is made of numbers, in one span */
+    int is_above;      /* EA_VALUE_AVG: it has to be more than least */
+    uint32_t percent;  /* EA_VALUE_PERCENTILE: 1 to 100 */
     int64_t span_ns;
     uint32_t depth; /* 0: it names rules alone, else 1 more than the deepest that it names */
     int generates;  /* what it names makes detections, too */
@@ -142,6 +152,17 @@ void ea_rules_run_destroy(ea_rules_run *r); /* NULL is allowed */
  * values: a condition holds when it holds for one of them. Errors: EA_ENOMEM. */
 EA_MUST_CHECK int ea_rules_run_event(ea_rules_run *r, uint32_t group, const ea_rules_value *values, size_t count,
                                      const uint32_t **ret_rules, size_t *ret_count);
+/* A look at events of which some fields are not known yet, so that what brings these is left where no rule can hold. */
+typedef struct ea_rules_prospect ea_rules_prospect;
+
+/* unknown: fields of the group; all others are known, or missing in each event. Errors: EA_ENOMEM. */
+EA_MUST_CHECK int ea_rules_prospect_create(ea_rules_prospect **ret, const ea_rules *r, uint32_t group,
+                                           const uint32_t *unknown, size_t count);
+void ea_rules_prospect_destroy(ea_rules_prospect *p); /* NULL is allowed */
+/* values: of the known fields. *ret: 0 when no rule of the group holds, whatever the others have. The condition of a
+ * rule costs its number of tests at most. Errors: EA_ENOMEM. */
+EA_MUST_CHECK int ea_rules_run_may(ea_rules_run *r, const ea_rules_prospect *p, const ea_rules_value *values,
+                                   size_t count, int *ret);
 size_t ea_rules_correlation_count(const ea_rules *r);
 const ea_rule_correlation *ea_rules_correlation(const ea_rules *r, uint32_t correlation);
 /* The first filter that excepts a rule's match on the event of the last ea_rules_run_event, when it happened on this

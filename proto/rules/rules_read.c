@@ -338,35 +338,57 @@ static int64_t span_of(document *d, const yaml_node_t *map, const yaml_node_t *n
     rules_fail(&d->r, s.line, s.column, "expected a timespan such as 30s, 5m, 1h or 7d, at most 30d");
 }
 
-/* The condition of event_count and value_count: at least so many. */
-static void read_threshold(document *d, ea_rule_correlation *c, const yaml_node_t *map, const yaml_node_t *n) {
+static int has_field(const ea_rule_correlation *c) {
+    return c->type > EA_EVENT_COUNT && c->type < EA_TEMPORAL;
+}
+
+/* A whole number from 1 to most. */
+static uint64_t count_of(document *d, const yaml_node_t *n, uint64_t most) {
     rules_number number;
+    rules_scalar s = scalar_of(d, n, "a number");
+    if (!rules_number_parse(s.text, s.len_bytes, &number) || !number.is_integer || number.is_negative ||
+        !number.magnitude || number.magnitude > most)
+        rules_fail(&d->r, s.line, s.column, "expected a whole number from 1 to %" PRIu64, most);
+    return number.magnitude;
+}
+
+/* The condition of a correlation that is not temporal: at least so much. */
+static void read_threshold(document *d, ea_rule_correlation *c, const yaml_node_t *map, const yaml_node_t *n) {
+    int has_number = 0;
     if (!n || n->type != YAML_MAPPING_NODE)
         rules_fail(&d->r, line_of(n ? n : map), column_of(n ? n : map), "expected a condition such as {gte: 10}");
     for (const yaml_node_pair_t *p = n->data.mapping.pairs.start; p < n->data.mapping.pairs.top; p++) {
         rules_scalar key = key_of(d, node_at(d, p->key));
         const yaml_node_t *value = node_at(d, p->value);
         int is_more = strcmp(key.text, "gt") == 0;
-        if (strcmp(key.text, "field") == 0 && c->type == EA_VALUE_COUNT) {
+        if (strcmp(key.text, "field") == 0 && has_field(c)) {
             c->field = scalar_of(d, value, "the name of a field").text;
+        } else if (strcmp(key.text, "percentile") == 0 && c->type == EA_VALUE_PERCENTILE) {
+            c->percent = (uint32_t)count_of(d, value, 100);
         } else if (is_more || strcmp(key.text, "gte") == 0) {
-            rules_scalar s = scalar_of(d, value, "a number");
-            if (c->least)
+            if (has_number)
                 rules_fail(&d->r, key.line, key.column, "the condition has two numbers: keep one of them");
-            if (!rules_number_parse(s.text, s.len_bytes, &number) || !number.is_integer || number.is_negative ||
-                number.magnitude > UINT32_MAX || number.magnitude + (uint64_t)is_more == 0)
-                rules_fail(&d->r, s.line, s.column, "expected a whole number above 0");
-            c->least = number.magnitude + (uint64_t)is_more;
+            has_number = 1;
+            c->least = is_more && strcmp(scalar_of(d, value, "a number").text, "0") == 0
+                           ? 0
+                           : count_of(d, value, has_field(c) && c->type != EA_VALUE_COUNT ? INT64_MAX : UINT32_MAX);
+            c->is_above = is_more && c->type == EA_VALUE_AVG;
+            c->least += (uint64_t)(is_more && !c->is_above); /* they are whole */
         } else {
             rules_refuse(&d->r, key.line, key.column, "expected gte or gt%s: other conditions are not supported",
-                         c->type == EA_VALUE_COUNT ? ", and field" : "");
+                         c->type == EA_VALUE_PERCENTILE ? ", field and percentile"
+                         : has_field(c)                 ? ", and field"
+                                                        : "");
         }
     }
-    if (!c->least)
+    if (!has_number)
         rules_fail(&d->r, line_of(n), column_of(n), "the condition has no gte or gt");
-    if (c->type == EA_VALUE_COUNT && (!c->field || !*c->field))
+    if (has_field(c) && !*c->field)
         rules_fail(&d->r, line_of(n), column_of(n),
                    "the condition has no field: expected such as {field: User, gte: 3}");
+    if (c->type == EA_VALUE_PERCENTILE && !c->percent)
+        rules_fail(&d->r, line_of(n), column_of(n),
+                   "the condition has no percentile: expected such as {field: Size, percentile: 95, gte: 4096}");
 }
 
 /* A member that is misspelt would be missing: without group-by all machines' matches would belong together. */
@@ -393,7 +415,8 @@ static int flag_of(document *d, const yaml_node_t *n) {
 }
 
 static void read_correlation(document *d, rules_rule *rule, const yaml_node_t *root, const yaml_node_t *n) {
-    static const char *const TYPES[] = {"event_count", "value_count", "temporal", "temporal_ordered"};
+    static const char *const TYPES[] = {"event_count",      "value_count", "value_sum",       "value_avg",
+                                        "value_percentile", "temporal",    "temporal_ordered"};
     static const char RULES[] = "a list of rules (id, name or title)";
     ea_rule_correlation *c = rule->correlation = rules_take(&d->r, 1, sizeof *c);
     if (n->type != YAML_MAPPING_NODE)
@@ -406,7 +429,8 @@ static void read_correlation(document *d, rules_rule *rule, const yaml_node_t *r
         i++;
     if (i == sizeof TYPES / sizeof *TYPES)
         rules_refuse(&d->r, line_of(type ? type : n), column_of(type ? type : n),
-                     "expected the type event_count, value_count, temporal or temporal_ordered");
+                     "expected the type event_count, value_count, value_sum, value_avg, value_percentile, temporal or "
+                     "temporal_ordered");
     c->type = (enum ea_correlation_type)i;
     if (other)
         rules_refuse(&d->r, line_of(other), column_of(other), "aliases of fields are not supported");

@@ -33,7 +33,9 @@ struct ea_rules_run {
     int learns; /* they are collected */
     rules_dfa **dfas;
     size_t dfa_bytes;
-    uint32_t atom_max, program_max, output_max;
+    uint32_t *passed, *path; /* of ea_rules_run_may: a test's last program; tests where it goes on */
+    uint32_t pass;
+    uint32_t atom_max, program_max, output_max, test_max;
     ea_rules_stats stats;
 };
 
@@ -43,6 +45,9 @@ static void find_sizes(ea_rules_run *r) {
         r->atom_max = g->atom_count > r->atom_max ? g->atom_count : r->atom_max;
         r->program_max = g->program_count > r->program_max ? g->program_count : r->program_max;
         r->output_max = g->output_max > r->output_max ? g->output_max : r->output_max;
+        for (uint32_t k = 0; k < g->program_count; k++)
+            if (g->programs[k].start < RULES_FAILS && g->programs[k].start >= r->test_max)
+                r->test_max = g->programs[k].start + 1;
     }
 }
 
@@ -62,8 +67,10 @@ int ea_rules_run_create(ea_rules_run **ret, const ea_rules *rules) {
     r->filters = calloc(rules->filter_count + 1, sizeof *r->filters);
     r->marks = calloc((size_t)r->output_max + 1, sizeof *r->marks);
     r->dfas = calloc(rules->pattern_count + 1, sizeof(rules_dfa *));
-    if (!r->is_true || !r->is_known || !r->touched || !r->seen || !r->candidates || !r->found || !r->filters ||
-        !r->marks || !r->dfas || rules_memo_create(&r->memo)) {
+    r->passed = calloc((size_t)r->test_max + 1, sizeof *r->passed);
+    r->path = calloc((size_t)r->test_max * 2 + 2, sizeof *r->path); /* each test goes on at two */
+    if (!r->passed || !r->path || !r->is_true || !r->is_known || !r->touched || !r->seen || !r->candidates ||
+        !r->found || !r->filters || !r->marks || !r->dfas || rules_memo_create(&r->memo)) {
         ea_rules_run_destroy(r);
         return EA_ENOMEM;
     }
@@ -92,6 +99,8 @@ void ea_rules_run_destroy(ea_rules_run *r) {
     free(r->found);
     free(r->filters);
     free(r->marks);
+    free(r->passed);
+    free(r->path);
     free(r->learnt);
     rules_memo_destroy(r->memo);
     free(r->dfas);
@@ -322,15 +331,19 @@ static int run_candidates(ea_rules_run *r, int are_filters, uint32_t *ret, size_
     return 0;
 }
 
-int ea_rules_run_event(ea_rules_run *r, uint32_t group, const ea_rules_value *values, size_t count,
-                       const uint32_t **ret_rules, size_t *ret_count) {
-    size_t found = 0;
+static void run_values(ea_rules_run *r, uint32_t group, const ea_rules_value *values, size_t count) {
     begin(r);
     r->g = &r->rules->groups[group];
     r->values = values;
     r->value_count = count;
     for (size_t i = 0; i < count; i++)
         look_at(r, group, &values[i]);
+}
+
+int ea_rules_run_event(ea_rules_run *r, uint32_t group, const ea_rules_value *values, size_t count,
+                       const uint32_t **ret_rules, size_t *ret_count) {
+    size_t found = 0;
+    run_values(r, group, values, count);
     for (uint32_t i = 0; i < r->g->always_count; i++)
         add_candidate(r, r->g->always[i]);
     int rc = run_candidates(r, 0, r->found, &found);
@@ -344,6 +357,110 @@ int ea_rules_run_event(ea_rules_run *r, uint32_t group, const ea_rules_value *va
     *ret_rules = r->found;
     *ret_count = found;
     return 0;
+}
+
+/* ---- with fields that are not known ---- */
+
+struct ea_rules_prospect {
+    uint32_t group;
+    uint64_t *is_unknown; /* bits of atoms */
+    uint32_t *always;     /* programs of rules that may be candidates by an unknown atom, or always are */
+    uint32_t always_count;
+};
+
+static int prospect_lacks(const uint32_t *unknown, size_t count, uint32_t field) {
+    for (size_t i = 0; i < count; i++)
+        if (unknown[i] == field || field == UINT32_MAX) /* keywords look at all fields */
+            return 1;
+    return 0;
+}
+
+static void prospect_add(ea_rules_prospect *p, const rules_group *g, uint8_t *is_added, uint32_t program) {
+    if (!is_added[program] && !(g->programs[program].rule & RULES_FILTER))
+        p->always[p->always_count++] = program;
+    is_added[program] = 1;
+}
+
+int ea_rules_prospect_create(ea_rules_prospect **ret, const ea_rules *r, uint32_t group, const uint32_t *unknown,
+                             size_t count) {
+    const rules_group *g = &r->groups[group];
+    ea_rules_prospect *p = calloc(1, sizeof *p);
+    uint8_t *is_added = calloc((size_t)g->program_count + 1, 1);
+    if (p) {
+        p->group = group;
+        p->is_unknown = calloc((size_t)g->atom_count / 64 + 1, sizeof *p->is_unknown);
+        p->always = calloc((size_t)g->program_count + 1, sizeof *p->always);
+    }
+    if (!p || !is_added || !p->is_unknown || !p->always) {
+        free(is_added);
+        ea_rules_prospect_destroy(p);
+        return EA_ENOMEM;
+    }
+    for (uint32_t i = 0; i < g->atom_count; i++) {
+        const rules_atom *a = &g->atoms[i];
+        if (!prospect_lacks(unknown, count, a->field) &&
+            (a->kind != RULES_ATOM_FIELD || !prospect_lacks(unknown, count, a->other)))
+            continue;
+        p->is_unknown[i / 64] |= (uint64_t)1 << (i % 64);
+        for (uint32_t k = g->trigger_at[i]; k < g->trigger_at[i + 1]; k++)
+            prospect_add(p, g, is_added, g->triggers[k]);
+    }
+    for (uint32_t i = 0; i < g->always_count; i++)
+        prospect_add(p, g, is_added, g->always[i]);
+    free(is_added);
+    *ret = p;
+    return 0;
+}
+
+void ea_rules_prospect_destroy(ea_rules_prospect *p) {
+    if (!p)
+        return;
+    free(p->is_unknown);
+    free(p->always);
+    free(p);
+}
+
+/* Whether the program can come to hold: behind an unknown atom it goes both ways, at each test once. */
+static int may_hold(ea_rules_run *r, const ea_rules_prospect *p, const rules_program *program) {
+    size_t left = 0;
+    if (++r->pass == 0) {
+        memset(r->passed, 0, ((size_t)r->test_max + 1) * sizeof *r->passed);
+        r->pass = 1;
+    }
+    r->path[left++] = program->start;
+    while (left) {
+        uint32_t at = r->path[--left];
+        if (at == RULES_HOLDS)
+            return 1;
+        if (at == RULES_FAILS || r->passed[at] == r->pass)
+            continue;
+        r->passed[at] = r->pass;
+        const rules_test *t = &program->tests[at];
+        if (p->is_unknown[t->atom / 64] >> (t->atom % 64) & 1) {
+            r->path[left++] = t->yes;
+            r->path[left++] = t->no;
+            continue;
+        }
+        int rc = test(r, t->atom);
+        if (rc < 0)
+            return rc;
+        r->path[left++] = rc ? t->yes : t->no;
+    }
+    return 0;
+}
+
+int ea_rules_run_may(ea_rules_run *r, const ea_rules_prospect *p, const ea_rules_value *values, size_t count,
+                     int *ret) {
+    int rc = 0;
+    run_values(r, p->group, values, count);
+    for (size_t i = 0; i < r->candidate_count && !rc; i++)
+        if (!(r->g->programs[r->candidates[i]].rule & RULES_FILTER))
+            rc = may_hold(r, p, &r->g->programs[r->candidates[i]]);
+    for (uint32_t i = 0; i < p->always_count && !rc; i++)
+        if (r->seen[p->always[i]] != r->event)
+            rc = may_hold(r, p, &r->g->programs[p->always[i]]);
+    *ret = rc > 0;
+    return rc < 0 ? rc : 0;
 }
 
 uint32_t ea_rules_run_excepted(const ea_rules_run *r, uint32_t rule, const char *host, int64_t utc_ns) {

@@ -1,8 +1,12 @@
 /* etwagent open: what is in traces, on the machine at hand and without a store: times, losses, and the tables of a
- * built-in program of the query language. The collector's command of this name has the dashboard and SQL besides.
+ * built-in program of the query language, as text, as JSON, or as a page for browsers with a flame graph. The
+ * collector's command of this name has the dashboard and SQL besides.
  * Called by: main.c. Calls: proto/lang, service/decode, proto/state. Thread: the main one. */
+#include "proto/base/platform.h"
 #include "service/app/agent_commands.h"
 #include "service/app/input.h"
+#include "service/app/look_ahead.h"
+#include "service/app/open_page.h"
 #include "service/app/programs.h"
 #include "service/decode/decoder.h"
 
@@ -11,22 +15,51 @@
 
 typedef struct options {
     ea_schema_options schemas;
+    const char *html; /* the file of the page; NULL: there is none */
     int json, is_web;
 } options;
 
-/* A table is printed only where the trace has its events. */
-static const char PROGRAM[] =
-    "profile:::profile-997 /tid != 0/ { @samples[execname] = count(); }\n"
-    "sched:::on-cpu /tid != 0/ { self.began = timestamp; }\n"
-    "sched:::off-cpu /self.began/ { @running_us[execname] = sum((timestamp - self.began) / 1us); self.began = 0; }\n"
-    "DiskIo/Read, DiskIo/Write { @disk_bytes[FileObject_name, probe] = sum(TransferSize); }\n"
-    "tcpip:::send { @sent_bytes[execname, daddr, dport] = sum(size); }\n"
-    "tcpip:::receive { @received_bytes[execname, daddr, dport] = sum(size); }\n"
-    "proc:::start { @started[ImageFileName, execname] = count(); }\n"
-    "dnet:::gc-start { @collections[execname, Depth] = count(); delta(\"gc\", pid, Count); }\n"
-    "dnet:::gc-stop { @collection_us[execname] = sum(delta(\"gc\", pid, Count) / 1us); }\n"
-    "end { print(@samples, 10); print(@running_us, 10); print(@disk_bytes, 10); print(@sent_bytes, 10);\n"
-    "      print(@received_bytes, 10); print(@started, 10); print(@collections, 10); print(@collection_us, 10); }\n";
+/* A table is printed only where the trace has its events. A pause of .NET for a collection (reason 1, 6) is from
+ * SuspendEEStart to RestartEEStop. */
+#define CLAUSES                                                                                                        \
+    "profile:::profile-997 /tid != 0/ { @samples[execname] = count(); }\n"                                             \
+    "sched:::on-cpu /tid != 0/ { self.began = timestamp; }\n"                                                          \
+    "sched:::off-cpu /self.began/ { @running_us[execname] = sum((timestamp - self.began) / 1us); self.began = 0; }\n"  \
+    "DiskIo/Read, DiskIo/Write { @disk_bytes[FileObject_name, probe] = sum(TransferSize); }\n"                         \
+    "tcpip:::send { @sent_bytes[execname, daddr, dport] = sum(size); }\n"                                              \
+    "tcpip:::receive { @received_bytes[execname, daddr, dport] = sum(size); }\n"                                       \
+    "proc:::start { @started[ImageFileName, execname] = count(); }\n"                                                  \
+    "dnet:::gc-start { @collections[execname, Depth] = count(); delta(\"gc\", pid, Count); }\n"                        \
+    "dnet:::gc-stop { @collection_us[execname] = sum(delta(\"gc\", pid, Count) / 1us); }\n"                            \
+    "GC/SuspendEEStart /Reason == 1 || Reason == 6/ { pause[pid] = timestamp; }\n"                                     \
+    "GC/RestartEEStop /pause[pid]/ { @pauses[execname] = count(); @pause_us[execname] = sum((timestamp - pause[pid]) " \
+    "/ 1us);\n  @longest_pause_us[execname] = max((timestamp - pause[pid]) / 1us); pause[pid] = 0; }\n"
+
+#define PRINTS(rows)                                                                                                   \
+    "print(@samples, " rows "); print(@running_us, " rows "); print(@disk_bytes, " rows "); print(@sent_bytes, " rows  \
+    ");\n      print(@received_bytes, " rows "); print(@started, " rows "); print(@collections, " rows                 \
+    "); print(@collection_us, " rows ");\n      print(@pauses, " rows "); print(@pause_us, " rows                      \
+    "); print(@longest_pause_us, " rows ");"
+
+static const char PROGRAM[] = CLAUSES "end { " PRINTS("10") " }\n";
+
+static const char PAGE_PROGRAM[] =
+    CLAUSES "profile:::profile-997 /tid != 0/ { @stacks[execname, stack()] = count(); }\nend { " PRINTS("30") " }\n";
+
+static const ea_open_title TITLES[] = {
+    {"samples", "Samples by program"},
+    {"running_us", "Running time by program, \302\265s"},
+    {"disk_bytes", "Bytes of disk requests by file"},
+    {"sent_bytes", "Bytes sent by program and peer"},
+    {"received_bytes", "Bytes received by program and peer"},
+    {"started", "Programs that started, and who started them"},
+    {"collections", "Collections of .NET by program and generation"},
+    {"collection_us", "Duration of collections by program, \302\265s"},
+    {"pauses", "Pauses for collections by program"},
+    {"pause_us", "Time of these pauses by program, \302\265s"},
+    {"longest_pause_us", "Longest such pause by program, \302\265s"},
+    {NULL, NULL},
+};
 
 typedef struct opening {
     const options *o;
@@ -36,6 +69,8 @@ typedef struct opening {
     ea_decoder *decoder;
     ea_machine *machine;
     ea_lang_run *run;
+    ea_open_page *page;  /* NULL: text or JSON is printed */
+    ea_look_ahead ahead; /* of the page: stacks */
     uint64_t events, decoded, unknown;
     int64_t first_utc_ns, last_utc_ns;
     int has_tables;
@@ -57,12 +92,15 @@ static int take_record(opening *x, const ea_record *r, ea_err *err) {
     event.c = ea_decoder_find(x->decoder, &r, &outcome);
     event.record = r;
     event.utc_ns = ea_clock_to_utc_ns(event.clock, r->time_raw);
-    if (!x->events++)
+    uint64_t number = x->events++;
+    if (!number)
         x->first_utc_ns = event.utc_ns;
     x->last_utc_ns = event.utc_ns;
     x->decoded += outcome == EA_COUNT_decode_whole || outcome == EA_COUNT_decode_partial;
     x->unknown += outcome != EA_COUNT_decode_whole && outcome != EA_COUNT_decode_partial;
     int rc = ea_machine_apply(x->machine, r, event.c, event.utc_ns, err);
+    if (!rc && x->page)
+        rc = ea_look_ahead_find(&x->ahead, number, &event, err);
     if (rc)
         return rc;
     rc = ea_lang_run_event(x->run, &event);
@@ -115,11 +153,11 @@ static void add_next(ea_text *t, const opening *x) {
     } NEXT[] = {
         {"etwagent stats", "each class of events, damage"},
         {"etwagent dump --class Process/Start", "events of a class"},
-        {"etwagent stacks", "whether call stacks join"},
+        {"etwagent open --html page.html", "a page with a flame graph and these tables, for a browser"},
         {"etwagent watch -e 'sched:::on-cpu { @[execname] = count(); }'", "a question of one's own"},
     };
 
-    if (!x->has_tables)
+    if (!x->page && !x->has_tables)
         ea_text_str(t,
                     "no samples, context switches, disk requests, connections, starts of processes or collections\n\n");
     ea_text_str(t, "next:\n");
@@ -143,6 +181,33 @@ static int open_print(ea_text *t, ea_err *err) {
     return rc;
 }
 
+static int write_page(const opening *x, ea_err *err) {
+    ea_text title, summary, page;
+    ea_file *file = NULL;
+    ea_text_init(&title);
+    ea_text_init(&summary);
+    ea_text_init(&page);
+    for (int i = 0; i < x->path_count; i++) {
+        ea_text_str(&title, i ? ", " : "");
+        ea_text_str(&title, x->paths[i]);
+    }
+    add_summary(&summary, x);
+    if (!title.failed && !summary.failed)
+        ea_open_page_write(x->page, title.data, &summary, &page);
+    int rc = title.failed || summary.failed || page.failed ? ea_fail(err, EA_ENOMEM, "make a page") : 0;
+    if (!rc)
+        rc = ea_file_open(&file, x->o->html, EA_OPEN_CREATE, err);
+    if (!rc)
+        rc = ea_file_write_at(file, 0, page.data, page.len_bytes, err);
+    ea_file_close(file);
+    if (!rc && printf("the page is %s\n\n", x->o->html) < 0)
+        rc = ea_fail(err, EA_EIO, "write to standard output");
+    ea_text_deinit(&title);
+    ea_text_deinit(&summary);
+    ea_text_deinit(&page);
+    return rc;
+}
+
 static int read_all(opening *x, ea_err *err) {
     const ea_record *r;
     ea_text t;
@@ -156,6 +221,8 @@ static int read_all(opening *x, ea_err *err) {
     rc = open_print(&t, err);
     if (!rc && ea_lang_run_end(x->run))
         rc = ea_fail(err, EA_ENOMEM, "run the program");
+    if (!rc && x->page)
+        rc = write_page(x, err);
     if (!rc && take_tables(x, ea_lang_run_output(x->run)))
         rc = ea_fail(err, EA_EIO, "write to standard output");
     if (!rc && !x->o->json) {
@@ -180,13 +247,18 @@ static int open_run(const void *arg, int operand_count, char **operands) {
         .form = o->json ? EA_LANG_JSON : EA_LANG_TEXT, .flush = take_tables, .flush_arg = &x, .resolver = &resolver};
     ea_err err = {0};
     int rc = 0;
-    if (o->is_web)
+    if (o->html && o->json)
+        rc = ea_fail(&err, EA_EUSAGE, "expected --json or --html, and found both");
+    if (!rc && o->html && ea_path_exists(o->html))
+        rc = ea_fail(&err, EA_EEXIST, "--html: %s is there already; name a file that is not", o->html);
+    if (!rc && o->is_web)
         rc = ea_fail(&err, EA_EUSAGE,
                      "--web: the dashboard is a part of etwcollector, which is built for Linux alone, as its processes "
                      "confine themselves with that kernel's means; copy the files there, and run \"etwcollector open "
-                     "--web\"");
+                     "--web\". Here, --html FILE writes a page with a flame graph and tables");
     if (!rc)
-        rc = ea_program_compile(&program, "open", PROGRAM, sizeof PROGRAM - 1, NULL,
+        rc = ea_program_compile(&program, "open", o->html ? PAGE_PROGRAM : PROGRAM,
+                                o->html ? sizeof PAGE_PROGRAM - 1 : sizeof PROGRAM - 1, NULL,
                                 &(ea_program_classes){operands, operand_count, &o->schemas}, &err);
     if (!rc)
         rc = ea_schema_options_read(&schemas, &o->schemas, &err);
@@ -198,9 +270,20 @@ static int open_run(const void *arg, int operand_count, char **operands) {
         rc = ea_machine_create(&x.machine, &(ea_machine_options){0}, &err);
     if (!rc)
         rc = ea_input_names(&names, operands, operand_count, registry, &err);
+    if (!rc && o->html)
+        rc = ea_look_ahead_open(&x.ahead, operands, operand_count, &err);
+    if (!rc && o->html)
+        rc = ea_open_page_create(&x.page, TITLES, &err);
     if (!rc) {
         resolver = ea_object_names_resolver(names);
         how.machine = x.machine;
+        if (x.page) {
+            how.form = EA_LANG_ROWS;
+            how.on_row = ea_open_page_row;
+            how.on_row_arg = x.page;
+            how.frames = ea_look_ahead_frames;
+            how.frames_arg = x.ahead.stacks;
+        }
         rc = ea_lang_run_create(&x.run, program, &how, &err);
     }
     int exit_code = ea_exit_code(rc);
@@ -209,6 +292,8 @@ static int open_run(const void *arg, int operand_count, char **operands) {
     else if ((exit_code = ea_input_open(&x.in, operands, operand_count, 0, 0)) == 0)
         exit_code = ea_input_close(&x.in, read_all(&x, &err), &err);
     ea_lang_run_destroy(x.run);
+    ea_look_ahead_close(&x.ahead);
+    ea_open_page_destroy(x.page);
     ea_lang_program_destroy(program);
     ea_machine_destroy(x.machine);
     ea_object_names_destroy(names);
@@ -223,6 +308,11 @@ static const ea_option OPTIONS[] = {
      .type = EA_OPT_FLAG,
      .offset = offsetof(options, json),
      .help = "print an object with the counts, then one for each row of a table"},
+    {.name = "html",
+     .argument = "FILE",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, html),
+     .help = "write the tables into this new file as a page for a browser, with a flame graph of the samples"},
     {.name = "web",
      .type = EA_OPT_FLAG,
      .offset = offsetof(options, is_web),
@@ -238,14 +328,17 @@ const ea_command ea_cmd_open = {
     .details =
         "Several files are read as one trace, merged by time. The command prints how many events there are, of when,\n"
         "and what Windows lost; then the ten first rows of each table of which the files have events: samples and\n"
-        "running time by program, disk bytes by file, bytes by peer, starts of processes, collections of .NET.\n"
+        "running time by program, disk bytes by file, bytes by peer, starts of processes, collections of .NET and the\n"
+        "pauses for them. --html FILE writes these tables, 30 rows of each, into a page, with a flame graph of the\n"
+        "samples by program and module; the page refers to nothing outside of itself.\n"
         "The dashboard, profiles by function, reports and SQL are of \"etwcollector open\", which is built for Linux\n"
         "alone.\n"
         "JSON keys of the first object: events, decoded, unknown, lost_events, lost_buffers, damaged_places, begin,\n"
         "end; of the others: as of \"etwagent watch --json\".\n"
         "Exit codes: 0 read, 1 failed, 2 usage, 3 not a trace.\n"
         "\n"
-        "  etwagent open trace.etl",
+        "  etwagent open trace.etl\n"
+        "  etwagent open --html page.html trace.etl",
     .options = OPTIONS,
     .options_size = sizeof(options),
     .run = open_run,

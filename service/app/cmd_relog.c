@@ -191,16 +191,28 @@ static int part_wants(relog_job *j, const relog_part *part, const ea_record *r, 
     return holds < 0 ? holds : wanted && holds;
 }
 
+static int give_schema(void *arg, const ea_record *r) {
+    return emit_added(arg, (const ea_relog_event *)r);
+}
+
+/* Gives an event to a part. A bare one keeps no schemas that came before: it gets that of the event now. */
+static int relog_take_part(relog_job *j, relog_part *part, const ea_record *r, const ea_class *c, int wanted) {
+    int verdict = ea_cut_take(part->cut, r, c, wanted, &j->err), rc = 0;
+    if (verdict == EA_RELOG_KEEP && j->o->metadata && j->o->bare)
+        rc = ea_relog_inject_schema(j, part, r, c, give_schema, part);
+    return rc ? rc : verdict;
+}
+
 /* Gives an event to the parts. */
 static int relog_take(relog_job *j, ea_relog *relog, const ea_record *r, const ea_class *c, int wanted) {
     ea_record changed;
     int is_kept = 0;
     if (!j->part_names)
-        return ea_cut_take(j->parts[0].cut, r, c, wanted, &j->err);
+        return relog_take_part(j, &j->parts[0], r, c, wanted);
     for (size_t i = 0; i < j->part_count; i++) {
         int rc = part_wants(j, &j->parts[i], r, c, wanted);
         if (rc >= 0)
-            rc = ea_cut_take(j->parts[i].cut, r, c, rc, &j->err);
+            rc = relog_take_part(j, &j->parts[i], r, c, rc);
         if (rc == EA_RELOG_DROP)
             continue;
         if (rc == EA_RELOG_KEEP)
@@ -242,8 +254,8 @@ static int relog_chosen_event(relog_job *j, ea_relog *relog, const ea_record *r)
         return rc < 0 ? rc : EA_RELOG_DROP; /* image events are in its place */
     const ea_class *c = relog_class(j, r);
     int verdict = EA_RELOG_KEEP;
-    if (j->o->metadata)
-        rc = ea_relog_inject_schema(j, r, c);
+    if (j->o->metadata && !j->o->bare)
+        rc = ea_relog_inject_schema(j, NULL, r, c, j->take_injected, j);
     if (!rc && j->rewrite)
         rc = ea_rewrite_note(j->rewrite, r, c, &j->err);
     if (rc)

@@ -53,8 +53,8 @@ typedef struct source {
     uint64_t progress_permille, batches;
     uint64_t delivered, synthesised, acknowledged, pending, compressing, spooled, unanswered;
     uint64_t evicted_size, evicted_age, evicted_damage, evicted_refused, dropped_oversize, filtered, sampled_out,
-        limited, repeated, aggregated, redacted, watch_skipped, watch_others, watch_dropped, held_seconds,
-        paced_seconds, unrecorded;
+        limited, repeated, aggregated, redacted, watch_skipped, watch_others, watch_dropped, watch_shipped,
+        held_seconds, paced_seconds, unrecorded;
     uint64_t channels, records_missing; /* of the event log; channels 0: it is of files */
     int balanced;
     recorder recorder;
@@ -175,6 +175,7 @@ static const ea_option SOURCE_ROWS[] = {
     NUMBER(source, "watch_skipped", watch_skipped),
     NUMBER(source, "watch_others", watch_others),
     NUMBER(source, "watch_dropped", watch_dropped),
+    NUMBER(source, "watch_shipped", watch_shipped),
     NUMBER(source, "source_held_seconds", held_seconds),
     NUMBER(source, "source_paced_seconds", paced_seconds),
     NUMBER(source, "events_unrecorded", unrecorded),
@@ -456,6 +457,8 @@ static void put_sources(const status *s, int open_metrics, ea_text *t) {
          offsetof(source, watch_others)},
         {"etwagent_watch_dropped_total", "variables, texts and prints of programs that were dropped at a limit",
          EA_COUNTER, offsetof(source, watch_dropped)},
+        {"etwagent_watch_shipped_total", "events that a program raised to the priority security: ship()", EA_COUNTER,
+         offsetof(source, watch_shipped)},
         {"etwagent_source_counters_refused_total",
          "performance counters and sampled sources that a session's start asked for and could not have", EA_COUNTER,
          offsetof(source, session.refused_counters)},

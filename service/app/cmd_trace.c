@@ -9,6 +9,7 @@
 #include "proto/base/provider_guids.h"
 #include "proto/base/stop_flag.h"
 #include "proto/etl/etl_writer.h"
+#include "proto/event/provider_name.h"
 #include "proto/event/schema/intrace.h"
 #include "proto/state/process_tree_filter.h"
 #include "service/app/agent_commands.h"
@@ -21,6 +22,8 @@
 #include <string.h>
 
 static const int64_t TICK_NS = 50000000, FAREWELL_NS = 5000000000;
+
+static const char MARKS_PROVIDER[] = "*Etwagent-Marks"; /* by its name */
 
 enum { PATH_BYTES = 4096, EXIT_INTERRUPTED = 130, BUFFER_BYTES = 1 << 20 };
 
@@ -49,6 +52,7 @@ typedef struct plan {
     size_t count;
     ea_config *memory; /* of the configuration file; NULL: none */
     ea_provider_config *providers;
+    ea_provider_config marks;
 } plan;
 
 static void trace_log_note(void *arg, const char *text) {
@@ -92,12 +96,16 @@ static int add_string(ea_strings *to, const char *text, ea_err *err) {
     return 0;
 }
 
-/* The kernel's session: processes, threads and images, by which children are found, and the flags that are asked for.
- */
+/* The kernel's session: processes, threads and images, by which children are found, the flags that are asked for, and
+ * marks. */
 static int add_own(plan *p, const options *o, ea_err *err) {
     ea_session_config kernel = {0}, user = {0};
     const char *key = NULL;
     int rc = ea_option_fallbacks(ea_session_table.rows, &kernel, err);
+    if (!rc)
+        rc = ea_option_fallbacks(ea_provider_table.rows, &p->marks, err);
+    p->marks.provider = MARKS_PROVIDER;
+    kernel.providers = (ea_tables){&p->marks, 1};
     kernel.kind = EA_SESSION_SYSTEM;
     kernel.buffer_bytes = BUFFER_BYTES;
     if (!rc)
@@ -228,6 +236,7 @@ typedef struct sieve {
     ea_schemas *schemas;
     ea_trace_schemas *from_trace;
     ea_process_tree_filter *tree;
+    ea_guid marks; /* their provider: anybody's are kept */
     uint64_t seen, kept, too_large;
 } sieve;
 
@@ -268,7 +277,7 @@ static int sift(sieve *s, const options *o, ea_err *err) {
         if (ea_trace_schemas_concerns(r) && ea_trace_schemas_feed(s->from_trace, r))
             ea_registry_schemas_changed(s->registry);
         rc = ea_process_tree_filter_take(s->tree, r, ea_registry_find(s->registry, r), err);
-        if (rc > 0)
+        if (rc > 0 || (!rc && ea_guid_equal(&r->provider, &s->marks)))
             rc = trace_keep(s, r, err);
         if (rc)
             return rc;
@@ -316,6 +325,8 @@ static int write_own(const plan *p, const options *o, uint32_t pid, sieve *s, ea
         end.buffers_lost += (uint32_t)p->parts[i].status.lost_buffers;
     }
     int rc = open_files(p, &s->set, err);
+    if (!rc)
+        rc = ea_provider_guid_of_name(MARKS_PROVIDER + 1, &s->marks, err);
     if (!rc)
         rc = ea_schemas_create(&s->schemas, 0, err);
     if (!rc)
@@ -389,7 +400,9 @@ const ea_command ea_cmd_trace = {
         "all of them\n"
         "private and stopped at the end. The file has the events that name the command, a process that it or its "
         "children started,\n"
-        "or one of their threads, and what describes the machine and names files. Windows writes all events to "
+        "or one of their threads, what describes the machine and names files, and the marks of \"etwagent mark\", "
+        "whoever "
+        "made them. Windows writes all events to "
         "FILE.etl.N.tmp while\n"
         "the command runs; these go when it has ended. With --alone the file has the events of the command's own "
         "process, and\n"

@@ -1,10 +1,9 @@
 /* etwagent watch: runs a program of the query language over traces, or on a live session (watch_live.h). Called by:
  * main.c. Calls: proto/lang, service/decode, proto/state. Thread: the main one. */
 #include "proto/base/platform.h"
-#include "proto/stack/stack_ahead.h"
-#include "proto/stack/stack_feed.h"
 #include "service/app/agent_commands.h"
 #include "service/app/input.h"
+#include "service/app/look_ahead.h"
 #include "service/app/programs.h"
 #include "service/app/watch_live.h"
 #include "service/decode/decoder.h"
@@ -22,19 +21,6 @@ typedef struct options {
     ea_strings pmc_samples;
 } options;
 
-/* A second reader of the trace, which is ahead of the first one as far as the window of the join reaches: walks come
- * after their events. */
-typedef struct lookahead {
-    ea_etl_set *set;
-    ea_decoder *decoder;
-    ea_stacks *stacks;
-    ea_stack_join *join;
-    ea_stack_feed *feed;
-    ea_stack_ahead stacks_ahead;
-    uint64_t read; /* events */
-    int is_at_end;
-} lookahead;
-
 typedef struct watch {
     const options *o;
     const char *name; /* of the program, for messages */
@@ -46,58 +32,10 @@ typedef struct watch {
     char **paths;
     int path_count;
     int has_stacks, is_broken; /* is_broken: standard output takes nothing any more */
-    lookahead ahead;
+    ea_look_ahead ahead;
     ea_object_names *names; /* NULL: the program uses none */
     ea_resolver resolver;
 } watch;
-
-static int lookahead_open(lookahead *l, char **paths, int path_count, ea_err *err) {
-    ea_stack_join_options how = {.on_event = ea_stack_ahead_take, .arg = &l->stacks_ahead};
-    int rc = ea_etl_open(&l->set, (const char *const *)paths, (size_t)path_count, &(ea_etl_options){0}, err);
-    if (!rc)
-        rc = ea_decoder_create(&l->decoder, NULL, NULL, err);
-    if (!rc)
-        rc = ea_stacks_create(&l->stacks, 0, err);
-    if (!rc)
-        rc = ea_stack_join_create(&l->join, l->stacks, &how, err);
-    if (!rc)
-        rc = ea_stack_feed_create(&l->feed, l->join, err);
-    return rc;
-}
-
-static void lookahead_close(lookahead *l) {
-    ea_stack_feed_destroy(l->feed);
-    ea_stack_join_destroy(l->join);
-    ea_stacks_destroy(l->stacks);
-    ea_decoder_destroy(l->decoder);
-    ea_etl_close(l->set);
-    ea_stack_ahead_deinit(&l->stacks_ahead);
-}
-
-/* The stack of an event; numbers only rise. */
-static int lookahead_find(lookahead *l, uint64_t number, ea_lang_event *event, ea_err *err) {
-    const ea_record *r;
-    enum ea_counter outcome;
-    while (!l->is_at_end && l->stacks_ahead.settled <= number) {
-        int rc = ea_etl_next(l->set, &r, err);
-        if (rc <= 0) { /* the first reader reports damage */
-            l->is_at_end = 1;
-            if (ea_stack_join_end(l->join))
-                return ea_fail(err, EA_ENOMEM, "join stacks");
-            break;
-        }
-        const ea_class *c = ea_decoder_find(l->decoder, &r, &outcome);
-        rc = ea_stack_feed_record(l->feed, r, c, l->read++);
-        if (rc)
-            return ea_fail(err, rc, "join stacks");
-    }
-    ea_stack_ahead_find(&l->stacks_ahead, number, event->stack, &event->stack_pid);
-    return 0;
-}
-
-static const uint64_t *frames_of(const void *arg, uint32_t number, size_t *ret_count) {
-    return ea_stacks_get(arg, number, ret_count);
-}
 
 static int take_output(void *arg, ea_text *out) {
     watch *w = arg;
@@ -132,7 +70,7 @@ static int run_all(watch *w, ea_input *in, ea_decoder *decoder, ea_err *err) {
         event.utc_ns = ea_clock_to_utc_ns(event.clock, r->time_raw);
         rc = ea_machine_apply(w->machine, r, event.c, event.utc_ns, err);
         if (!rc && w->has_stacks)
-            rc = lookahead_find(&w->ahead, number++, &event, err);
+            rc = ea_look_ahead_find(&w->ahead, number++, &event, err);
         if (rc)
             return rc;
         rc = ea_lang_run_event(w->run, &event);
@@ -235,8 +173,8 @@ static int watch_run(const void *arg, int operand_count, char **operands) {
         how.machine = w.machine;
         if (ea_lang_needs_stacks(w.program)) {
             w.has_stacks = 1;
-            rc = lookahead_open(&w.ahead, w.paths, w.path_count, &err);
-            how.frames = frames_of;
+            rc = ea_look_ahead_open(&w.ahead, w.paths, w.path_count, &err);
+            how.frames = ea_look_ahead_frames;
             how.frames_arg = w.ahead.stacks;
         }
         if (!rc && ea_lang_needs_names(w.program)) {
@@ -257,7 +195,7 @@ static int watch_run(const void *arg, int operand_count, char **operands) {
         ea_lang_report_counts(w.run, "etwagent");
     }
     ea_lang_run_destroy(w.run);
-    lookahead_close(&w.ahead);
+    ea_look_ahead_close(&w.ahead);
     ea_lang_program_destroy(w.program);
     ea_machine_destroy(w.machine);
     ea_object_names_destroy(w.names);

@@ -34,6 +34,8 @@ static int main_run(int argc, char **argv) {
         &ea_cmd_schema_show,
         &ea_cmd_schema_check,
         &ea_cmd_schema_compile,
+        &ea_cmd_schema_install,
+        &ea_cmd_schema_uninstall,
         &ea_cmd_schema,
         &ea_cmd_plugin_probe,
         &ea_cmd_run,
@@ -49,6 +51,8 @@ static int main_run(int argc, char **argv) {
         &ea_cmd_providers,
         &ea_cmd_record,
         &ea_cmd_trace,
+        &ea_cmd_emit,
+        &ea_cmd_mark,
 #if defined(_WIN32)
         &ea_cmd_install,
         &ea_cmd_uninstall,

@@ -192,21 +192,40 @@ int ea_relog_inject_announced(relog_job *j, const ea_record *r) {
     return rc ? rc : 1;
 }
 
-int ea_relog_inject_schema(relog_job *j, const ea_record *r, const ea_class *c) {
-    uint64_t about[3] = {0, 0, (uint64_t)c->code << 8 | c->version};
+/* What a class is known by in j->described, of one part. */
+static uint64_t described_key(const relog_part *part, const uint8_t *provider, uint16_t code, uint8_t version) {
+    uint64_t about[4] = {0, 0, (uint64_t)code << 8 | version, part ? part->output : 0};
+    memcpy(about, provider, sizeof(ea_guid));
+    return ea_hash64(about, sizeof about, 0);
+}
+
+/* The key of the class that a record of the trace itself describes; 0: it describes none. */
+static uint64_t key_of_description(const relog_part *part, const ea_record *r) {
+    enum { INFO_OPCODE = 32, ID_AT = 32, VERSION_AT = 34 }; /* of TRACE_EVENT_INFO; the provider is at 0 */
+
+    static const ea_guid META_DATA = EA_PROVIDER_META_DATA;
+    if (r->opcode != INFO_OPCODE || !ea_guid_equal(&r->provider, &META_DATA) || r->payload_bytes <= VERSION_AT)
+        return 0;
+    return described_key(part, r->payload, ea_load16(r->payload + ID_AT), r->payload[VERSION_AT]);
+}
+
+int ea_relog_inject_schema(relog_job *j, relog_part *part, const ea_record *r, const ea_class *c,
+                           int (*write)(void *arg, const ea_record *record), void *arg) {
     int written = 0;
+    uint64_t key = part ? key_of_description(part, r) : 0;
+    if (key)
+        return ea_u64_map_put(&j->described, key, 1) ? ea_fail(&j->err, EA_ENOMEM, "relog") : 0;
     if (c->classic || c->status != EA_CLASS_KNOWN || r->flags & EA_FLAG_TRACE_MESSAGE ||
         ea_record_ext(r, EA_EXT_SCHEMA_TL))
         return 0;
-    memcpy(about, &c->provider, sizeof c->provider);
-    uint64_t key = ea_hash64(about, sizeof about, 0);
+    key = described_key(part, c->provider.bytes, c->code, c->version);
     if (ea_u64_map_get(&j->described, key))
         return 0;
-    if (!j->o->bare && ea_schemas_has(j->schemas, EA_SCHEMA_TRACE, &c->provider, c->code, c->version, 0))
+    if (!part && ea_schemas_has(j->schemas, EA_SCHEMA_TRACE, &c->provider, c->code, c->version, 0))
         return 0; /* the trace describes it, and all cuts but bare ones keep that */
     if (ea_u64_map_put(&j->described, key, 1))
         return ea_fail(&j->err, EA_ENOMEM, "relog");
-    int rc = ea_schema_records(c, r, j->take_injected, j, &written, &j->err);
+    int rc = ea_schema_records(c, r, write, arg, &written, &j->err);
     j->schemas_added += !rc && written;
     j->schemas_missing += !rc && !written;
     return rc;
@@ -266,7 +285,7 @@ int ea_relog_open_injected(relog_job *j) {
     if (!rc && o->image_ids)
         rc = ea_image_files_open(&j->images, o->image_ids, &j->err);
     if (!rc && has_own)
-        rc = ea_own_events_create(&j->own, &j->err);
+        rc = ea_own_events_create(&j->own, 0, &j->err);
     if (!rc && o->events)
         rc = inject_open_events(j);
     for (size_t i = 0; !rc && i < o->marks.count; i++)

@@ -110,7 +110,7 @@ struct relog_job {
     int (*take_injected)(void *job, const ea_record *r); /* writes a record that was not read */
     int injects_own;                                     /* it is one of own */
     uint64_t own_written;
-    ea_u64_map described; /* hashes of provider, id and version: their schemas are written, or cannot be */
+    ea_u64_map described; /* hashes of provider, id, version and bare part: schemas that are written, or cannot be */
     uint64_t schemas_added, schemas_missing;
     uint64_t injected, ids_added, ids_missing; /* modules (each load, each unload); modules with and without a file */
     ea_rewrite *rewrite;                       /* NULL: no value is set */
@@ -127,8 +127,10 @@ void ea_relog_close_injected(relog_job *j);
 EA_MUST_CHECK int ea_relog_inject(relog_job *j, const ea_relog *relog, const ea_record *r);
 /* 1: the record announces a module, and image events were written in its place. */
 EA_MUST_CHECK int ea_relog_inject_announced(relog_job *j, const ea_record *r);
-/* Writes the schema of an event's class, once, where the trace does not have it so far. */
-EA_MUST_CHECK int ea_relog_inject_schema(relog_job *j, const ea_record *r, const ea_class *c);
+/* Writes the schema of an event's class, once. part NULL: where the trace does not have it so far; else where this part,
+ * a bare cut that is about to get the event, has not got it. */
+EA_MUST_CHECK int ea_relog_inject_schema(relog_job *j, relog_part *part, const ea_record *r, const ea_class *c,
+                                         int (*write)(void *arg, const ea_record *record), void *arg);
 /* What was injected so far was only looked at: it comes again. */
 void ea_relog_rewind_injected(relog_job *j);
 /* After the last event. */

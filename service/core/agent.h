@@ -57,7 +57,8 @@ typedef struct ea_agent_options {
     "counters: events_delivered,\nevents_synthesised, events_acknowledged, events_pending, events_compressing, "       \
     "events_spooled, events_unanswered,\nevents_evicted_size, events_evicted_age, events_evicted_damage, "             \
     "events_evicted_refused, events_dropped_oversize,\nevents_filtered, events_sampled_out, events_limited, "          \
-    "events_repeated, events_aggregated, events_redacted, watch_skipped, watch_others, watch_dropped,\n"               \
+    "events_repeated, events_aggregated, events_redacted, watch_skipped, watch_others, watch_dropped, "                \
+    "watch_shipped,\n"                                                                                                 \
     "source_held_seconds, source_paced_seconds, events_unrecorded; of a session with a recorder also recorder "        \
     "{batches, "                                                                                                       \
     "events,\ndisk_bytes, limit_bytes, first_utc_ns, events_recorded, events_removed_size, events_removed_age, "       \

@@ -15,7 +15,10 @@ static const int64_t SECOND_NS = 1000000000, WANTED_PAUSE_NS = (int64_t)10 * 100
 static const int64_t RUNDOWN_OVER_NS = (int64_t)15 * 1000000000; /* a second session's longest start and end are over */
 static const int64_t FAR_AFTER_NS = (int64_t)60 * 1000000000;    /* more than events are out of order */
 
-enum { PROGRESS_EVENTS = 4096 }; /* how often the count of events is made visible */
+enum {
+    PROGRESS_EVENTS = 4096, /* how often the count of events is made visible */
+    RAISED_PRIORITY = 1,    /* security */
+};
 
 static int pipeline_keyframe_if_due(ea_pipeline *p, ea_err *err);
 static int pipeline_apply_state(ea_pipeline *p, const ea_record *record, const ea_class *c, ea_err *err);
@@ -38,7 +41,7 @@ int ea_pipeline_add(ea_pipeline *p, const ea_record *record, ea_err *err) {
     enum ea_counter outcome;
     const ea_class *c = ea_decoder_find(p->decoder, &record, &outcome);
     const ea_record *given = record;
-    int rc = 0, is_aggregated = 0;
+    int rc = 0, watched = 0;
     ea_record own;
     if (p->o.filters && (rc = pipeline_redact(p, &record, c, &outcome, err)))
         return rc;
@@ -51,12 +54,12 @@ int ea_pipeline_add(ea_pipeline *p, const ea_record *record, ea_err *err) {
     }
     if (p->o.filters && (rc = pipeline_filter(p, given, record, c, err)))
         return rc < 0 ? rc : 0;
-    if (p->o.watches && (is_aggregated = pipeline_watch(p, &record, &own, c, err)) < 0)
-        return is_aggregated;
+    if (p->o.watches && (watched = pipeline_watch(p, &record, &own, c, err)) < 0)
+        return watched;
     rc = ea_stack_meter_add(p->stacks, record, c);
     if (rc)
         return ea_fail(err, rc, "count stacks");
-    if (is_aggregated) {
+    if (watched == EA_WATCHES_AGGREGATED) {
         pipeline_count_drop(p, c, EA_COUNT_events_aggregated);
         return 0;
     }
@@ -68,6 +71,7 @@ int ea_pipeline_add(ea_pipeline *p, const ea_record *record, ea_err *err) {
     }
     count_delivered(p);
     if (rc >= 0) {
+        p->is_raised |= watched == EA_WATCHES_SHIPPED;
         p->outcomes[outcome - EA_COUNT_decode_whole]++;
         p->families[c->family % EA_LEDGER_FAMILIES]++;
         p->lost_records += c->family == p->lost_family;
@@ -202,7 +206,7 @@ static int pipeline_watch_failed(ea_pipeline *p, int rc, ea_err *err) {
     return rc;
 }
 
-/* An event to the programs: 1 when it does not travel. Then *in_out is after their results, by its number. */
+/* An event to the programs: as ea_watches_add. Then *in_out is after their results, by its number. */
 static int pipeline_watch(ea_pipeline *p, const ea_record **in_out, ea_record *own, const ea_class *c, ea_err *err) {
     const ea_record *record = *in_out;
     if (record->source >= p->o.source_count)
@@ -215,7 +219,7 @@ static int pipeline_watch(ea_pipeline *p, const ea_record **in_out, ea_record *o
         *in_out = own;
     }
     p->next_position++;
-    if (rc <= 0)
+    if (rc != EA_WATCHES_AGGREGATED)
         return pipeline_watch_failed(p, rc, err);
     int is_state = pipeline_is_state(p, c);
     return is_state < 0 ? ea_fail(err, is_state, "run programs") : !is_state;
@@ -403,7 +407,9 @@ static int pipeline_close_in_turn(ea_pipeline *p, enum ea_batch_kind kind, uint3
     pipeline_post_stacks(p);
     while (!(batch = ea_builder_take(p->builder)))
         pipeline_wait_for_encoders(p);
-    return pipeline_hand_on(p, batch, kind, n, families, family_count, err);
+    int rc = pipeline_hand_on(p, batch, kind, n, families, family_count, err);
+    p->is_raised = 0;
+    return rc;
 }
 
 /* The families of the open batch's events; it starts anew. */
@@ -435,9 +441,13 @@ static void pipeline_post_watches(ea_pipeline *p) {
         {EA_COUNT_watch_skipped, (int64_t)(now.absent + now.divided_by_zero - had.absent - had.divided_by_zero)},
         {EA_COUNT_watch_others, (int64_t)(now.others - had.others)},
         {EA_COUNT_triggers_limited, (int64_t)(now.unfired - had.unfired)},
+        {EA_COUNT_watch_shipped, (int64_t)(now.shipped - had.shipped)},
         {EA_COUNT_watch_dropped,
          (int64_t)(now.dropped + now.texts + now.costly - had.dropped - had.texts - had.costly)}};
-    if (postings[0].events || postings[1].events || postings[2].events || postings[3].events)
+    int has_any = 0;
+    for (size_t i = 0; i < sizeof postings / sizeof *postings; i++)
+        has_any |= postings[i].events != 0;
+    if (has_any)
         ea_ledger_post(p->o.ledger, postings, sizeof postings / sizeof *postings, NULL, 0);
     p->watched = now;
 }
@@ -477,6 +487,7 @@ static int pipeline_hand_on(ea_pipeline *p, ea_open_batch *batch, enum ea_batch_
         j->batch = batch;
         j->number = number;
         j->is_recorded = is_recorded;
+        j->priority = batch && p->is_raised && p->o.priority < RAISED_PRIORITY ? RAISED_PRIORITY : p->o.priority;
         j->kind = kind;
         j->utc_ns = ea_utc_ns();
         if (family_count)
@@ -535,7 +546,7 @@ static void worker_encode(ea_pipeline *p, ea_pipeline_worker *w, const ea_pipeli
     uint32_t events = j->batch ? ea_open_batch_events(j->batch) : 0;
     ea_err err;
     ea_batch_stamp stamp = {.number = j->number,
-                            .priority = p->o.priority,
+                            .priority = j->priority,
                             .kind = j->kind,
                             .ledger = &j->ledger,
                             .ledger_utc_ns = j->utc_ns,
@@ -549,7 +560,7 @@ static void worker_encode(ea_pipeline *p, ea_pipeline_worker *w, const ea_pipeli
         rc = ea_spool_append(j->is_recorded ? p->o.recorder : p->o.spool,
                              &(ea_spool_batch){.stream = j->is_recorded ? p->recording : p->stream,
                                                .number = j->number,
-                                               .priority = p->o.priority,
+                                               .priority = j->priority,
                                                .event_count = events,
                                                .data = data,
                                                .len_bytes = len_bytes,

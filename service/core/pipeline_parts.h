@@ -23,6 +23,7 @@ typedef struct ea_pipeline_job {
     ea_open_batch *batch; /* NULL: none, only the ledger */
     uint64_t number;
     int is_recorded; /* it goes to the recorder */
+    uint32_t priority;
     enum ea_batch_kind kind;
     ea_counters ledger; /* when the batch was closed */
     ea_ledger_families families;
@@ -72,6 +73,7 @@ struct ea_pipeline {
     uint64_t outcomes[3];                  /* of the open batch's events: whole, partial, unknown */
     uint32_t families[EA_LEDGER_FAMILIES]; /* of the open batch's events */
     uint64_t lost_records;                 /* in the open batch */
+    int is_raised;                         /* the open batch: a program raised one of its events (ship()) */
     /* what filters and programs dropped since it was posted: filtered, sampled_out, limited, aggregated; and the events
      * with replaced fields */
     uint32_t dropped[EA_PIPELINE_DROPS][EA_LEDGER_FAMILIES];

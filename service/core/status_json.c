@@ -118,11 +118,11 @@ static int put_source(ea_text *t, const ea_source_task *task, uint64_t *lost) {
             *lost += ea_counter_get(&c, SHOWN[i]);
     }
     put_counters(t, &c,
-                 (const enum ea_counter[]){EA_COUNT_events_filtered, EA_COUNT_events_sampled_out,
-                                           EA_COUNT_events_limited, EA_COUNT_events_repeated,
-                                           EA_COUNT_events_aggregated, EA_COUNT_events_redacted, EA_COUNT_watch_skipped,
-                                           EA_COUNT_watch_others, EA_COUNT_watch_dropped, EA_COUNT_source_held_seconds,
-                                           EA_COUNT_source_paced_seconds, EA_COUNTER_COUNT});
+                 (const enum ea_counter[]){
+                     EA_COUNT_events_filtered, EA_COUNT_events_sampled_out, EA_COUNT_events_limited,
+                     EA_COUNT_events_repeated, EA_COUNT_events_aggregated, EA_COUNT_events_redacted,
+                     EA_COUNT_watch_skipped, EA_COUNT_watch_others, EA_COUNT_watch_dropped, EA_COUNT_watch_shipped,
+                     EA_COUNT_source_held_seconds, EA_COUNT_source_paced_seconds, EA_COUNTER_COUNT});
     ea_text_printf(t, ", \"batches\": %" PRIu64 ", \"ledger_balanced\": %s", p.batches, balanced ? "true" : "false");
     if (task->c && task->c->channels.count) {
         *lost += ea_counter_get(&c, EA_COUNT_source_records_missing);

@@ -47,9 +47,33 @@ struct ea_watches {
     uint8_t traits[2 + sizeof PROVIDER_NAME];
     ea_record last; /* the event at hand, without its payload */
     int64_t last_utc_ns;
+    int has_ship; /* a program calls ship() */
 };
 
 /* ---- compiling ---- */
+
+/* ship() raises the batch that the event at hand goes into. */
+static int watch_check_ship(ea_watches *w, int has_recorder, ea_watch_problem *ret_problem, ea_err *err) {
+    for (size_t i = 0; i < w->count; i++) {
+        uint32_t line, column;
+        if (!ea_lang_ships(w->programs[i].program, &line, &column))
+            continue;
+        w->has_ship = 1;
+        *ret_problem = (ea_watch_problem){.program = i, .line = line, .column = column};
+        if (has_recorder)
+            return ea_fail(err, EA_EINVAL,
+                           "line %u, column %u of the program: ship() is for events that travel, and a recorder keeps "
+                           "these; trigger() sends some",
+                           line, column);
+        for (size_t k = 0; k < w->count; k++)
+            if (ea_lang_needs_stacks(w->programs[k].program))
+                return ea_fail(err, EA_EINVAL,
+                               "line %u, column %u of the program: ship() is too late where program %s of the session "
+                               "reads stacks: programs wait for those, and the event does not",
+                               line, column, w->programs[k].c->name);
+    }
+    return 0;
+}
 
 static int watch_compile(ea_lang_classes *classes, program *p, int has_recorder, ea_watch_problem *ret_problem,
                          ea_err *err) {
@@ -144,6 +168,8 @@ int ea_watches_create(ea_watches **ret, const ea_tables *configs, int has_record
             ret_problem->program = i;
     }
     ea_lang_classes_deinit(&classes);
+    if (!rc)
+        rc = watch_check_ship(w, has_recorder, ret_problem, err);
     if (rc) {
         ea_watches_destroy(w);
         return rc;
@@ -359,8 +385,13 @@ int ea_watches_add(ea_watches *w, const ea_record *record, const ea_class *c, co
         }
     w->last = *record;
     w->last_utc_ns = ea_clock_to_utc_ns(clock, record->time_raw);
+    uint64_t shipped = w->has_ship ? ea_watches_counts(w).shipped : 0;
     int rc = ea_watcher_add(w->watcher, record, c, clock, w->last_utc_ns, err);
-    return rc < 0 ? rc : is_aggregated;
+    if (rc < 0)
+        return rc;
+    if (w->has_ship && ea_watches_counts(w).shipped != shipped)
+        return EA_WATCHES_SHIPPED;
+    return is_aggregated ? EA_WATCHES_AGGREGATED : 0;
 }
 
 int ea_watches_idle(ea_watches *w, ea_err *err) {
@@ -381,6 +412,7 @@ ea_lang_counts ea_watches_counts(const ea_watches *w) {
         all.texts += c.texts;
         all.costly += c.costly;
         all.unfired += c.unfired;
+        all.shipped += c.shipped;
     }
     return all;
 }

@@ -46,8 +46,11 @@ void ea_watches_fired(ea_watches *w, const char *name, const char *trigger, int6
 /* Begins. on_row takes each record of a result; a result that it refuses ends the program's run with an error. */
 EA_MUST_CHECK int ea_watches_start(ea_watches *w, int (*on_row)(void *arg, const ea_record *record), void *arg,
                                    ea_err *err);
-/* The next event: 1 when a program that has not ended aggregates it, 0, or an error. c and clock live as long as the
- * programs. */
+
+enum { EA_WATCHES_AGGREGATED = 1, EA_WATCHES_SHIPPED };
+
+/* The next event: EA_WATCHES_SHIPPED when a program raised it (ship()), EA_WATCHES_AGGREGATED when one that has not
+ * ended aggregates it, 0, or an error. c and clock live as long as the programs. */
 EA_MUST_CHECK int ea_watches_add(ea_watches *w, const ea_record *record, const ea_class *c, const ea_clock *clock,
                                  ea_err *err);
 /* No event has come for a while: ticks that are due. Of a live session only. */

@@ -6,6 +6,7 @@
 #include <windows.h>
 
 #include <evntcons.h>
+#include <evntprov.h>
 #include <evntrace.h>
 #include <stddef.h>
 #include <stdint.h>

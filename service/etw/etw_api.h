@@ -19,6 +19,10 @@
     X(ETW, QueryAllTracesW, ULONG, (PEVENT_TRACE_PROPERTIES *, ULONG, PULONG), 0)                                      \
     X(ETW, TraceSetInformation, ULONG, (TRACEHANDLE, TRACE_INFO_CLASS, PVOID, ULONG), 0)                               \
     X(ETW, TraceQueryInformation, ULONG, (TRACEHANDLE, TRACE_INFO_CLASS, PVOID, ULONG, PULONG), 0)                     \
+    X(ETW, EventRegister, ULONG, (LPCGUID, PENABLECALLBACK, PVOID, PREGHANDLE), 0)                                     \
+    X(ETW, EventUnregister, ULONG, (REGHANDLE), 0)                                                                     \
+    X(ETW, EventEnabled, BOOLEAN, (REGHANDLE, PCEVENT_DESCRIPTOR), 0)                                                  \
+    X(ETW, EventWrite, ULONG, (REGHANDLE, PCEVENT_DESCRIPTOR, ULONG, PEVENT_DATA_DESCRIPTOR), 0)                       \
     X(ETW, EnumerateTraceGuidsEx, ULONG, (TRACE_QUERY_INFO_CLASS, PVOID, ULONG, PVOID, ULONG, PULONG), 0)              \
     X(TDH, TdhEnumerateProviders, ULONG, (ea_tdh_providers *, ULONG *), 0)                                             \
     X(TDH, TdhEnumerateProviderFieldInformation, ULONG, (const GUID *, int, ea_tdh_fields *, ULONG *), 0)              \

@@ -48,6 +48,23 @@ int ea_launch_suspended(ea_launch **ret, const char *command, uint32_t *ret_pid,
     return 0;
 }
 
+int ea_launch_system(ea_launch **ret, const char *program, const char *arguments, ea_err *err) {
+    WCHAR folder[MAX_PATH];
+    uint32_t pid;
+    ea_text line;
+    UINT n = GetSystemDirectoryW(folder, MAX_PATH);
+    if (!n || n >= MAX_PATH)
+        return ea_fail_os(err, EA_EIO, (int)GetLastError(), "find the folder of %s", program);
+    ea_text_init(&line);
+    ea_text_char(&line, '"');
+    ea_text_utf16(&line, folder, n * sizeof *folder);
+    ea_text_printf(&line, "\\%s\" %s", program, arguments);
+    int rc =
+        line.failed ? ea_fail(err, EA_ENOMEM, "start %s", program) : ea_launch_suspended(ret, line.data, &pid, err);
+    ea_text_deinit(&line);
+    return rc;
+}
+
 int ea_launch_resume(ea_launch *l, ea_err *err) {
     if (ResumeThread(l->thread) == (DWORD)-1)
         return ea_fail_os(err, EA_EIO, (int)GetLastError(), "let the command run");

@@ -1,6 +1,8 @@
-/* What autologger.h, control.h, launch.h, live.h and tdh_schemas.h are on other systems than Windows: nothing. */
+/* What autologger.h, control.h, emitter.h, launch.h, live.h and tdh_schemas.h are on other systems than Windows:
+ * nothing. */
 #include "service/etw/autologger.h"
 #include "service/etw/control.h"
+#include "service/etw/emitter.h"
 #include "service/etw/launch.h"
 #include "service/etw/live.h"
 #include "service/etw/tdh_schemas.h"
@@ -21,6 +23,20 @@ void ea_live_get_status(const ea_source *s, ea_live_status *ret) {
 
 static int no_sessions(ea_err *err) {
     return ea_fail(err, EA_EUNSUPPORTED, "only Windows has ETW sessions");
+}
+
+int ea_emitter_create(ea_emitter **ret, ea_err *err) {
+    (void)ret;
+    return no_sessions(err);
+}
+
+void ea_emitter_destroy(ea_emitter *e) {
+    (void)e;
+}
+
+int ea_emitter_write(ea_emitter *e, const ea_record *r, int *ret_heard, ea_err *err) {
+    (void)e, (void)r, (void)ret_heard;
+    return no_sessions(err);
 }
 
 int ea_control_list(int all, int (*fn)(const ea_live_status *session, void *arg), void *arg, int *ret_more,
@@ -103,6 +119,11 @@ const char *ea_tdh_lacks(const ea_tdh *t) {
 int ea_launch_suspended(ea_launch **ret, const char *command, uint32_t *ret_pid, ea_err *err) {
     (void)ret, (void)ret_pid;
     return ea_fail(err, EA_EUNSUPPORTED, "trace %.128s: only Windows has ETW sessions", command);
+}
+
+int ea_launch_system(ea_launch **ret, const char *program, const char *arguments, ea_err *err) {
+    (void)ret, (void)arguments;
+    return ea_fail(err, EA_EUNSUPPORTED, "only Windows has %s", program);
 }
 
 int ea_launch_resume(ea_launch *l, ea_err *err) {

@@ -187,7 +187,7 @@ def judged(web):
 def sigma(bench):
     """1,200 generated rules of process_creation: the engine alone on process starts, and all that the collector's thread of the rules does for them: the store
     read, processes, their programs and their parents looked up, the rules run, matches kept."""
-    rows, section, spent = [], "Sigma rules: 1,200 of process_creation", []
+    rows, section = [], "Sigma rules: 1,200 of process_creation"
     with tempfile.TemporaryDirectory(prefix="etwagent-bench-") as name, harness.Environment(bench.build) as env:
         folder = pathlib.Path(name)
         sigma_rules.write(folder)
@@ -197,16 +197,25 @@ def sigma(bench):
         rows.append(row(section, "the compiled rules", [r["bytes"] / 2**20 for r in series], "MiB", goal=("value", "<=", 64)))
         trace, count = folder / "starts.etl", sigma_rules.write_trace(folder)
         env.make_certificates()
-        for i in range(min(bench.runs, 3)):
-            collector = env.new_collector(f"rules-{i}", extra=["--rules", folder, "--web", "127.0.0.1:0"]).start()
-            web = collector.log().split("dashboard on ")[1].split("/\n")[0]
-            begin = thread_s(collector.process.pid, "rules")
-            env.replay([trace], collector, spool=folder / f"spool-{i}")
-            harness.wait_until(lambda w=web: judged(w) >= count, "all starts are judged", 120)
-            spent.append((thread_s(collector.process.pid, "rules") - begin) * 1e9 / count)
-            collector.stop()
-    rows.append(row(section, "collector: a process start, from the store to kept matches", spent, NS))
+        loads = env.folder / "loads"
+        loads.mkdir()
+        sigma_rules.write_loads(loads)
+        for what, rules, events in (("process start", folder, count), ("load of an image, 100 rules", loads, 5 * count)):
+            spent = [judged_ns(env, trace, rules, events, env.folder / f"spool-{what.split()[0]}-{i}") for i in range(min(bench.runs, 3))]
+            rows.append(row(section, f"collector: a {what}, from the store to kept matches", spent, NS))
     return rows
+
+
+def judged_ns(env, trace, rules, count, spool):
+    """CPU time of the collector's thread of the rules for an event."""
+    collector = env.new_collector(spool.name, extra=["--rules", rules, "--web", "127.0.0.1:0"]).start()
+    web = collector.log().split("dashboard on ")[1].split("/\n")[0]
+    begin = thread_s(collector.process.pid, "rules")
+    env.replay([trace], collector, spool=spool)
+    harness.wait_until(lambda: judged(web) >= count, "all events are judged", 120)
+    spent = (thread_s(collector.process.pid, "rules") - begin) * 1e9 / count
+    collector.stop()
+    return spent
 
 
 # ---- Windows' callback ----

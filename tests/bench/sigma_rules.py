@@ -152,6 +152,16 @@ def write_trace(folder):
     return (pid - 1000) // 4
 
 
+def write_loads(folder, rule_count=100):
+    """Rules of image_load: names of modules that no start has, for some of them of a program."""
+    rules = []
+    for i in range(rule_count):
+        selection = {"ImageLoaded|endswith": [f"\\implant{i}.dll", f"\\hook{i}.dll"], **({"Image|endswith": "\\powershell.exe"} if i % 3 == 0 else {})}
+        rules.append({"title": f"load {i}", "id": f"load-{i}", "level": "high", "logsource": {"product": "windows", "category": "image_load"},
+                      "detection": {"selection": selection, "filter": {"Image|startswith": "C:\\Windows\\System32\\"}, "condition": "selection and not filter"}})
+    (folder / "loads.yml").write_text("\n---\n".join(map(json.dumps, rules)), encoding="utf-8")
+
+
 def write(folder, rule_count=1200, event_count=20000, seed=1):
     words = Words(seed)
     documents = [json.dumps(rule(words, i)) for i in range(rule_count)]  # JSON is YAML

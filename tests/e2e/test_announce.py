@@ -29,6 +29,13 @@ def dump(env, path, *words):
     return [json.loads(line) for line in env.run([env.agent, "dump", "--format", "jsonl", *words, path]).stdout.splitlines()]
 
 
+def stored(env, path):
+    """The words that name a trace once it is stored: it is read once, for all questions."""
+    store = env.folder / f"{path.stem}-{len(list(env.folder.iterdir()))}.store"
+    env.run([env.collector, "ingest", "--store", store, "--host", "of", path])
+    return "--store", store, "--host", "of"
+
+
 def frames(env, *words):
     """Frames of plug-ins in a profile, with their samples."""
     found = collections.Counter()
@@ -75,14 +82,15 @@ def check_relog(env, checks, path, loads, lists_of, times, pids, named):
     checks.equal(naive_etl.parse(out)["warnings"], [], "relog: a naive reader")
     checks.that(out.stat().st_size < 1.2 * path.stat().st_size, f"relog: {out.stat().st_size} bytes of {path.stat().st_size}")
     checks.equal({event["name"] for event in dump(env, out, "--provider", "Etwagent-Announce")}, {"Announce/FunctionLoad", "Announce/FunctionUnload"}, "relog: announcements that stay")
-    checks.equal(lists(env, times, pids, out), (lists_of, {"image"}), "relog: modules")
-    checks.equal(frames(env, out), named, "relog: the profile")
+    words = stored(env, out)
+    checks.equal(lists(env, times, pids, *words), (lists_of, {"image"}), "relog: modules")
+    checks.equal(frames(env, *words), named, "relog: the profile")
     # a cut keeps what was announced before
     for words, kind in (((), "announced"), (("--announce",), "image")):
         env.run([env.agent, "relog", path, "-o", cut, "--from", "start+700ms", *words])
         checks.equal(image_rules.without_generated(image_rules.check(cut).broken)[:3], [], f"a cut, {kind}: rules of image events")
         later = times[2:]
-        checks.equal(lists(env, later, pids, cut), ({(at, pid): lists_of[at, pid] for at in later for pid in pids}, {kind}), f"a cut, {kind}: modules")
+        checks.equal(lists(env, later, pids, *stored(env, cut)), ({(at, pid): lists_of[at, pid] for at in later for pid in pids}, {kind}), f"a cut, {kind}: modules")
 
 
 def check_pull(env, checks, store, times, pids, named):
@@ -90,8 +98,9 @@ def check_pull(env, checks, store, times, pids, named):
     said = json.loads(env.run([env.collector, "pull", "--store", store, "--host", "plugins", "-o", out, "--json"]).stdout)
     checks.that(said["announced"] and said["written"] == said["read"] - said["dropped"] + said["added"], f"pull: {said}")
     checks.equal(image_rules.without_generated(image_rules.check(out).broken)[:3], [], "pull: rules of image events")
-    checks.equal(lists(env, times, pids, out), (lists(env, times, pids, "--store", store, "--host", "plugins")[0], {"image"}), "pull: modules")
-    checks.equal(frames(env, out), named, "pull: the profile")
+    words = stored(env, out)
+    checks.equal(lists(env, times, pids, *words), (lists(env, times, pids, "--store", store, "--host", "plugins")[0], {"image"}), "pull: modules")
+    checks.equal(frames(env, *words), named, "pull: the profile")
     env.run([env.collector, "pull", "--store", store, "--host", "plugins", "-o", bare, "--bare"])
     checks.that(any(event["name"] == "Announce/ModuleLoad" for event in dump(env, bare, "--provider", "Etwagent-Announce")), "pull --bare: the stored records")
     # an announcement is one event of a limit
@@ -99,7 +108,7 @@ def check_pull(env, checks, store, times, pids, named):
     checks.equal((said["limited"], said["read"] - said["dropped"] + said["announced"], said["announced"] > 0), (True, LIMIT, True), "a limit")
     # a window that begins while plug-ins are loaded: they come out of the history
     env.run([env.collector, "pull", "--store", store, "--host", "plugins", "-o", out, "--from", times[2]])
-    checks.equal(lists(env, times[2:], pids, out), (lists(env, times[2:], pids, "--store", store, "--host", "plugins")[0], {"image"}), "a window: modules")
+    checks.equal(lists(env, times[2:], pids, *stored(env, out)), (lists(env, times[2:], pids, "--store", store, "--host", "plugins")[0], {"image"}), "a window: modules")
 
 
 def check_wrong(env, checks, path):

@@ -39,6 +39,24 @@ class World:
         return done.stdout.split()[-1]
 
 
+def check_groups(w):  # 1: tables of groups refuse what their class's table refuses
+    by_process, by_thread = "SELECT count(*) FROM \"Image/DCStart_by\"('ProcessId') WHERE ", "SELECT count(*) FROM \"Thread/CSwitch_by\" WHERE by1 = 'NewThreadId' AND every = '1s' AND "
+    for condition, text in (("ImageBase = 5", "write u64('5')"), ("ImageBase <> 0x10", "write u64('16')"), ("ImageBase IN (5, 6)", "write u64('6')"), ("ImageBase IN (u64('5'), 7)", "write u64('7')"),
+                            ("ProcessId = 'abc'", "a number is compared with the text"), ("count > 'abc'", "a number is compared with the text")):
+        w.says(1, w.collector("query", by_process + condition), 2, text)
+    for condition, text in (("bucket > 'someday'", "cannot be compared with 'someday'"), ("bucket > '2024-05-03'", "write time_ns('2024-05-03')"), ("bucket > 1714730000", "would be in 1970"),
+                            ("time > 'someday'", "cannot be compared with 'someday'")):
+        w.says(1, w.collector("query", by_thread + condition), 2, text)
+    for condition in ("pid IN (4, 5) OR ProcessId > 0", "ProcessId > 0 AND ImageBase > u64('0x10')", "ProcessId IN (SELECT pid FROM processes) AND time >= '2024-05-03' AND count > 0"):
+        w.checks.that(int(w.value(by_process.replace("('ProcessId')", "('ProcessId', 'pid')") + condition)) > 0, f"(1) groups where {condition}")
+    w.checks.that(int(w.value(by_thread + "bucket > time_ns('2024-05-03')")) > 0, "(1) groups since a day")
+    some = w.value("SELECT group_concat('u64(''' || u64_text(a) || ''')') FROM (SELECT DISTINCT ImageBase AS a FROM \"Image/DCStart\" LIMIT 3)").strip('"')
+    w.checks.equal(w.value(f"SELECT count(*) FROM \"Image/DCStart_by\"('ImageBase') WHERE ImageBase IN ({some})"), "3", "(1) a list of addresses of groups")
+    for sql, code, text in (("SELECT * FROM \"Thread/CSwitch_by\"('NewThrdId')", 2, "did you mean 'NewThreadId'?"), ("SELECT * FROM \"Thread/CSwich_by\"('pid')", 2, 'did you mean "Thread/CSwitch_by"?'),
+                            ("SELECT * FROM \"Process/Defunct_by\"('pid')", 1, "no event of this class is stored")):
+        w.says(12, w.collector("query", sql), code, text)
+
+
 def check_texts_of_times(w):  # 1
     all_of_them = w.value("SELECT count(*) FROM processes")
     for after in ("'2020-11-22T00:00:00Z'", "'2020-11-22'", "'2020-11-22 10:00'", "time_ns('2020-11-22')"):
@@ -69,6 +87,7 @@ def check_texts_of_times(w):  # 1
         w.says(1, w.collector("query", f"SELECT count(*) FROM {table} WHERE CASE WHEN {column} = 5 THEN 1 ELSE 0 END"), 2, "write u64('5')")
         some = w.value(f"SELECT group_concat('u64(''' || u64_text(a) || ''')') FROM (SELECT DISTINCT {column} AS a FROM {table} LIMIT 3)").strip('"')
         w.checks.equal(w.value(f"SELECT count(DISTINCT {column}) FROM {table} WHERE {column} IN ({some})"), "3", f"(1) a list of {column}")
+    check_groups(w)
     for sql, same in (("SELECT count(*) FROM events WHERE time < '+1s'", "SELECT count(*) FROM events WHERE time < (SELECT min(time) + 1000000000 FROM events)"),
                       ("SELECT count(*) FROM events WHERE time >= time_ns('start') AND time < 'end'", "SELECT count(*) FROM events"),
                       ("SELECT sum(samples) FROM cpu_usage('+1s', 'end-1s')", "SELECT sum(samples) FROM cpu_usage(time_ns('start') + 1000000000, time_ns('end') - 1000000000)")):
@@ -107,6 +126,31 @@ def check_open(w):  # 9
     w.says(9, w.agent("import", FILE), 2, "etwcollector open FILE")
     w.says(9, w.agent("open", FILE), 0, "@samples count", "etwcollector open --web")
     w.says(9, w.agent("profile", FILE), 2, "'profile' is a command of etwcollector, which is built for Linux")
+
+
+def check_page(w):  # 9: a flame graph and tables where the collector does not run
+    """The page's samples and pauses are those of the collector's profile and of its table of pauses."""
+    page = w.env.folder / "page.html"
+    w.says(9, w.agent("open", "--html", page, FILE), 0, f"the page is {page}")
+    text = page.read_text()
+    samples, without = re.search(r"<p>(\d+) samples, (\d+) of them without a call stack", text).groups()
+    said = w.collector("profile", FILE, "--format", "folded", store=False).stderr
+    w.checks.that(f"{samples} events with weight, {without} of them without a stack" in said, f"(9) samples of the page: {samples}, {without}; the profile: {said}")
+    programs = [json.loads(line) for line in w.agent("open", "--json", FILE).stdout.splitlines()[1:]]
+    most = next(row for row in programs if row["aggregation"] == "@samples")
+    w.checks.that(re.search(rf'title="{re.escape(most["keys"][0])}: {most["count"]} samples, [0-9.]+ %;', text), f"(9) the widest program of the page: {most}")
+    w.checks.that("<h2>Bytes of disk requests by file</h2>" in text and text.count("<div") == text.count("</div>") > 100, "(9) tables of the page, and its tree")
+    w.checks.that("<script" not in text and "http://" not in text and "https://" not in text and "default-src 'none'" in text, "(9) the page has no script and refers to nothing")
+    w.says(9, w.agent("open", "--html", page, FILE), 1, "is there already")
+    w.says(9, w.agent("open", "--html", page, "--json", FILE), 2, "expected --json or --html")
+    w.checks.equal(page.read_text(), text, "(9) a file that is there stays")
+    w.env.run([w.env.build / "tests" / "tracegen" / "tracegen", "make", "--preset", "web-server", "--seed", "7", "--duration-ms", "500", "--out", w.env.folder / "web.etl"])
+    rows = [json.loads(line) for line in w.agent("open", "--json", "web.etl").stdout.splitlines()[1:]]
+    pauses = {row["keys"][0]: row["count"] for row in rows if row["aggregation"] == "@pauses"}
+    longest = {row["keys"][0]: row["max"] for row in rows if row["aggregation"] == "@longest_pause_us"}
+    stored = w.collector("query", "web.etl", "--format", "csv", "SELECT image, count(*), max(pause_ns) / 1000 FROM gc_pauses WHERE pause_ns > 0 GROUP BY 1", store=False).stdout.splitlines()[1:]
+    w.checks.that(pauses, "(9) pauses in the trace")
+    w.checks.equal(sorted(f"{name},{count},{longest[name]}" for name, count in pauses.items()), sorted(stored), "(9) pauses of open, and of gc_pauses")
 
 
 def check_typing_errors(w):  # 12
@@ -227,7 +271,6 @@ def check_empty_profile(w):  # 24
 
 
 def check_reports(w):  # 21, 22
-    w.env.run([w.env.build / "tests" / "tracegen" / "tracegen", "make", "--preset", "web-server", "--seed", "7", "--duration-ms", "500", "--out", w.env.folder / "web.etl"])
     w.says(21, w.collector("report", "gc"), 0, "Garbage collections of .NET", "pause ms")
     w.checks.that(int(w.value("SELECT count(*) FROM gc_pauses WHERE pause_ns > 0")) > 0, "(21) pauses of collections")
     w.says(21, w.collector("report", "gc", "--to", "2001-01-01"), 0, "no rows: the report needs events of Microsoft-Windows-DotNETRuntime")
@@ -331,7 +374,7 @@ def test(env, checks, arguments):
     env.run([env.build / "tests" / "tracegen" / "tracegen", "make", "--preset", "office", "--seed", "32", "--duration-ms", "4000", "--out", env.folder / FILE])
     w = World(env, checks)
     w.says(9, w.collector("ingest", FILE), 0)
-    for check in (check_texts_of_times, check_owner, check_names, check_open, check_typing_errors, check_similar, check_configuration, check_stats, check_nothing_found, check_reasons, check_times, check_empty_profile,
+    for check in (check_texts_of_times, check_owner, check_names, check_open, check_page, check_typing_errors, check_similar, check_configuration, check_stats, check_nothing_found, check_reasons, check_times, check_empty_profile,
                   check_reports, check_parents, check_profile, check_found, check_event_names, check_second_replay, check_small, check_package, check_table):
         check(w)
 

@@ -6,6 +6,7 @@
   decoder written here, which reads the manifest with Python's own XML reader and shares nothing with ours.
 - The collector prints the same as the agent, without the manifest.
 - Manifests with mistakes: file, line and column of each, and what was expected.
+- A manifest that is made of a description (`schema compile --man`) says what the description says, by Python's own XML reader.
 
 # sanitizers: asan-ubsan
 """
@@ -289,7 +290,53 @@ def mistakes(env, checks, name):
         checks.that(done.returncode == 3 and what in done.stderr, f"{content[:40]!r}: {done.returncode} {done.stderr!r}")
 
 
+DESCRIPTION = [
+    {"provider": "Contoso-Paint"},
+    {"id": 1, "name": "Draw/Start", "level": 3, "keyword": "0x5", "message": 'drew %1 <ü> & "%2"', "fields": {"Title": "UnicodeString", "Owner": "UInt32 PID", "Note": "AnsiString Utf8"}},
+    {"id": 1, "version": 1, "name": "Draw/Fill", "fields": {"Mask": "UInt64 HexInt64", "Ok": "Boolean", "Key": "GUID", "Ratio": "Double"}},
+    {"id": 65535, "name": "Idle", "level": 0}]
+NOT_A_DESCRIPTION = {  # lines: part of the message
+    "": "a line of a provider", '{"provider": "A"}': "lines of events", '{"id": 1, "name": "x"}': ":1: no key of a provider", '{"provider": "A"}\n{"id": 1}': ":2: expected id and name",
+    '{"provider": "A"}\n\n{"id": 1, "name": "x", "fields": {"a": "UInt33"}}': ":3: expected a type", '{"provider": "A"}\n{"id": 1, "name": "x", "fields": {"a": "UInt32 Color"}}': "UInt32 Color",
+    '{"provider": "A"}\n{"id": 1, "name": "x"}\n{"id": 1, "name": "y"}': ":3: this id and version", '{"provider": "A", "guid": "1"}': ":1: expected a GUID",
+    '{"provider": "A"}\n{"id": 1, "name": "x/y/z"}': "a task and an opcode", '{"provider": "A"}\n{"id": 1, "name": "x", "level": 6}': "no such number",
+    '{"provider": "A"}\n{"id": 1, "name": "x\\u0001"}': "control character", '{"provider": "A"}\n{"id": 65536, "name": "x"}': "no such number", '{"provider": "A"} 1': "nothing after",
+    '{"provider": "A"}\n{"id": 1, "name": "\xff"}': "cannot stand in a manifest"}
+
+
+def described(env, checks):
+    """A manifest out of a description: read by Python, and by our own commands."""
+    path, made = env.folder / "paint.jsonl", env.folder / "paint.man"
+    path.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in DESCRIPTION), encoding="utf-8")
+    env.run([env.agent, "schema", "compile", "--man", "-o", made, path, "--resources", "C:\\a & b\\paint.dll"])
+    checked = env.run([env.agent, "schema", "check", made]).stdout
+    checks.that("1 providers, 3 events, 0 mistakes" in checked, f"schema check of what was made: {checked}")
+    tree = ET.parse(made)
+    of = {kind: [node for node in tree.iter() if local(node.tag) == kind] for kind in ("provider", "event", "template", "string", "task", "opcode", "keyword")}
+    provider = of["provider"][0].attrib
+    checks.equal((provider["name"], provider["guid"], provider["resourceFileName"], provider["messageFileName"]),
+                 ("Contoso-Paint", "{1d641d2c-a4e9-5146-9a7c-4084c6249d47}", "C:\\a & b\\paint.dll", "C:\\a & b\\paint.dll"), "the provider")
+    texts = {f"$(string.{node.attrib['id']})": node.attrib["value"] for node in of["string"]}
+    templates = {t.attrib["tid"]: [(d.attrib["name"], d.attrib["inType"], d.attrib.get("outType", "")) for d in t] for t in of["template"]}
+    got = [(int(e["value"]), int(e["version"]), e["level"], e["task"], e.get("opcode"), e.get("keywords"), texts.get(e.get("message")), templates.get(e.get("template"), []))
+           for e in (node.attrib for node in of["event"] if "value" in node.attrib)]
+    checks.equal(got, [(1, 0, "win:Warning", "Draw", "win:Start", "Keyword0 Keyword2", DESCRIPTION[1]["message"],
+                        [("Title", "win:UnicodeString", ""), ("Owner", "win:UInt32", "win:PID"), ("Note", "win:AnsiString", "win:Utf8")]),
+                       (1, 1, "win:Informational", "Draw", "Fill", None, None, [("Mask", "win:UInt64", "win:HexInt64"), ("Ok", "win:Boolean", ""), ("Key", "win:GUID", ""), ("Ratio", "win:Double", "")]),
+                       (65535, 0, "win:LogAlways", "Idle", None, None, None, [])], "the events")
+    checks.equal([[(n.attrib["name"], n.attrib.get("value") or n.attrib["mask"]) for n in of[kind]] for kind in ("task", "opcode", "keyword")],
+                 [[("Draw", "1"), ("Idle", "2")], [("Fill", "10")], [("Keyword0", "0x1"), ("Keyword2", "0x4")]], "numbers of names")
+    checks.equal(len({e.attrib["symbol"] for e in of["event"]}), 3, "symbols are different")
+    for text, part in NOT_A_DESCRIPTION.items():
+        path.write_bytes(text.encode("latin-1"))
+        done = env.run([env.agent, "schema", "compile", "--man", "-o", env.folder / "none.man", path], check=False)
+        checks.that(done.returncode == 3 and part in done.stderr and not (env.folder / "none.man").exists(), f"{text!r}: {done.returncode} {done.stderr!r}")
+    for words in (("--man", path, path), ("--resources", "x", made)):
+        checks.equal(env.run([env.agent, "schema", "compile", "-o", env.folder / "none.man", *words], check=False).returncode, 2, f"{words}")
+
+
 def test(env, checks, arguments):
+    described(env, checks)
     manifests = "http-server-win7/HTTP_Server.man", "kernel-process-provider/SystemEvents.man"
     if checks.real("manifest: every event of three providers as their manifests decode it", *manifests):
         http, system = (traces.document(manifest, env.build) for manifest in manifests)

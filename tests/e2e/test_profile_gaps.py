@@ -163,6 +163,27 @@ def check_samples(env, checks, collector, asked):
     checks.equal((reported["incomplete"], reported["events"], "not whole" in said), (dict.fromkeys(CAUSES, 0), 0, False), "what another process lacks")
 
 
+def check_full_table(env, checks, collector, asked):
+    """The table of stacks is full: each sample without room is counted once, the others keep their stacks."""
+    made, count, depth = Made(), 4000, 64
+    for i in range(count):
+        made.add(*kernel.sample(PID, TID, [DRIVER + 0x10, *(DRIVER + 0x100 + i for _ in range(depth - 1))], made.clock))
+    path = env.folder / "full.etl"
+    path.write_bytes(single.trace(made.records))
+    env.replay([path], collector, agent="full", spool=env.folder / "full-spool")
+    base = ["--host", "full", "--weight", "samples"]
+    whole, _ = asked.reported(*base)
+    checks.equal((whole["events"], whole["incomplete"], whole["halves"]["no_room"]), (count, dict.fromkeys(CAUSES, 0), 0), "a table with room")
+    cut, said = asked.reported(*base, "--stacks", "1MiB")
+    no_room = cut["incomplete"]["no_room"]
+    checks.that(0 < no_room < count - (1 << 20) // (8 * depth) // 2, f"1 MiB of {count} stacks of {depth} frames: {no_room} without room")
+    checks.equal((cut["events"], cut["incomplete"], cut["halves"]["no_room"]), (count, {**dict.fromkeys(CAUSES, 0), "no_room": no_room}, no_room), "a table that is full")
+    checks.that(f" {no_room} " in next((line for line in said.splitlines() if "(no_room)" in line), ""), f"the message about a full table: {said}")
+    paths = asked.folded(*base, "--stacks", "1MiB")
+    # without its stack a sample has the process of its own header, number 4, which nothing describes
+    checks.equal((paths["?",], len(paths) - 1), (no_room, count - no_room), "samples without and with their stacks")
+
+
 def check_two_weights(checks, asked):
     """Both sides of two weights are of the same records, of which nothing is counted twice: each side lacks what its profile alone lacks."""
     lacks = ("events", "without_stack", "incomplete", "halves", "keys_undefined", "unfinished", "unfinished_ns", "unbegun", "unbegun_ns")
@@ -431,10 +452,11 @@ def check_over(env, checks, collector, asked):
 
 
 def test(env, checks, arguments):
-    env.make_certificates(("gaps", "waits", "lost-32", "lost-33", "lost-34", "anew", "hole", "named", "over-plain", "over-keys", "disk"))
+    env.make_certificates(("gaps", "full", "waits", "lost-32", "lost-33", "lost-34", "anew", "hole", "named", "over-plain", "over-keys", "disk"))
     collector = env.new_collector(extra=["--web", "127.0.0.1:0", "--hole-wait", "1s"]).start()
     asked = Asked(env, checks, collector)
     check_samples(env, checks, collector, asked)
+    check_full_table(env, checks, collector, asked)
     check_waits(env, checks, collector, asked)
     check_lost(env, checks, collector, asked)
     check_life(env, checks, collector, asked)

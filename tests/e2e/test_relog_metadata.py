@@ -94,6 +94,20 @@ def test(env, checks, _):
     checks.equal([e for e in events(env, env.folder / "again.etl") if e["provider"] == str(PROVIDER)], after, "with marks: events")
     env.run([env.agent, "relog", path, "-o", out, "-m", manifest, "--metadata", "--where", "id == 4"])
     checks.equal([e for e in events(env, out)], [before[4]], "a choice of events")
+    # a bare cut has them, too: also where the trace's own, or the class's first event, came before it, and in each part
+    described, second = env.folder / "described.etl", env.folder / "second.etl"
+    env.run([env.agent, "relog", path, "-o", described, "-m", manifest, "--metadata"])
+    start = next(event for event in map(json.loads, env.run([env.agent, "dump", "--format", "jsonl", described]).stdout.splitlines()) if event["clock"] == 130)["time"]
+    for source, words, added in ((path, ["-m", manifest], 2), (described, [], 1)):  # the cut of the second has one of the trace's own
+        said = json.loads(env.run([env.agent, "relog", source, "-o", out, *words, "--metadata", "--bare", "--from", start, "--json"]).stdout)
+        checks.equal((events(env, out), said["schemas"]["added"]), (before[3:], added), f"a bare cut of {source.name}")
+        said = json.loads(env.run([env.agent, "relog", source, "-o", out, *words, "--metadata", "--bare", "--part", f"{second}: id == 4", "--json"]).stdout)
+        checks.equal(events(env, second), [before[4]], f"a bare part of {source.name}")
+        checks.equal(events(env, out), before, f"beside a bare part of {source.name}")
+        checks.that(said["written"] == said["read"] - said["dropped"] + said["added"], f"counts with a bare part: {said}")
+    # what such a cut keeps of the trace's own is not written again
+    said = json.loads(env.run([env.agent, "relog", described, "-o", out, "--metadata", "--bare", "--from", "start", "--json"]).stdout)
+    checks.equal((said["schemas"], events(env, out)), ({"added": 0, "missing": 0}, before), "a bare cut of all")
     text = env.run([env.agent, "relog", path, "-o", out, "-m", manifest, "--metadata"]).stdout
     checks.that("schemas: of 4 classes added; 0 have none" in text, f"the summary as text: {text}")
 

@@ -24,7 +24,7 @@ STATES = ("missing", "part", "there")
 BAD = {  # a file, and where its mistake is
     "bad/field.yml": ("title: b\nlogsource:\n  product: windows\n  category: process_creation\ndetection:\n  s:\n    Image|ends: x\n  condition: s\n", 7, 11, "mistake"),
     "bad/yaml.yaml": ("title: [\n", 2, 1, "mistake"),
-    "bad/chain.yml": ("title: c\ncorrelation:\n  type: value_sum\n", 3, 9, "unsupported"),
+    "bad/chain.yml": ("title: c\ncorrelation:\n  type: value_max\n", 3, 9, "unsupported"),
 }
 
 

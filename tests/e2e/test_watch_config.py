@@ -7,17 +7,26 @@ column in the YAML.
 #   (counts at ticks, distributions, stacks, top, emit and printf): the same rows | 2026-11-27
 # - Query language 8: Events of which only a program's results travel are counted. | delivered = batched + aggregated, as many as the trace has
 #   | 2026-11-27
+# - Query language 11: Results of programs are metrics, bounded in number, and a page of the dashboard. | 230 values as SQL has them, and the number of those
+#   that are left out; rows and lines of the page as SQL has them | 2026-11-28
+# - Query language 12: ship() raises an event to the priority security. | the batches of two events, and no others, have it, and are sent before those that
+#   wait; the event travels though its class is aggregated; `watch_shipped` counts it | 2026-11-28
 # - Query language 9: A program that is wrong is refused when the configuration is checked. | line and column in the YAML, of a block, of one
 #   line and of a class that is not known | 2026-11-27
 import collections
 import json
 import re
+import shutil
 import signal
 import subprocess
+import time
 
 import harness
 import receiver
+import test_ledger
+import test_prometheus
 import test_tracegen
+import uploads
 import web_world
 
 PROGRAMS = {
@@ -153,6 +162,70 @@ def over_http(checks, collector):
     checks.that(all(set(row) == {"tick", "id", "name", "half"} for row in emitted), f"columns of a row: {emitted[:1]}")
 
 
+RECENT = {
+    "switches": "Thread/CSwitch { @[execname, cpu] = count(); } tick:500ms { print(@); }",  # of several prints the last one counts
+    "kinds": "Thread/CSwitch { @top = top(NewThreadId, 3); @avg[cpu] = avg(NewThreadWaitTime); @dev = stddev(NewThreadWaitTime); @q = quantize(NewThreadWaitTime);"
+             " @min = min(-NewThreadId); @nan[cpu] = min(0.0 / 0.0); }\nFileIo/Create { emit(id = tid); printf(\"x\"); }",
+    "many": "* { @[timestamp, 1] = count(); @ends[\"a\\\\b\\\"c\", cpu, cpu] = count(); }",
+    "few": "Thread/CSwitch { @[NewThreadId] = sum(NewThreadPriority); }",
+}
+
+
+def exposed(web):
+    """{(name, labels): value} of /metrics, each once."""
+    found = {}
+    for name, labels, value in re.findall(r'^(etw(?:agent|collector)_watch_result\w*)(?:\{(.*)\})? (\S+)$', web.ask("/metrics")[2], re.M):
+        key = name, frozenset(re.findall(r'(\w+)="((?:[^"\\]|\\.)*)"', labels))
+        if key in found:
+            raise harness.Failure(f"{key} twice")
+        found[key] = float(value)
+    return found
+
+
+def metrics(env, checks, collector, trace):
+    """The newest results are metrics, bounded; those of old events are not."""
+    web = web_world.Web(collector)
+    before = exposed(web)
+    checks.equal([v for (name, _), v in before.items()], [0, 1], f"nothing is recent: {before}")
+    recent = env.folder / "recent.etl"
+    env.run([env.agent, "relog", "--start-at", "-10s", "--output", recent, trace])
+    watch = [{"name": name, "program": program} for name, program in RECENT.items()]
+    watch[-1]["keys"] = 10
+    ship(env, checks, collector, "recent", [{"name": "file", "files": [str(recent)], "watch": watch}])
+    got = exposed(web)
+    want, left = {}, 0
+    rows = ask(collector, "SELECT name, time, fields FROM events WHERE host = 'recent' AND name LIKE 'watch!_%' ESCAPE '!'")
+    newest = {name: max(r["time"] for r in rows if r["name"] == name) for name in {r["name"] for r in rows}}
+    taken = collections.Counter()
+    for row in rows:
+        if row["time"] != newest[row["name"]]:
+            continue
+        pairs = json.loads(row["fields"], object_pairs_hook=list)
+        if len(pairs) < 3 or pairs[1][0] != "others":
+            continue
+        names = [name for name, _ in pairs[2:]]
+        values = 2 if names[-1] == "over" or names[-2:] == ["avg", "count"] and names[-3:-2] != ["stddev"] else 3 if names[-3:] == ["stddev", "avg", "count"] else 1
+        labels = {(f"key_{k}", str(v)) for k, v in pairs[2:len(pairs) - values]} if not pairs[1][1] else {("others", "1")}
+        taken[row["name"]] += 1
+        if taken[row["name"]] > 100 or len({n for n in names}) < len(names) or pairs[-1][1] is None:
+            left += 1
+            continue
+        for name, value in pairs[-values:]:
+            want["etwagent_watch_result", frozenset({("host", "recent"), ("table", row["name"]), ("of", name), *labels})] = float(value)
+    checks.that(len(want) > 130 and left > 1000 and taken["watch_many"] > 1000 and any(("others", "1") in k[1] for k in want), f"{len(want)} results, {left} left out, {taken}")
+    want["etwcollector_watch_results_left_out", frozenset()] = left
+    want["etwcollector_watch_results_whole", frozenset()] = 1
+    checks.equal(len(got), len(want), "metrics of results")
+    checks.equal({k: v for k, v in got.items() if want.get(k) != v}, {}, "metrics that are no results")
+    checks.equal({k: v for k, v in want.items() if k not in got}, {}, "results that are no metrics")
+    for accept in (None, "application/openmetrics-text"):
+        text = test_prometheus.scrape(web.port, accept)[1]
+        if accept:
+            test_prometheus.check_open_metrics(checks, text, "OpenMetrics")
+        elif shutil.which("promtool"):  # it asks for names in small letters: those of keys are the tables' columns
+            test_prometheus.promtool(checks, ["check", "metrics"], "check metrics", re.sub(r"(?<=key_)\w+", lambda m: m.group().lower(), text))
+
+
 def aggregates(env, checks, collector, trace):
     program = "Thread/CSwitch { @[execname] = count(); } tick:200ms { print(@); clear(@); }"
     ship(env, checks, collector, "aggregates", [{"name": "file", "files": [str(trace)],
@@ -166,6 +239,44 @@ def aggregates(env, checks, collector, trace):
     checks.equal(numbers["events_delivered"], numbers["events_batched"] + switches, "delivered = batched + aggregated")
     alerts = ask(collector, "SELECT * FROM alerts")
     checks.equal(alerts, [], "the collector's checks of the ledger")
+
+
+SHIP = "Thread/CSwitch { n++; if (n == 3000 || n == 7001) { ship(); ship(); } } Thread/CSwitch /n == 7001/ { ship(); }"
+PRIORITY_FIELD = 16
+
+
+def shipped(env, checks, collector, trace):
+    """ship(): the batch that has the event is of priority security, is sent before the others that wait, and is counted; the event travels even where
+    its class is aggregated."""
+    got, begin = [], time.monotonic()
+
+    def take(exchange):
+        exchange.read_body()
+        if host == "raised" and time.monotonic() - begin < 2:  # until all is in the spool
+            exchange.answer(503, headers=[("Retry-After", "1")])
+            return
+        got.extend(uploads.batches(exchange.body))
+        exchange.acknowledge(exchange.heads())
+
+    for events, host in (("ship", "raised"), ("aggregate", "raised-alone")):
+        got.clear()
+        begin = time.monotonic()
+        with receiver.Receiver(env.certs, take) as fake:
+            path = config_of(env, fake, host, [{"name": "file", "files": [str(trace)], "watch": [{"name": "some", "program": SHIP, "events": events}]}])
+            agent = subprocess.Popen([env.agent, "run", "--config", path], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            try:
+                receiver.sleep_until(lambda: agent.poll() is not None or (got and uploads.Head(got[-1]).event_count == 0), 60)
+            finally:
+                agent.send_signal(signal.SIGTERM)
+                said = agent.communicate(timeout=60)[0]
+        checks.equal(agent.returncode, 0, f"{host}: the agent's end: {said[-2000:]}")
+        test_ledger.upload(env, collector, host, sorted(got, key=lambda batch: uploads.Head(batch).number))
+        switches = ask(collector, f"SELECT batch, time FROM \"Thread/CSwitch\" WHERE host = '{host}' ORDER BY batch, position")
+        raised = {r["batch"] for r in ([switches[2999], switches[7000]] if events == "ship" else switches)}
+        priorities = [(uploads.Head(batch).number, dict(uploads.fields(batch)).get(PRIORITY_FIELD, 0)) for batch in got]
+        checks.that(len(priorities) > 8 and {n for n, p in priorities if p == 1} == raised and len(raised) in (1, 2), f"{host}: batches that are raised: {raised}, {priorities}")
+        checks.that(host != "raised" or [n for n, _ in priorities] == [*sorted(raised), *sorted(n for n, p in priorities if not p)], f"{host}: raised batches come first: {priorities}")
+        checks.equal((ledger(collector, host).get("watch_shipped"), len(switches) == 2), (2, events == "aggregate"), f"{host}: events that were raised, and context switches that came")
 
 
 def not_aggregated(env, checks, collector, trace):
@@ -194,6 +305,8 @@ def mistakes(env, checks):
              "      - {name: one, program: 'begin { x = 2; }'}\n", "10:16", "source f has another program called one"),
             ("    watch:\n      - name: one\n        program: 'begin { @" + 61 * "a" + " = count(); }'\n", "7:27", "the name has 61 bytes"),
             ("    watch:\n      - name: one\n        program: 'begin { emit(" + 61 * "a" + " = 1); }'\n", "7:32", "the name has 61 bytes"),
+            ("    watch:\n      - {name: one, program: 'Thread/CSwitch { ship(); }'}\n      - {name: two, program: 'Thread/CSwitch { @[stack()] = count(); }'}\n", "6:48",
+             "program two of the session reads stacks"),
             ("    filters:\n      - {classes: [Process/*], redact: [CommandLin]}\n", "6:41", "did you mean CommandLine?"),
             ("    watch:\n      - name: one\n        program: FileIo/Read { @[FileObject_name] = count(); }\n", "7:18", "names of file objects")):
         path = env.folder / "wrong.yaml"
@@ -244,7 +357,7 @@ def needs(env, checks):
 def test(env, checks, arguments):
     needs(env, checks)
     mistakes(env, checks)
-    env.make_certificates(("ships", "aggregates", "states"))
+    env.make_certificates(("ships", "aggregates", "states", "recent", "raised", "raised-alone"))
     collector = env.new_collector(extra=["--web", "127.0.0.1:0"])
     collector.start()
     scenario = env.folder / "office.scenario.yaml"
@@ -253,8 +366,10 @@ def test(env, checks, arguments):
     tables(env, checks, collector, trace)
     merged(env, checks, collector, trace)
     over_http(checks, collector)
+    metrics(env, checks, collector, trace)
     aggregates(env, checks, collector, trace)
     not_aggregated(env, checks, collector, trace)
+    shipped(env, checks, collector, trace)
     collector.stop()
 
 

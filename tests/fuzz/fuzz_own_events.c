@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     ea_own_events *list = NULL;
     size_t count = 0;
     ea_err err = {0};
-    if (ea_own_events_create(&list, &err))
+    if (ea_own_events_create(&list, 0, &err))
         abort();
     if (ea_own_events_read(list, "list", (const char *)data, size, &err) && !*err.message)
         abort();

@@ -16,6 +16,7 @@
 #include "tests/fuzz/web_words.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/tcp.h>
 #include <openssl/evp.h>
 #include <poll.h>
@@ -340,8 +341,16 @@ static int open_socket(uint16_t port) {
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    if (connect(fd, (const struct sockaddr *)&address, sizeof address)) {
-        perror("connect");
+    int failed = connect(fd, (const struct sockaddr *)&address, sizeof address) ? errno : 0;
+    if (failed == EINTR) { /* by the alarm of libFuzzer, which comes every 31 s: the connection is made nevertheless */
+        struct pollfd p = {.fd = fd, .events = POLLOUT};
+        socklen_t length = sizeof failed;
+        while (poll(&p, 1, DEADLINE_S * 1000) < 0 && errno == EINTR)
+            ;
+        must(p.revents && getsockopt(fd, SOL_SOCKET, SO_ERROR, &failed, &length) == 0);
+    }
+    if (failed) {
+        (void)fprintf(stderr, "connect: %s\n", strerror(failed));
         must(0);
     }
     return fd;

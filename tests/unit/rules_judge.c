@@ -1,9 +1,10 @@
 /* Runs compiled Sigma rules on events, for tests/sigma_naive.py, which judges the same ones.
  * usage: rules_judge [--repeat N] @LIST     LIST: the rule files, a line each
  * Standard input, a line each: "E PRODUCT CATEGORY SERVICE" begins an event ("-": not given), "F NAME VALUE" in hex
- * adds a field, "." ends it. Standard output: "problem FILE LINE COLUMN UNSUPPORTED MESSAGE" and "rule NUMBER FILE LINE
- * GROUP", then for each event the numbers of the rules that it fits and that no filter excepts. With --repeat the
- * events are kept and run N times, and "cost NS" says what one took. */
+ * adds a field, "U NAME" says that a field is not known when the event is first looked at, "." ends it. Standard
+ * output: "problem FILE LINE COLUMN UNSUPPORTED MESSAGE" and "rule NUMBER FILE LINE GROUP", then for each event the
+ * numbers of the rules that it fits and that no filter excepts and, with U, 1 or 0: what ea_rules_run_may says without
+ * these fields. With --repeat the events are kept and run N times, and "cost NS" says what one took. */
 #include "proto/base/platform.h"
 #include "proto/rules/rules.h"
 
@@ -17,6 +18,8 @@ typedef struct event {
     uint32_t group;
     ea_rules_value values[FIELDS_MAX];
     size_t count;
+    uint32_t unknown[FIELDS_MAX];
+    size_t unknown_count;
 } event;
 
 static void on_problem(void *arg, const ea_rules_problem *p) {
@@ -34,7 +37,28 @@ static char *unhex(const char *text, size_t *ret_len) {
     return out;
 }
 
-static void run(ea_rules_run *r, const event *e, int is_printed) {
+static int may_hold(const ea_rules *rules, ea_rules_run *r, const event *e) {
+    ea_rules_prospect *p = NULL;
+    ea_rules_value known[FIELDS_MAX];
+    size_t count = 0;
+    int may = 0;
+    if (e->group == UINT32_MAX)
+        return 0;
+    for (size_t i = 0; i < e->count; i++) {
+        int is_known = 1;
+        for (size_t k = 0; k < e->unknown_count; k++)
+            is_known &= e->unknown[k] != e->values[i].field;
+        if (is_known)
+            known[count++] = e->values[i];
+    }
+    if (ea_rules_prospect_create(&p, rules, e->group, e->unknown, e->unknown_count) ||
+        ea_rules_run_may(r, p, known, count, &may))
+        exit(2);
+    ea_rules_prospect_destroy(p);
+    return may;
+}
+
+static void run(const ea_rules *rules, ea_rules_run *r, const event *e, int is_printed) {
     const uint32_t *found = NULL;
     size_t count = 0;
     if (e->group != UINT32_MAX && ea_rules_run_event(r, e->group, e->values, e->count, &found, &count))
@@ -42,8 +66,16 @@ static void run(ea_rules_run *r, const event *e, int is_printed) {
     for (size_t i = 0, printed = 0; i < count && is_printed; i++)
         if (ea_rules_run_excepted(r, found[i], "pc", 0) == UINT32_MAX)
             printf("%s%u", printed++ ? " " : "", found[i]);
+    if (is_printed && e->unknown_count)
+        printf("\t%d", may_hold(rules, r, e));
     if (is_printed)
         printf("\n");
+}
+
+static void add_unknown(const ea_rules *rules, event *e, const char *name) {
+    uint32_t field = e->group == UINT32_MAX ? UINT32_MAX : ea_rules_field(rules, e->group, name);
+    if (field != UINT32_MAX && e->unknown_count < FIELDS_MAX)
+        e->unknown[e->unknown_count++] = field;
 }
 
 static void add_field(const ea_rules *rules, event *e, char *line) {
@@ -122,6 +154,8 @@ int main(int argc, char **argv) {
             e->group = group_of(rules, line + 2);
         } else if (line[0] == 'F') {
             add_field(rules, e, line + 2);
+        } else if (line[0] == 'U') {
+            add_unknown(rules, e, line + 2);
         } else if (repeat) {
             if (event_count == capacity) {
                 capacity = capacity ? capacity * 2 : 64;
@@ -131,7 +165,7 @@ int main(int argc, char **argv) {
             }
             events[event_count++] = *e;
         } else {
-            run(r, e, 1);
+            run(rules, r, e, 1);
             for (size_t i = 0; i < e->count; i++)
                 free((void *)(uintptr_t)e->values[i].text);
         }
@@ -139,7 +173,7 @@ int main(int argc, char **argv) {
     int64_t begin = ea_process_cpu_ns();
     for (long k = 0; k < repeat; k++)
         for (size_t i = 0; i < event_count; i++)
-            run(r, &events[i], 0);
+            run(rules, r, &events[i], 0);
     ea_rules_stats s = ea_rules_run_stats(r);
     if (s.events)
         printf("stats\t%llu\t%llu\t%llu\t%llu\n", (unsigned long long)s.events, (unsigned long long)s.candidates,

@@ -540,6 +540,15 @@ static void text_csv(void **state) {
     ea_text_deinit(&t);
 }
 
+static void text_html(void **state) {
+    (void)state;
+    ea_text t;
+    ea_text_init(&t);
+    ea_text_html(&t, "<a title=\"x\" b='y'>&\303\274", 22);
+    assert_string_equal(t.data, "&lt;a title=&quot;x&quot; b=&#39;y&#39;&gt;&amp;\303\274");
+    ea_text_deinit(&t);
+}
+
 /* ---- clocks ---- */
 
 static void clock_conversions(void **state) {
@@ -1146,6 +1155,7 @@ int main(void) {
         cmocka_unit_test(text_hostile),
         cmocka_unit_test(utf8_mended),
         cmocka_unit_test(text_csv),
+        cmocka_unit_test(text_html),
         cmocka_unit_test(clock_conversions),
         cmocka_unit_test(clock_filetime),
         cmocka_unit_test(clock_text),

@@ -547,16 +547,18 @@ static void bodies(void **state) {
 #define ROW_BEGIN "{\"row\":\"a\\\"/s/1/0\",\"process\":\"\\\"time\\\":\\\"1\\\"\","
 #define ROW_END   "\"time\":\"2020-01-01T00:00:00.0000000Z\",\"pid\":1}"
     static const char ROW[] = ROW_BEGIN ROW_END;
-    const ec_sink_item item = {
-        .len_bytes = sizeof ROW - 1, .id_bytes = sizeof "\"a\\\"/s/1/0\"" - 1, .time_offset = sizeof ROW_BEGIN - 1};
+    ec_sink_item item = {.len_bytes = sizeof ROW - 1,
+                         .id_bytes = sizeof "\"a\\\"/s/1/0\"" - 1,
+                         .time_offset = sizeof ROW_BEGIN - 1},
+                 *items[] = {&item};
     ea_text t;
     (void)state;
     ea_text_init(&t);
-    EC_SINK_KINDS[0]->add(&t, ROW, &item, NULL);
+    EC_SINK_KINDS[0]->body(&t, ROW, items, 1, NULL);
     assert_string_equal(t.data, ROW_BEGIN ROW_END "\n");
     ea_text_clear(&t);
-    EC_SINK_KINDS[1]->add(&t, ROW, &item, NULL);
-    EC_SINK_KINDS[1]->add(&t, ROW, &item, "logs-\"x");
+    EC_SINK_KINDS[1]->body(&t, ROW, items, 1, NULL);
+    EC_SINK_KINDS[1]->body(&t, ROW, items, 1, "logs-\"x");
     assert_non_null(strstr(t.data, "{\"create\":{\"_id\":\"a\\\"/s/1/0\"}}\n"
                                    "{\"@timestamp\":\"2020-01-01T00:00:00.0000000Z\",\"row\":\"a\\\"/s/1/0\","));
     assert_non_null(strstr(t.data, "\"pid\":1}\n{\"create\":{\"_index\":\"logs-\\\"x\",\"_id\":\"a\\\"/s/1/0\"}}\n"));

@@ -332,6 +332,7 @@ static void test_paths(void **state) {
         {"path_on_volume('\\Device\\HarddiskVolumeShadowCopy1\\a.dll')", "\\device\\harddiskvolumeshadowcopy1\\a.dll"},
         {"path_on_volume('\\Device\\HarddiskVolume3')", "\\device\\harddiskvolume3"},
         {"path_on_volume('\\Device\\HarddiskVolume3x\\a')", "\\device\\harddiskvolume3x\\a"},
+        {"path_on_volume('\\Device\\HarddiskVolume\\a')", "\\device\\harddiskvolume\\a"}, /* no number */
         {"path_on_volume('C:\\Windows\\A.dll')", "\\windows\\a.dll"},
         {"path_on_volume('A:\\A.dll')", "\\a.dll"},
         {"path_on_volume('Z:\\A.dll')", "\\a.dll"},

@@ -530,6 +530,7 @@ ULONG WINAPI EmulStartTraceW(PTRACEHANDLE handle, LPCWSTR name, PEVENT_TRACE_PRO
         free_one->used = 1;
         free_one->id = (uint32_t)(free_one - t->sessions) + 1;
         free_one->incarnation = ++t->next_incarnation;
+        free_one->written_before = t->written_bytes;
         *handle = handle_of(free_one);
         update_playback(free_one->name, 1);
         if (free_one->file[0])

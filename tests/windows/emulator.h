@@ -62,9 +62,10 @@ enum {
     EMUL_PAYLOAD_BYTES = 4096, /* MAX_EVENT_FILTER_PAYLOAD_SIZE */
     EMUL_NAMES_BYTES = 4096,   /* MAX_EVENT_FILTER_EVENT_NAME_SIZE */
     EMUL_LISTS = 256,
-    EMUL_HOOKS = 256, /* classes of the kernel's events in a list, at the most */
-    EMUL_PMC = 4,     /* ETW_MAX_PMC_EVENTS, ETW_MAX_PMC_COUNTERS, ETW_MAX_PROFILING_SOURCES (ntwmi.h) */
-    EMUL_SOURCES = 8, /* profile sources that are kept to be looked at */
+    EMUL_HOOKS = 256,       /* classes of the kernel's events in a list, at the most */
+    EMUL_PMC = 4,           /* ETW_MAX_PMC_EVENTS, ETW_MAX_PMC_COUNTERS, ETW_MAX_PROFILING_SOURCES (ntwmi.h) */
+    EMUL_WRITTEN = 1 << 18, /* bytes of all events that programs write */
+    EMUL_SOURCES = 8,       /* profile sources that are kept to be looked at */
 };
 
 /* Microsoft-Windows-Kernel-Registry. */
@@ -134,9 +135,16 @@ typedef struct emul_session {
     uint64_t away_ms;  /* when it was started: the time since the last session of its name ended */
     uint64_t lost_ms;  /* when "emulctl lose" was called last */
     uint64_t grown_ms; /* the time from lost_ms until it got more buffers */
+    uint32_t written_before; /* bytes of the events that programs had written when it was started */
     uint32_t provider_count;
     emul_provider providers[EMUL_PROVIDERS];
 } emul_session;
+
+/* An event that a program wrote; its schema, its provider's traits and its payload follow. */
+typedef struct emul_written {
+    uint32_t bytes, schema_bytes, traits_bytes, payload_bytes; /* bytes: of all of it, a multiple of 8 */
+    ea_record record;                                          /* without what follows */
+} emul_written;
 
 typedef struct emul_table {
     uint32_t next_incarnation;
@@ -144,6 +152,8 @@ typedef struct emul_table {
     uint32_t sampled_count, sampled[EMUL_SOURCES]; /* the sources that the machine samples */
     emul_session sessions[EMUL_SESSIONS];
     emul_lists lists[EMUL_LISTS];
+    uint32_t written_bytes;
+    _Alignas(8) uint8_t written[EMUL_WRITTEN];
 } emul_table;
 
 /* emulator.c */

@@ -48,6 +48,7 @@ struct emul_stream {
     int64_t youngest_raw; /* of what was delivered */
     int lost_unsaid;      /* an event was lost, and no RTLostEvent has been logged for it yet */
     uint32_t flushes;
+    size_t written; /* the place in what programs write */
     uint32_t captured[EMUL_PROVIDERS];
     emul_stream_counts counts;
 
@@ -102,6 +103,7 @@ emul_stream *emul_stream_open(const emul_session *s) {
         return NULL;
     st->session = *s;
     st->flushes = s->flushes;
+    st->written = s->written_before;
     st->in_midst = s->played != 0;
     st->queue = calloc(SLOTS_MAX, sizeof *st->queue);
     st->there = emul_rundown_create();
@@ -315,6 +317,16 @@ static void log_if_wanted(void *arg, const ea_record *r) {
         log_event(st, emul_dress(&st->session, r, &dressed));
 }
 
+/* Logs what programs have written: now, by the emulator's clock. */
+static void log_written(emul_stream *st) {
+    ea_record r;
+    ea_ext ext[2];
+    while (emul_written_next(&st->written, &r, ext)) {
+        r.time_raw = st->time_raw;
+        log_if_wanted(st, &r);
+    }
+}
+
 /* Logs the rundown of what existed before the session, and the record RDComplete. Logs nothing when the session begins
  * at the trace's beginning: the trace has its own rundown. */
 static void log_beginning(emul_stream *st) {
@@ -368,6 +380,7 @@ int emul_stream_pump(emul_stream *st, const emul_session *now, emul_sink sink, v
     st->flushes = now->flushes;
     log_beginning(st);
     look_for_captures(st, now);
+    log_written(st);
     log_due(st);
     double ms = clock_ms(st);
     int at_end = !look_ahead(st);
@@ -385,6 +398,7 @@ int emul_stream_pump(emul_stream *st, const emul_session *now, emul_sink sink, v
 void emul_stream_end(emul_stream *st, emul_sink sink, void *arg) {
     st->slots = SLOTS_MAX; /* nothing of the rundown is lost */
     log_beginning(st);     /* stopped before anybody took of it */
+    log_written(st);
     emul_rundown_each(st->there, 1, st->time_raw, log_if_wanted, st);
     int names_files = (st->session.masks[0] & FILE_NAMES_FLAG) &&
                       ((st->session.masks[0] & DISK_FLAG) || !emul_what()->names_need_disk);

@@ -71,6 +71,10 @@ emul_alias *emul_alias_create(void);
 void emul_alias_destroy(emul_alias *a);                               /* NULL is allowed */
 const ea_record *emul_alias_apply(emul_alias *a, const ea_record *r); /* valid until the next call */
 
+/* emulator_provider.c: the event at a place of those that programs wrote, and the place after it. 0: there is none yet.
+ * The record borrows from the table and from ext. */
+int emul_written_next(size_t *at, ea_record *ret, ea_ext ext[2]);
+
 /* emulator_rundown.c: the processes, threads, images and registry keys that there are at a place of the trace. */
 typedef struct emul_rundown emul_rundown;
 emul_rundown *emul_rundown_create(void);

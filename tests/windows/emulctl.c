@@ -2,8 +2,9 @@
  * usage: emulctl start NAME [system] | steal NAME [system] (stops it and starts another) | clock NAME N (starts one
  * with that clock) | fill N [system] | stop NAME | lose NAME EVENTS LOG-BUFFERS REALTIME-BUFFERS | go NAME (past the
  * script's next hold) | list | boot [DIGITS] (starts the autologgers of the registry, whose files' numbers have so many
- * digits, and is there until they end) | linger FILE CODE (runs until the file is there, and ends with the code) Called
- * by: tests. Calls: emulator.c, by its exports. Thread: the main one.
+ * digits, and is there until they end) | linger FILE CODE (runs until the file is there, and ends with the code) | im,
+ * um FILE ... (in the place of wevtutil: prints its arguments, and ends with 5 when FILE has "denied" in it) Called by:
+ * tests. Calls: emulator.c, by its exports. Thread: the main one.
  */
 #include "proto/base/text.h"
 #include "tests/windows/emulator.h"
@@ -260,6 +261,11 @@ int wmain(int argc, WCHAR **argv) {
     GET(EmulSampled);
     f.EmulCalm();
     clear(&p);
+    if (argc >= 3 && (wcscmp(argv[1], L"im") == 0 || wcscmp(argv[1], L"um") == 0)) {
+        for (int i = 1; i < argc; i++)
+            printf("wevtutil argument: %ls\n", argv[i]);
+        return wcsstr(argv[2], L"denied") ? 5 : 0;
+    }
     if (argc >= 4 && wcscmp(argv[1], L"linger") == 0) {
         while (GetFileAttributesW(argv[2]) == INVALID_FILE_ATTRIBUTES)
             Sleep(20);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Every .exe of the Windows build imports only Windows' own DLLs: an installation needs no other files. Shipped programs import only
 KnownDLLs: a file in the program's folder cannot replace a KnownDLL. No program imports a function of ETW or TDH: the agent
-resolves those by name from System32 (service/etw/etw_api.c). The agent logs no events of its own.
+resolves those by name from System32 (service/etw/etw_api.c). The agent writes no events but those of its commands emit and mark.
 
 usage: tests/windows/imports.py BUILD
 """

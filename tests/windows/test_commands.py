@@ -6,6 +6,7 @@ Each says its options and exit codes with --help and in the man page; wrong word
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -20,6 +21,7 @@ RUNTIME, FILES = "e13c0d23-ccbc-4e12-931b-d9cc2eee27e4", "edd08927-9cc4-4e65-b97
 OPTIONS = {"providers": ("cache", "max-age", "json"), "record": ("config", "session", "duration", "json"),
            "trace": ("command", "output", "flag", "provider", "config", "alone", "name"), "sessions": ("all", "json"),
            "session start": ("config", "file", "json"), "session stop": ("json",), "session show": ("json",), "session flush": ("json",),
+           "emit": ("provider", "name", "field", "level", "opcode", "keyword", "events", "json"), "mark": ("json",), "schema install": ("resources",), "schema uninstall": (),
            "session enable": ("level", "any", "all", "event-ids", "pids", "stacks", "capture-state"), "session disable": (), "counters": ("json",)}
 FIELDS = ["Irp", "FileObject", "IssuingThreadId", "CreateOptions", "CreateAttributes", "ShareAccess", "FileName"]  # of Create, version 1
 DAY_S = 86400
@@ -93,6 +95,42 @@ def providers(env, checks, session, machine):
     then = time.time() - 1.1 * DAY_S
     os.utime(cache / "providers.schemas", (then, then))
     checks.equal(count(), 2, "providers when that is a day old")
+
+
+def schema(env, checks, session, machine):
+    """A manifest goes to wevtutil of System32, in whose place is a program that prints its arguments; one with a mistake does not."""
+    tool, kept = session.drive / "windows" / "system32" / "wevtutil.exe", machine.folder / "wevtutil.kept"
+    paint, denied, wrong = (machine.folder / name for name in ("paint it.man", "denied.man", "wrong.man"))
+    text = (emulated.ROOT / "config" / "schemas" / "Microsoft-Windows-DNS-Client.man").read_text(encoding="utf-8")
+    for path in (paint, denied):
+        path.write_text(text, encoding="utf-8")
+    wrong.write_text(text.replace("win:UInt32", "win:UInt33", 1), encoding="utf-8")
+    library = machine.folder / "paint it.dll"
+    library.write_bytes(b"MZ")
+
+    def run(*given):
+        overrides = session.environment["WINEDLLOVERRIDES"] + ";wevtutil.exe=n"  # Wine's own is built in
+        done = session.run([machine.agent, "schema", *given], environment={"WINEDLLOVERRIDES": overrides})
+        return done.returncode, re.findall(r"wevtutil argument: (.*)", done.stdout), done.stderr
+    name = wine.windows_path
+    tool.rename(kept)
+    try:
+        shutil.copy(machine.emulctl, tool)
+        shutil.copy(machine.emulctl, machine.folder / "wevtutil.exe")  # not this one
+        checks.equal(run("install", name(paint)), (0, ["im", name(paint)], ""), "install")
+        checks.equal(run("install", name(paint), "--resources", name(library)), (0, ["im", name(paint), f"/rf:{name(library)}", f"/mf:{name(library)}"], ""), "install with a library")
+        checks.equal(run("uninstall", name(paint)), (0, ["um", name(paint)], ""), "uninstall")
+        code, words, said = run("install", name(denied))
+        checks.that((code, words) == (1, ["im", name(denied)]) and "ended with 5" in said, f"what wevtutil refuses: {code} {words} {said}")
+        code, words, said = run("install", name(wrong))
+        checks.that((code, words) == (3, []) and "win:UInt33" in said, f"a manifest with a mistake: {code} {words} {said}")
+        for given in (("install", name(library.with_suffix(".absent"))), ("install", name(paint), "--resources", "C:\\absent.dll")):
+            code, words, said = run(*given)
+            checks.that((code, words) == (1, []) and "absent" in said, f"{given}: {code} {words} {said}")
+    finally:
+        kept.replace(tool)
+    done = env.run([env.agent, "schema", "install", paint, "--resources", f'{library}" "/x:'], check=False)
+    checks.that(done.returncode == 2 and "quotation mark" in done.stderr, f"a name with a quotation mark: {done.returncode} {done.stderr}")
 
 
 def record(env, checks, session, machine):
@@ -184,13 +222,18 @@ def opened(env, checks, session, machine):
         done, native = session.run([machine.agent, *command, of_windows]), env.run([env.agent, *command, trace])
         said = done.stdout.replace(of_windows, str(trace))
         checks.that(done.returncode == 0 and len(said.splitlines()) > 10 and said == native.stdout, f"{command}: {done.returncode} {done.stderr} {said[:1500]}\nexpected {native.stdout[:1500]}")
+    pages = [env.folder / "windows.html", env.folder / "native.html"]
+    done = session.run([machine.agent, "open", "--html", wine.windows_path(pages[0]), of_windows])
+    env.run([env.agent, "open", "--html", pages[1], trace])
+    checks.that(done.returncode == 0, f"open --html: {done.stderr}")
+    checks.that("samples, " in pages[1].read_text() and pages[0].read_text().replace(of_windows, str(trace)) == pages[1].read_text(), "the page of Windows is the native one")
     for command, text in ((["open", "--web", of_windows], "etwcollector, which is built for Linux alone"), (["report", of_windows], "'report' is a command of etwcollector")):
         done = session.run([machine.agent, *command])
         checks.that(done.returncode == 2 and text in done.stderr and not done.stdout, f"{command}: {done.returncode} {done.stderr}")
 
 
 def test(env, checks, session, windows, arguments):
-    for part in emulated.parts(checks, arguments, (words, providers, record, detached, opened), real=(providers, record)):
+    for part in emulated.parts(checks, arguments, (words, providers, schema, record, detached, opened), real=(providers, record)):
         with emulated.Machine(env, session, windows, part.__name__) as machine:
             machine.plays([])
             part(env, checks, session, machine)

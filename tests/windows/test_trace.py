@@ -2,7 +2,8 @@
 """"etwagent trace -c COMMAND" under Wine with the emulator of ETW. The emulator plays a process of a real trace, and its child, under the
 command's id. The file has exactly the events that a naive reading of the trace gives for these processes. The command's exit code is
 passed on. No session and no temporary file remains: also after Ctrl-C, with a command that does not exist, when the command is killed,
-when a session is refused, and when another program ends a session, which continues in another file.
+when a session is refused, and when another program ends a session, which continues in another file. What "etwagent emit" and "etwagent mark" write
+is between the kernel's events.
 """
 # Promises (tests/promises.py --write puts them into docs/verification/promises.md):
 # - Live sessions, on the emulator 13: `etwagent trace` records a command and its children, and nothing else. | equal to a naive reading of
@@ -11,6 +12,7 @@ when a session is refused, and when another program ends a session, which contin
 #   Ctrl-C | 2026-11-23
 import csv
 import io
+import json
 import os
 import signal
 import shutil
@@ -34,6 +36,10 @@ NUMBERS = ("clock", "id", "opcode", "cpu", "pid", "tid")
 PIDS, TIDS = ("ProcessId", "ParentId", "StackProcess"), ("TThreadId", "NewThreadId", "OldThreadId", "ThreadId", "StackThread")
 COLUMNS = [*NUMBERS, "provider", "provider_name", "name", *PIDS, *TIDS]
 NO_ID = 0xffffffff
+PAINT = ({"provider": "Contoso-Paint"},
+         {"id": 1, "name": "Draw/Start", "level": 3, "keyword": "0x5", "fields": {"Title": "UnicodeString", "Owner": "UInt32", "Ratio": "Double", "Key": "GUID", "Less": "Int16", "Ok": "Boolean",
+                                                                                "Note": "AnsiString Utf8", "At": "HexInt64"}})
+PAINTED = {"At": "0xdeadbeef", "Title": "größe", "Owner": 4711, "Ratio": 0.25, "Key": "01020304-0506-0708-090a-0b0c0d0e0f10", "Less": -7, "Ok": True, "Note": "ñ"}
 
 
 def truth(events, root, children):
@@ -81,7 +87,7 @@ def read(env, paths):
 class Run:
     """One "etwagent trace"."""
 
-    def __init__(self, machine, session, file, *words, linger=None, code=7):
+    def __init__(self, machine, session, file, *words, linger=None, code=7, stdin=subprocess.DEVNULL):
         self.machine, self.session, self.file = machine, session, file
         self.gate, self.said = machine.folder / f"{file.name}.gate", machine.folder / f"{file.name}.said"
         program = machine.folder / PROGRAM
@@ -89,7 +95,7 @@ class Run:
         command = linger or f'{wine.windows_path(program)} linger {wine.windows_path(self.gate)} {code}'
         with open(self.said, "wb") as out:  # a pipe would stay open as long as the command runs
             self.process = subprocess.Popen(session.command([machine.agent, "trace", "-c", command, "-o", wine.windows_path(file), *words]),
-                                            env={**session.environment, **machine.environment}, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+                                            env={**session.environment, **machine.environment}, stdin=stdin, stdout=out, stderr=out)
 
     def wait_played(self, count):
         harness.wait_until(lambda: len(s := self.machine.sessions()) == count and all(x["over"] for x in s.values()), "the trace's end in every session", 240,
@@ -217,6 +223,74 @@ def alone(env, checks, session, windows, arguments):
         checks.equal(left_behind(machine), [], "what is left over")
 
 
+def emits(env, checks, session, windows, arguments):
+    """The command is "etwagent emit", which writes an event for each line of its standard input: its events, and marks of anybody, are between the
+    kernel's at the moments at which they were written; the same provider's events of another program are not there."""
+    with emulated.Machine(env, session, windows, "emits") as machine:
+        paths, (root, _) = traces.paths(TRACE, env.build), family(env)
+        emitter, described, manifest = machine.folder / "emitter.exe", machine.folder / "paint.jsonl", machine.folder / "paint.man"
+        described.write_text("".join(json.dumps(line) + "\n" for line in PAINT))
+        env.run([env.agent, "schema", "compile", "--man", "-o", manifest, described])
+        shutil.copy(machine.agent, emitter)
+        machine.plays(paths, f"alias={root} emitter.exe", f"hold={HALF}")
+        quiet = session.run([machine.agent, "mark", "nobody listens", "--json"])
+        checks.equal((quiet.returncode, json.loads(quiet.stdout)), (0, {"written": 1, "unheard": 1}), f"a mark without a session: {quiet.stderr}")
+        file, heard = machine.folder / "emits.etl", {"written": 1, "unheard": 0}
+        run = Run(machine, session, file, "--provider", "*Contoso-Build", "--provider", "*Contoso-Paint", linger=f"{wine.windows_path(emitter)} emit --events - --manifest {wine.windows_path(manifest)} --json", stdin=subprocess.PIPE)
+        harness.wait_until(lambda: (s := machine.sessions()) and len(s) == 2 and all(x["played"] == HALF for x in s.values()), "the middle of the trace", 240,
+                           lambda: f" {machine.sessions()} {run.said.read_text(errors='replace')}")
+
+        def write(line):
+            run.process.stdin.write((json.dumps(line, ensure_ascii=False) + "\n").encode())
+            run.process.stdin.flush()
+
+        write({"provider": "Contoso-Build", "name": "Step", "level": 3, "keyword": "0x10", "opcode": 1, "fields": {"file": "größe.c", "ms": 12.5, "count": 3, "less": -4, "ok": True}})
+        time.sleep(AFTER_S)  # the command has no other way to say that it has written
+        for words, said in ((("mark", "Maß: half"), heard), (("emit", "--provider", "Contoso-Build", "--name", "Stranger", "--field", "n=1"), heard)):
+            done = session.run([machine.agent, *words, "--json"])
+            checks.equal((done.returncode, done.stdout and json.loads(done.stdout)), (0, said), f"{words}: {done.stderr}")
+        for name in ("trace", "trace-providers"):
+            machine.go(name)
+        run.wait_played(2)
+        write({"provider": "Contoso-Paint", "id": 1, "fields": PAINTED})
+        write({"provider": "Contoso-Build", "name": "Done"})
+        run.process.stdin.close()
+        code, said = run.end(False)
+        checks.that(code == 0 and '{"written":3,"unheard":0}' in said, f"the command: {code} {said}")
+        every = [json.loads(line) for line in env.run([env.agent, "dump", "--format", "jsonl", "--no-names", file]).stdout.splitlines()]
+        mine = [(e["name"], e["provider_name"], e["level"], e["keyword"], e["opcode"], e["fields"]) for e in every if e["provider_name"] in ("Contoso-Build", "Etwagent-Marks")]
+        checks.equal(sorted(mine[:2], key=str, reverse=True) + mine[2:], [("Step", "Contoso-Build", 3, "0x10", 1, {"file": "größe.c", "ms": 12.5, "count": 3, "less": -4, "ok": True}),
+                            ("Mark", "Etwagent-Marks", 4, "0x0", 0, {"Text": "Maß: half"}), ("Done", "Contoso-Build", 4, "0x0", 0, {})], "events and marks, of which two sessions have the first ones at one tick of the emulator")
+        paint = [json.loads(line) for line in env.run([env.agent, "dump", "--format", "jsonl", "--manifest", manifest, "--provider", "Contoso-Paint", file]).stdout.splitlines()]
+        checks.equal([(e["name"], e["id"], e["level"], e["keyword"], e["opcode"], e["channel"]) for e in paint], [("Draw/Start", 1, 3, "0x5", 1, 0)], "an event of a manifest")
+        checks.that(all(str(value) in str(paint) for value in PAINTED.values()), f"its fields: {paint}")
+        middle = read(env, paths)[HALF - 2]["clock"]  # the header is not among these
+        own = {e["name"]: e["clock"] for e in every if e["name"] in ("Step", "Mark", "Done")}
+        kernel = [e["clock"] for e in every if e["name"].startswith(("Thread/", "Process/", "Image/"))]
+        checks.that(abs(own["Step"] - middle) < 10**6 and own["Step"] <= own["Mark"] < own["Done"] and min(kernel) < own["Step"] < max(kernel), f"between the kernel's events: {own} {middle}")
+        checks.equal(left_behind(machine), [], "what is left over")
+        # what is refused, before and in the middle
+        machine.plays(paths, "fail=EventWrite 8 1")
+        for words, code, part in ((("emit", "--provider", "Contoso-Build", "--name", "Step"), 1, "write an event"), (("emit", "--name", "Step"), 2, "expected --provider and --name"), (("emit", "--provider", "Contoso-Paint", "--id", "1", "--name", "x"), 2, "--name or --id"),
+                                  (("emit", "--provider", "Contoso-Paint", "--id", "1"), 2, "no manifest describes"),
+                                  (("emit", "--events", "-", "--name", "x"), 2, "expected --provider and --name"),
+                                  (("emit", "--provider", "A", "--name", "B", "--field", "x"), 2, "expected NAME=VALUE"),
+                                  (("emit", "--provider", "A", "--name", "B", "--level", "256"), 2, "no such number"), (("mark", "x" * 20000), 2, "32 KiB")):
+            done = session.run([machine.agent, *words])
+            checks.that(done.returncode == code and part in done.stderr, f"{words[:5]}: {done.returncode} {done.stderr[:300]}")
+        fields = {"Title": "x", "Owner": 1, "Ratio": 1, "Key": PAINTED["Key"], "Less": 1, "Ok": 1, "Note": "x", "At": 1}
+        for change, part in (({"Owner": 1 << 32}, "Owner"), ({"Key": "x"}, "expected a GUID"), ({"Ratio": "y"}, "expected a number"), ({"Title": None}, "no value for its field Title"),
+                             ({"More": 1}, "does not have"), ({"Less": "z"}, "whole number for Less")):
+            words = [word for name, value in {**fields, **change}.items() if value is not None for word in ("--field", f"{name}={value}")]
+            done = session.run([machine.agent, "emit", "--provider", "Contoso-Paint", "--id", "1", "--manifest", wine.windows_path(manifest), *words])
+            checks.that(done.returncode == 2 and part in done.stderr, f"{change}: {done.returncode} {done.stderr[:300]}")
+        lines = machine.folder / "lines.jsonl"
+        lines.write_text('{"provider": "A", "name": "B"}\n{"provider": "A", "name": "B", "pid": 4}\n')
+        machine.plays(paths)
+        done = session.run([machine.agent, "emit", "--events", wine.windows_path(lines)])
+        checks.that(done.returncode == 1 and "line 2" in done.stderr and "pid" in done.stderr and not done.stdout, f"a wrong line: {done.returncode} {done.stderr} {done.stdout}")
+
+
 def trouble(env, checks, session, windows, arguments):
     with emulated.Machine(env, session, windows, "trouble") as machine:
         machine.plays(traces.paths(TRACE, env.build), "fail=StartTraceW 5 1")
@@ -240,7 +314,7 @@ def trouble(env, checks, session, windows, arguments):
 
 
 def test(env, checks, session, windows, arguments):
-    for part in emulated.parts(checks, arguments, (whole, ended, killed, waits, alone, trouble)):
+    for part in emulated.parts(checks, arguments, (whole, ended, killed, waits, alone, emits, trouble)):
         part(env, checks, session, windows, arguments)
 
 

@@ -8,6 +8,7 @@
 #include "collector/query/analysis/aggregate.h"
 #include "collector/query/sql/sql_parts.h"
 #include "proto/base/clock.h"
+#include "proto/event/class_names.h"
 
 #include <string.h>
 
@@ -69,7 +70,7 @@ static int aggregate_add_columns(ea_text *to, const ec_table_schema *shape) {
 static int aggregate_connect(sqlite3 *db, void *aux, int argc, const char *const *argv, sqlite3_vtab **ret,
                              char **ret_message) {
     (void)argc, (void)argv;
-    return ec_sql_shaped_connect(db, aux, aggregate_add_columns, ret, ret_message);
+    return ec_sql_shaped_connect(db, aux, aggregate_add_columns, OWN_COUNT, ret, ret_message);
 }
 
 /* Whether a group may be by a name out of the history. Which columns the arguments name is known here when they are
@@ -94,6 +95,25 @@ static int aggregate_uses_history(const ec_table_schema *shape, sqlite3_index_in
     return 0;
 }
 
+/* As ec_sql_check_part of a column that comes out: each of a known kind is a number. */
+static int check_own(const ec_sql_shaped *t, sqlite3_index_info *info, int i, int column, ea_err *err) {
+    sqlite3_value *written = NULL;
+    int64_t utc_ns;
+    if (column < 0 || column > VALUE_COUNT)
+        return 0;
+    if (column != BUCKET)
+        return ec_sql_check_part(info, i, EC_KIND_INT, OWN[column].name, err);
+    enum ec_op op;
+    if (!ec_sql_op(info->aConstraint[i].op, &op) || sqlite3_vtab_rhs_value(info, i, &written) != SQLITE_OK)
+        return 0;
+    if (sqlite3_value_type(written) != SQLITE_TEXT || ec_sql_is_number(aggregate_text_of(written)))
+        return ec_sql_check_ns(t->sql, written, err);
+    int rc = ec_sql_time(t->sql, aggregate_text_of(written), &utc_ns, err);
+    return rc ? rc
+              : ea_fail(err, EA_EUSAGE, "bucket is a number of ns since 1970: write time_ns('%.40s')",
+                        aggregate_text_of(written));
+}
+
 /* The plan: a condition for each argument of xFilter, columns as they are numbered here. Without by1, which may be
  * NULL, there is none: an OR of conditions is then not taken apart, which would count in two scans. */
 static int aggregate_best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
@@ -106,6 +126,12 @@ static int aggregate_best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
     for (int i = 0; i < info->nConstraint; i++) {
         enum ec_op op;
         int column = info->aConstraint[i].iColumn;
+        const ec_column *of = ec_sql_shaped_column(t, column);
+        ea_err err = {0};
+        if (of ? ec_sql_check_part(info, i, of->kind, of->name, &err) : check_own(t, info, i, column, &err)) {
+            ea_text_deinit(&plan);
+            return ec_sql_fail(base, &err);
+        }
         if (!ec_sql_op(info->aConstraint[i].op, &op) || column < BY_1)
             continue;
         if (column < OWN_COUNT) {
@@ -160,10 +186,15 @@ static int aggregate_close_cursor(sqlite3_vtab_cursor *base) {
 }
 
 static int find_column(const ec_sql_shaped *t, sqlite3_value *v, size_t *ret, ea_err *err) {
-    *ret = ec_table_schema_find(&t->shape, aggregate_text_of(v));
-    return *ret < t->shape.count
-               ? 0
-               : ea_fail(err, EA_ENOTFOUND, "events are grouped by columns: there is no %.80s", aggregate_text_of(v));
+    const char *asked = aggregate_text_of(v);
+    ea_near near = {0};
+    *ret = ec_table_schema_find(&t->shape, asked);
+    if (*ret < t->shape.count)
+        return 0;
+    for (size_t i = 0; i < t->shape.count; i++)
+        ea_near_note(&near, asked, t->shape.columns[i].name);
+    return ea_fail(err, EA_ENOTFOUND, "events are grouped by columns: there is no %.80s%s%s%s", asked,
+                   *near.name ? "; did you mean '" : "", near.name, *near.name ? "'?" : "");
 }
 
 /* One of the arguments; a NULL is as if it were not given. */

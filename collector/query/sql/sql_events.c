@@ -17,6 +17,11 @@
 #include <string.h>
 #include <strings.h>
 
+/* The end of the names of tables of groups. */
+static const char BY[] = "_by";
+
+enum { BY_BYTES = sizeof BY - 1 };
+
 typedef struct cursor {
     sqlite3_vtab_cursor base;
     ec_scan *scan;
@@ -40,7 +45,7 @@ static int events_connect(sqlite3 *db, void *aux, int argc, const char *const *a
                           char **ret_message) {
     const ec_sql_source *from = aux;
     (void)argc, (void)argv;
-    int code = ec_sql_shaped_connect(db, from, events_add_columns, ret, ret_message);
+    int code = ec_sql_shaped_connect(db, from, events_add_columns, 0, ret, ret_message);
     if (code == SQLITE_OK && from->set)
         ((ec_sql_shaped *)*ret)->rows /= 16;
     return code;
@@ -249,10 +254,6 @@ static int events_add_class(ec_sql *s, const char *name, ea_err *err) {
 }
 
 int ec_sql_use(ec_sql *s, const char *name, size_t len_bytes, ea_err *err) {
-    static const char BY[] = "_by";
-
-    enum { BY_BYTES = sizeof BY - 1 };
-
     char *copy = malloc(len_bytes + 1);
     if (!copy)
         return ea_fail(err, EA_ENOMEM, "add a class's tables");
@@ -363,8 +364,10 @@ static int is_in_catalogue(const char *name, ea_err *err) {
     return rc ? rc : found;
 }
 
-/* Why there is no table of the name: it is a class of which nothing is stored, or a mistyped one. */
-static int fail_missing_table(ec_sql *s, const char *name, ea_err *err) {
+/* Why there is no table of the name: it is a class of which nothing is stored, or a mistyped one. asked: as the
+ * statement has it: the name, or the name with _by. */
+static int fail_missing_class(ec_sql *s, const char *name, const char *asked, ea_err *err) {
+    const char *rest = asked + strlen(name);
     const ea_class *const *classes;
     size_t count = 0, distance = SIZE_MAX;
     const char *nearest = NULL;
@@ -377,18 +380,29 @@ static int fail_missing_table(ec_sql *s, const char *name, ea_err *err) {
             const ea_provider_row *p = ea_families[i]->provider;
             if (strcasecmp(ea_families[i]->rows[k].name, name) == 0 ||
                 ea_event_has_alias(name, strlen(name), &p->guid, p->name, p->classic, ea_families[i]->rows[k].code))
-                return ea_fail(err, EA_ENOTFOUND, "no such table: %.80s: no event of this class is stored", name);
+                return ea_fail(err, EA_ENOTFOUND, "no such table: %.80s: no event of this class is stored", asked);
             sql_events_consider(name, ea_families[i]->rows[k].name, &distance, &nearest);
         }
     for (size_t i = 0; !rc && i < s->taken_count; i++)
         if (sqlite3_strnicmp(s->taken[i], "pragma_", 7) != 0 && is_near(name, ea_name_distance(name, s->taken[i])))
             sql_events_consider(name, s->taken[i], &distance, &nearest);
     if (!rc && (rc = is_in_catalogue(name, err)) > 0)
-        return ea_fail(err, EA_ENOTFOUND, "no such table: %.80s: no event of this class is stored", name);
+        return ea_fail(err, EA_ENOTFOUND, "no such table: %.80s: no event of this class is stored", asked);
     return rc ? rc
               : ea_fail(err, EA_EUSAGE,
-                        "no such table: %.80s%s%s%s; SELECT DISTINCT name FROM classes lists stored classes", name,
-                        nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "");
+                        "no such table: %.80s%s%s%s%s; SELECT DISTINCT name FROM classes lists stored classes", asked,
+                        nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? rest : "",
+                        nearest ? "\"?" : "");
+}
+
+static int fail_missing_table(ec_sql *s, const char *asked, ea_err *err) {
+    char name[2 * NEAR_BYTES];
+    size_t n = strlen(asked);
+    if (n <= BY_BYTES || n >= sizeof name || sqlite3_stricmp(asked + n - BY_BYTES, BY) != 0)
+        return fail_missing_class(s, asked, asked, err);
+    memcpy(name, asked, n - BY_BYTES);
+    name[n - BY_BYTES] = 0;
+    return fail_missing_class(s, name, asked, err);
 }
 
 /* Notes the columns of a table that a statement names; other words have none. */

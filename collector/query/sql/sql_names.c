@@ -68,9 +68,10 @@ static const ec_sql_shaped *table_of(const ec_sql *s, const char *text) {
 static int column_has(const ec_sql_shaped *t, int column) {
     if (!t)
         return UNKNOWN;
-    if (column < 0 || (size_t)column >= t->shape.count)
+    const ec_column *c = ec_sql_shaped_column(t, column);
+    if (!c)
         return OTHER;
-    switch (t->shape.columns[column].common) {
+    switch (c->common) {
     case EC_NAME:
         return CLASS_NAME;
     case EC_PROVIDER_NAME:

@@ -148,13 +148,17 @@ typedef struct ec_sql_shaped {
     sqlite3_vtab base;
     ec_sql *sql;
     ec_table_schema shape;
-    double rows; /* a guess: all events of the store */
+    size_t own_count; /* columns before those of shape */
+    double rows;      /* a guess: all events of the store */
     struct ec_sql_shaped *next;
 } ec_sql_shaped;
 
+/* add_columns: writes own_count columns of the table's own, then those of shape. */
 int ec_sql_shaped_connect(sqlite3 *db, const ec_sql_source *from,
-                          int (*add_columns)(ea_text *to, const ec_table_schema *shape), sqlite3_vtab **ret,
-                          char **ret_message);
+                          int (*add_columns)(ea_text *to, const ec_table_schema *shape), size_t own_count,
+                          sqlite3_vtab **ret, char **ret_message);
+/* The column of events that a column of the table is, by its number in the table; NULL: another one. */
+const ec_column *ec_sql_shaped_column(const ec_sql_shaped *t, int number);
 int ec_sql_shaped_disconnect(sqlite3_vtab *base);
 
 /* A table whose columns are fixed: first member of one. */

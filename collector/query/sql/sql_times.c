@@ -13,6 +13,7 @@
 #include "proto/base/clock.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,6 +46,7 @@ typedef struct cursor_table {
     uintptr_t table; /* 0: none of ours */
     int64_t number;
     int has_number;
+    int in_register; /* where a table of groups gets the list from; 0: nowhere */
 } cursor_table;
 
 /* What is known of the program so far. */
@@ -185,9 +187,10 @@ static int times_column_kind(const ec_sql *s, uintptr_t table, int column, enum 
     if (column < 0)
         return 0;
     for (const ec_sql_shaped *t = s->shaped; t; t = t->next)
-        if ((uintptr_t)t == table && (size_t)column < t->shape.count) {
-            *ret = t->shape.columns[column].kind;
-            return 1;
+        if ((uintptr_t)t == table) {
+            const ec_column *c = ec_sql_shaped_column(t, column);
+            *ret = c ? c->kind : EC_KIND_ANY;
+            return c != NULL;
         }
     for (const ec_sql_typed *t = s->typed; t; t = t->next)
         if ((uintptr_t)t == table && (size_t)column < t->count) {
@@ -341,6 +344,24 @@ static int no_address(int64_t number, ea_err *err) {
                    number, number);
 }
 
+/* A table of groups takes a list of constants whole, as an argument of its scan. The plan, "COLUMN,OP,HOW " or
+ * "COLUMN " for each argument, says which column the list is for. 0, or EA_EUSAGE. */
+static int check_lists(const program *p, const cursor_table *of, int first_register, const char *plan, ea_err *err) {
+    char *end = NULL;
+    enum ec_kind kind;
+    for (int at = first_register; plan && *plan >= '0' && *plan <= '9'; at++) {
+        long column = strtol(plan, &end, 10);
+        int is_address =
+            column < INT_MAX && times_column_kind(p->sql, of->table, (int)column, &kind) && kind == EC_KIND_ADDRESS;
+        for (size_t i = 0; is_address && i < p->cursor_capacity; i++)
+            if (p->cursors[i].has_number && p->cursors[i].in_register == at)
+                return no_address(p->cursors[i].number, err);
+        plan = end + strcspn(end, " ");
+        plan += *plan == ' ';
+    }
+    return 0;
+}
+
 /* Tables that cursors read, and whole numbers that addresses are compared with, one by one or as a list: each of its
  * constants is written, made a record, and entered into a cursor's table. 0, EA_EUSAGE, EA_ENOMEM. */
 static int check_addresses(program *p, int address, const char *opcode, const int *operands, const char *text,
@@ -372,6 +393,10 @@ static int check_addresses(program *p, int address, const char *opcode, const in
     } else if ((strcmp(opcode, "Found") == 0 || strcmp(opcode, "NotFound") == 0) && c && c->has_number && looked &&
                *looked & REGISTER_ADDRESS) {
         return no_address(c->number, err);
+    } else if (strcmp(opcode, "VInitIn") == 0 && c) {
+        c->in_register = operands[1];
+    } else if (strcmp(opcode, "VFilter") == 0 && c) {
+        return check_lists(p, c, operands[2] + 2, text, err); /* after the plan's number and the count */
     }
     return 0;
 }

@@ -306,8 +306,8 @@ void ec_sql_share(const ec_column *c, enum ec_op op, double *rows, double *decod
 /* ---- tables of events' columns ---- */
 
 int ec_sql_shaped_connect(sqlite3 *db, const ec_sql_source *from,
-                          int (*add_columns)(ea_text *to, const ec_table_schema *shape), sqlite3_vtab **ret,
-                          char **ret_message) {
+                          int (*add_columns)(ea_text *to, const ec_table_schema *shape), size_t own_count,
+                          sqlite3_vtab **ret, char **ret_message) {
     ea_err err = {0};
     ea_text columns;
     ec_table_schema shape = {0};
@@ -331,10 +331,16 @@ int ec_sql_shaped_connect(sqlite3 *db, const ec_sql_source *from,
     ec_sql_shaped *t = (ec_sql_shaped *)*ret;
     t->sql = from->sql;
     t->shape = shape;
+    t->own_count = own_count;
     t->rows = rows;
     t->next = t->sql->shaped;
     t->sql->shaped = t;
     return SQLITE_OK;
+}
+
+const ec_column *ec_sql_shaped_column(const ec_sql_shaped *t, int number) {
+    size_t at = number >= 0 && (size_t)number >= t->own_count ? (size_t)number - t->own_count : t->shape.count;
+    return at < t->shape.count ? &t->shape.columns[at] : NULL;
 }
 
 int ec_sql_shaped_disconnect(sqlite3_vtab *base) {

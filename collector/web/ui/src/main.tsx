@@ -10,12 +10,13 @@ import { Host } from './host';
 import { Counters, Fleet, Ledger, Process, Queries, Security } from './pages';
 import { Link } from './parts';
 import { Profile } from './profile';
+import { Programs } from './programs';
 import { RangePicker } from './range';
 import { Disk, Waits } from './usage';
 import { go, isTyping, remember, remembered, useView, type View } from './state';
 
-const PAGES: Readonly<Record<string, (props: { view: View; dark: boolean }) => JSX.Element>> = { home: Home, fleet: Fleet, host: Host, process: Process, profile: Profile, waits: Waits, disk: Disk, counters: Counters, detections: Detections, security: Security, events: Events, queries: Queries, ledger: Ledger };
-const NAV: readonly (readonly [string, string, string])[] = [['home', 'Home', 'h'], ['fleet', 'Fleet', 'f'], ['detections', 'Detections', 'd'], ['security', 'Security', 's'], ['events', 'Events', 'e'], ['profile', 'Profile', 'p'], ['waits', 'Waits', 'w'], ['disk', 'Disk', 'i'], ['counters', 'Counters', 'c'], ['queries', 'Queries', 'q'], ['ledger', 'Ledger', 'l']];
+const PAGES: Readonly<Record<string, (props: { view: View; dark: boolean }) => JSX.Element>> = { home: Home, fleet: Fleet, host: Host, process: Process, profile: Profile, waits: Waits, disk: Disk, counters: Counters, programs: Programs, detections: Detections, security: Security, events: Events, queries: Queries, ledger: Ledger };
+const NAV: readonly (readonly [string, string, string])[] = [['home', 'Home', 'h'], ['fleet', 'Fleet', 'f'], ['detections', 'Detections', 'd'], ['security', 'Security', 's'], ['events', 'Events', 'e'], ['profile', 'Profile', 'p'], ['waits', 'Waits', 'w'], ['disk', 'Disk', 'i'], ['counters', 'Counters', 'c'], ['programs', 'Programs', 'o'], ['queries', 'Queries', 'q'], ['ledger', 'Ledger', 'l']];
 
 function useTheme() {
   const query = matchMedia('(prefers-color-scheme: dark)');
