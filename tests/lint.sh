@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Form and rules of the source: clang-format, the house rules, clang-tidy, shell and Python syntax. About a minute per core
+# Form and rules of the source: clang-format, the house rules, clang-tidy, ESLint, shell and Python syntax. About a minute per core
 # the first time; a file that was clean is looked at again only when it, a header or .clang-tidy changed.
 # usage: tests/lint.sh [--quick]     quick: clang-tidy without its path analyzer, which takes nine tenths of the time
 set -uo pipefail
@@ -63,6 +63,7 @@ check "a planted answer without a judge is found" python3 tests/judges/planted_a
 check "shell scripts (shellcheck)" shells
 check "Python syntax" pythons
 check "clang-tidy" tidy
+check "dashboard (ESLint, tests/ui/eslint.config.mjs)" python3 tests/lint_ui.py build/dev
 check "no link cycle inside a library" python3 tests/lint_links.py build/dev
 check "tables of Sigma fields name what exists" python3 tests/lint_sigma.py build/dev
 check "exported functions have callers, static ones names of their own" python3 tests/lint_exports.py build/dev

@@ -6,6 +6,7 @@
 #include "collector/sqlite/sqlite.h"
 #include "collector/state/detections.h"
 #include "collector/state/incidents.h"
+#include "collector/store/store.h"
 #include "proto/base/clock.h"
 #include "proto/base/platform.h"
 
@@ -247,6 +248,26 @@ static int print_suppressed(ea_text *t, const detections_options *o, sqlite3 *db
     return rc;
 }
 
+static int detections_on_stream(const ec_stream_row *row, void *arg) {
+    (void)row;
+    *(int *)arg = 1;
+    return 1;
+}
+
+/* Where there is no detection of a host: EA_ENOTFOUND when nothing at all is stored of it. */
+static int detections_check_host(const detections_options *o, ea_err *err) {
+    ec_store *store = NULL;
+    int is_stored = 0;
+    int rc = ec_store_open(&store, o->store, &(ec_store_options){0}, err);
+    if (!rc)
+        rc = ec_store_each_stream(store, o->host, detections_on_stream, &is_stored, err);
+    ec_store_close(store);
+    if (rc < 0 || is_stored)
+        return rc < 0 ? rc : 0;
+    return ea_fail(err, EA_ENOTFOUND,
+                   "nothing is stored of host %.200s: expected a name that 'etwcollector hosts' lists", o->host);
+}
+
 static int detections_list_run(const void *arg, int operand_count, char **operands) {
     const detections_options *o = arg;
     ec_incidents *file = NULL;
@@ -265,6 +286,8 @@ static int detections_list_run(const void *arg, int operand_count, char **operan
         rc = list_rows(&t, o, ec_incidents_database(file), &count, &err);
     if (!rc)
         rc = count_left_out(o, ec_incidents_database(file), &left_out, &err);
+    if (!rc && o->host && !count)
+        rc = detections_check_host(o, &err);
     if (!rc && o->number && !count)
         rc = ea_fail(&err, EA_ENOTFOUND, "there is no detection %" PRIu64, o->number);
     if (!rc && o->json)

@@ -1,5 +1,5 @@
 /* etwcollector rules test: Sigma rules on the stored events of a time range. Called by: main.c. Calls: rules_store.h,
- * proto/rules, collector/query/sql (ask.h). Thread: the main one. */
+ * proto/rules, collector/query/sql (ask.h). Threads: the main one, and one for each of several statements at once. */
 #include "collector/app/collector_commands.h"
 #include "collector/app/question.h"
 #include "collector/app/rules_own_tests.h"
@@ -10,13 +10,26 @@
 #include "collector/query/sql/ask.h"
 #include "collector/state/state_worker.h"
 #include "proto/base/arena.h"
+#include "proto/base/array.h"
+#include "proto/base/clock.h"
+#include "proto/base/platform.h"
 #include "proto/base/stop_flag.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { TEST_EXIT_FAILED = 1, TEST_EXIT_LIMIT = 4 };
+enum {
+    TEST_EXIT_FAILED = 1,
+    TEST_EXIT_LIMIT = 4,
+    WORKERS_MAX = 8,
+    SHOWN_EVENTS = 16384, /* between looks whether the terminal is to be told */
+    SHOWN_NS = 200000000,
+};
+
+static const char TEST_DOING[] = "run the rules";
 
 typedef struct test_options {
     const char *store, *host, *from, *to;
@@ -25,41 +38,72 @@ typedef struct test_options {
     int json;
 } test_options;
 
+/* A statement: a class of events of a log source, or a part of it. */
+typedef struct test_task {
+    const ea_sigma_source *source;
+    uint32_t group;
+    char class_name[256];
+    char *table;
+    ea_text out;  /* the matches that are printed */
+    size_t *ends; /* of each of them in out */
+    size_t printed, capacity;
+} test_task;
+
 typedef struct rules_test {
     const test_options *options;
     const ea_rules *rules;
-    ea_rules_run *run;
     ec_archive *archive;
     int64_t from_utc_ns, to_utc_ns;
     uint64_t *matches, *suppressed;       /* by rule, and then by correlation */
-    ec_stored_correlations *correlations; /* NULL: the files have none */
+    ec_stored_correlations *correlations; /* NULL: the files have none; workers hold the mutex */
     uint64_t left_out;                    /* by its bounds */
     uint8_t *is_tested;                   /* by group */
     uint8_t *is_rule_tested;              /* as matches */
-    const ec_archive_stream *stream;      /* of the last path */
-    uint64_t event_count, match_count, suppressed_count, printed_count, class_count;
+    uint64_t event_count, match_count, suppressed_count, printed_count;
     ec_outcome worst; /* of the statements */
     ea_text out;
     ea_err *err;
-    /* the statement that runs */
-    const ea_sigma_source *source;
+    /* the statements, which workers take in turn */
+    test_task *tasks;
+    size_t task_count, task_capacity;
+    const ea_sigma_source *source; /* of the classes that are listed */
     uint32_t group;
+    ea_mutex *mutex;
+    atomic_size_t next_task;
+    atomic_int has_failed;
+    size_t done_count; /* under the mutex, as the next two: what the terminal shows */
+    uint64_t seen_count;
+    int64_t shown_ns;
+    int shows_progress;
+} rules_test;
+
+/* A thread that runs statements, each in a process of its own. */
+typedef struct test_worker {
+    rules_test *t;
+    ea_thread *thread;
+    ea_rules_run *run;
+    ec_archive *archive;             /* names of drives */
+    const ec_archive_stream *stream; /* of the last path */
+    uint64_t *matches, *suppressed;  /* by rule */
+    uint64_t event_count, match_count, suppressed_count, unshown_count;
+    ec_outcome worst;
+    test_task *task;
     const ec_rules_statement *statement;
     ea_arena arena; /* types of its columns */
     const char **types;
     ea_text cells[EC_RULES_HEAD_COLUMNS + EC_RULES_COLUMNS_MAX];
     enum ec_look looks[EC_RULES_HEAD_COLUMNS + EC_RULES_COLUMNS_MAX];
     int rc;
-} rules_test;
+    ea_err err;
+} test_worker;
 
-static const char *test_cell(const rules_test *t, size_t i) {
-    return t->cells[i].len_bytes ? t->cells[i].data : "";
+static const char *test_cell(const test_worker *w, size_t i) {
+    return w->cells[i].len_bytes ? w->cells[i].data : "";
 }
 
 /* A match, or a detection of a correlation, up to its fields. pid NULL: it is not known. */
-static void test_print_head(rules_test *t, const ea_rule_info *info, const char *time, const char *host,
-                            const char *pid) {
-    ea_text *out = &t->out;
+static void test_print_head(const rules_test *t, ea_text *out, const ea_rule_info *info, const char *time,
+                            const char *host, const char *pid) {
     if (!t->options->json) {
         ea_text_printf(out, "%s  ", time);
         ea_text_safe(out, host, strlen(host));
@@ -70,7 +114,7 @@ static void test_print_head(rules_test *t, const ea_rule_info *info, const char 
         ea_text_char(out, '\n');
         return;
     }
-    ea_text_str(out, t->printed_count ? ",\n  {\"time\": " : "\n  {\"time\": ");
+    ea_text_str(out, "\n  {\"time\": ");
     ea_text_json_str(out, time);
     ea_text_str(out, ", \"host\": ");
     ea_text_json_str(out, host);
@@ -83,26 +127,27 @@ static void test_print_head(rules_test *t, const ea_rule_info *info, const char 
     ea_text_printf(out, ", \"line\": %" PRIu32 ", \"fields\": ", info->line);
 }
 
-static void test_print_fields(rules_test *t) {
-    ea_text *out = &t->out;
+static void test_print_fields(test_worker *w) {
+    ea_text *out = &w->task->out;
+    int is_json = w->t->options->json;
     const char *before = "{";
-    for (size_t i = 0; i < t->statement->field_count; i++) {
+    for (size_t i = 0; i < w->statement->field_count; i++) {
         size_t column = EC_RULES_HEAD_COLUMNS + i;
-        if (t->looks[column] == EC_LOOK_EMPTY)
+        if (w->looks[column] == EC_LOOK_EMPTY)
             continue;
-        if (t->options->json) {
+        if (is_json) {
             ea_text_str(out, before);
-            ea_text_json_str(out, t->statement->names[i]);
+            ea_text_json_str(out, w->statement->names[i]);
             ea_text_str(out, ": ");
-            ea_text_json_str(out, test_cell(t, column));
+            ea_text_json_str(out, test_cell(w, column));
             before = ", ";
         } else {
-            ea_text_printf(out, "    %s: ", t->statement->names[i]);
-            ea_text_safe(out, test_cell(t, column), t->cells[column].len_bytes);
+            ea_text_printf(out, "    %s: ", w->statement->names[i]);
+            ea_text_safe(out, test_cell(w, column), w->cells[column].len_bytes);
             ea_text_char(out, '\n');
         }
     }
-    if (t->options->json)
+    if (is_json)
         ea_text_str(out, *before == '{' ? "{}}" : "}}");
 }
 
@@ -119,7 +164,8 @@ static void test_on_correlation(void *arg, const ec_stored_detection *d) {
     ea_text_init(&time);
     ea_text_utc_ns(&time, d->utc_ns);
     snprintf(pid, sizeof pid, "%" PRIu32, d->pid);
-    test_print_head(t, info, time.len_bytes ? time.data : "", d->host, d->has_pid ? pid : NULL);
+    ea_text_str(&t->out, t->options->json && t->printed_count ? "," : "");
+    test_print_head(t, &t->out, info, time.len_bytes ? time.data : "", d->host, d->has_pid ? pid : NULL);
     ea_text_str(&t->out, t->options->json ? "" : "    ");
     if (t->options->json)
         ea_text_str(&t->out, d->fields);
@@ -131,117 +177,259 @@ static void test_on_correlation(void *arg, const ec_stored_detection *d) {
 }
 
 static int test_on_columns(void *arg, size_t count, const char *const *names, const char *const *types) {
-    rules_test *t = arg;
+    test_worker *w = arg;
     (void)names;
-    ea_arena_reset(&t->arena);
-    t->types = ea_arena_zalloc(&t->arena, count + 1, sizeof *t->types);
-    if (!t->types || count != EC_RULES_HEAD_COLUMNS + t->statement->field_count)
-        return t->rc = ea_fail(t->err, EA_ENOMEM, "run the rules");
+    ea_arena_reset(&w->arena);
+    w->types = ea_arena_zalloc(&w->arena, count + 1, sizeof *w->types);
+    if (!w->types || count != EC_RULES_HEAD_COLUMNS + w->statement->field_count)
+        return w->rc = ea_fail(&w->err, EA_ENOMEM, TEST_DOING);
     for (size_t i = 0; i < count; i++)
-        if (!(t->types[i] = ea_arena_strdup(&t->arena, types[i])))
-            return t->rc = ea_fail(t->err, EA_ENOMEM, "run the rules");
+        if (!(w->types[i] = ea_arena_strdup(&w->arena, types[i])))
+            return w->rc = ea_fail(&w->err, EA_ENOMEM, TEST_DOING);
     return 0;
 }
 
 /* The stream of the row; NULL: it arrived after the command began. */
-static const ec_archive_stream *test_stream(rules_test *t) {
-    const char *host = test_cell(t, EC_RULES_HOST), *id = test_cell(t, EC_RULES_STREAM);
-    if (!t->stream || strcmp(t->stream->id, id) != 0 || strcmp(t->stream->row.host, host) != 0)
-        t->stream = ec_rules_find_stream(t->archive, host, id);
-    return t->stream;
+static const ec_archive_stream *test_stream(test_worker *w) {
+    const char *host = test_cell(w, EC_RULES_HOST), *id = test_cell(w, EC_RULES_STREAM);
+    if (!w->stream || strcmp(w->stream->id, id) != 0 || strcmp(w->stream->row.host, host) != 0)
+        w->stream = ec_rules_find_stream(w->archive, host, id);
+    return w->stream;
 }
 
 /* Puts a drive letter in place of a device, where the trace has it. */
-static void test_name_drive(rules_test *t, size_t column) {
-    const ec_archive_stream *stream = test_stream(t);
+static void test_name_drive(test_worker *w, size_t column) {
+    const ec_archive_stream *stream = test_stream(w);
     if (stream)
-        ec_rules_name_drive(t->archive, stream, &t->cells[column]);
+        ec_rules_name_drive(w->archive, stream, &w->cells[column]);
+}
+
+/* A line on the terminal, five times a second at the most. is_done: of a statement. */
+static void test_show(test_worker *w, int is_done) {
+    rules_test *t = w->t;
+    ea_mutex_lock(t->mutex);
+    t->done_count += (size_t)is_done;
+    t->seen_count += w->unshown_count;
+    w->unshown_count = 0;
+    if (t->shows_progress && ea_monotonic_ns() - t->shown_ns > SHOWN_NS) {
+        t->shown_ns = ea_monotonic_ns();
+        fprintf(stderr, "\r\x1b[K%zu of %zu classes of events, %" PRIu64 " events", t->done_count, t->task_count,
+                t->seen_count);
+    }
+    ea_mutex_unlock(t->mutex);
+}
+
+static int test_correlate(test_worker *w, const ec_value *cells, uint32_t rule) {
+    if (!w->t->correlations)
+        return 0;
+    ea_mutex_lock(w->t->mutex);
+    int rc = ec_stored_correlations_take(w->t->correlations, w->statement, w->cells, w->looks, cells, rule, &w->err);
+    ea_mutex_unlock(w->t->mutex);
+    return rc;
+}
+
+static int test_print_match(test_worker *w, uint32_t rule) {
+    test_task *k = w->task;
+    if (k->printed == w->t->options->limit_matches)
+        return 0;
+    if (EA_GROW(k->ends, k->capacity, k->printed + 1, SIZE_MAX))
+        return ea_fail(&w->err, EA_ENOMEM, TEST_DOING);
+    test_print_head(w->t, &k->out, ea_rules_info(w->t->rules, rule), test_cell(w, EC_RULES_TIME),
+                    test_cell(w, EC_RULES_HOST),
+                    w->looks[EC_RULES_PID] == EC_LOOK_EMPTY ? NULL : test_cell(w, EC_RULES_PID));
+    test_print_fields(w);
+    k->ends[k->printed++] = k->out.len_bytes;
+    return k->out.failed ? ea_fail(&w->err, EA_ENOMEM, TEST_DOING) : 0;
+}
+
+static int test_take_matches(test_worker *w, const ec_value *cells, const uint32_t *found, size_t found_count) {
+    int rc = 0;
+    for (size_t i = 0; i < found_count && !rc; i++) {
+        if (ea_rules_run_excepted(w->run, found[i], test_cell(w, EC_RULES_HOST), cells[EC_RULES_TIME].i) !=
+            UINT32_MAX) {
+            w->suppressed[found[i]]++;
+            w->suppressed_count++;
+            continue;
+        }
+        w->matches[found[i]]++;
+        w->match_count++;
+        rc = test_correlate(w, cells, found[i]);
+        if (!rc)
+            rc = test_print_match(w, found[i]);
+    }
+    return rc;
 }
 
 static int test_on_row(void *arg, size_t count, const ec_value *cells) {
-    rules_test *t = arg;
+    test_worker *w = arg;
     ea_rules_value values[EC_RULES_COLUMNS_MAX];
     size_t value_count = 0;
     for (size_t i = 0; i < count; i++) {
-        ea_text_clear(&t->cells[i]);
-        t->looks[i] = ec_cell_text(&t->cells[i], &cells[i], t->types[i]);
-        if (t->cells[i].failed)
-            return t->rc = ea_fail(t->err, EA_ENOMEM, "run the rules");
+        ea_text_clear(&w->cells[i]);
+        w->looks[i] = ec_cell_text(&w->cells[i], &cells[i], w->types[i]);
+        if (w->cells[i].failed)
+            return w->rc = ea_fail(&w->err, EA_ENOMEM, TEST_DOING);
         size_t field = i - EC_RULES_HEAD_COLUMNS;
-        if (i >= EC_RULES_HEAD_COLUMNS && t->statement->is_path[field] && t->cells[i].len_bytes)
-            test_name_drive(t, i);
-        if (i >= EC_RULES_HEAD_COLUMNS && t->looks[i] != EC_LOOK_EMPTY)
+        if (i >= EC_RULES_HEAD_COLUMNS && w->statement->is_path[field] && w->cells[i].len_bytes)
+            test_name_drive(w, i);
+        if (i >= EC_RULES_HEAD_COLUMNS && w->looks[i] != EC_LOOK_EMPTY)
             values[value_count++] =
-                (ea_rules_value){t->statement->fields[field], test_cell(t, i), t->cells[i].len_bytes};
+                (ea_rules_value){w->statement->fields[field], test_cell(w, i), w->cells[i].len_bytes};
     }
     const uint32_t *found = NULL;
     size_t found_count = 0;
-    int rc = ea_rules_run_event(t->run, t->group, values, value_count, &found, &found_count);
+    int rc = ea_rules_run_event(w->run, w->task->group, values, value_count, &found, &found_count);
     if (rc)
-        return t->rc = ea_fail(t->err, rc, "run the rules");
-    t->event_count++;
-    for (size_t i = 0; i < found_count; i++) {
-        if (ea_rules_run_excepted(t->run, found[i], test_cell(t, EC_RULES_HOST), cells[EC_RULES_TIME].i) !=
-            UINT32_MAX) {
-            t->suppressed[found[i]]++;
-            t->suppressed_count++;
-            continue;
-        }
-        t->matches[found[i]]++;
-        t->match_count++;
-        if (t->correlations &&
-            ec_stored_correlations_take(t->correlations, t->statement, t->cells, t->looks, cells, found[i], t->err))
-            return t->rc = t->err->code;
-        if (t->printed_count == t->options->limit_matches)
-            continue;
-        test_print_head(t, ea_rules_info(t->rules, found[i]), test_cell(t, EC_RULES_TIME), test_cell(t, EC_RULES_HOST),
-                        t->looks[EC_RULES_PID] == EC_LOOK_EMPTY ? NULL : test_cell(t, EC_RULES_PID));
-        test_print_fields(t);
-        t->printed_count++;
-    }
-    return 0;
+        return w->rc = ea_fail(&w->err, rc, TEST_DOING);
+    w->event_count++;
+    if (++w->unshown_count == SHOWN_EVENTS)
+        test_show(w, 0);
+    return w->rc = test_take_matches(w, cells, found, found_count);
 }
 
-static int test_ask(rules_test *t) {
-    const test_options *o = t->options;
-    const ec_value range[2] = {{.type = EC_INT, .i = t->from_utc_ns}, {.type = EC_INT, .i = t->to_utc_ns}};
+static int test_ask(test_worker *w) {
+    const test_options *o = w->t->options;
+    const ec_value range[2] = {{.type = EC_INT, .i = w->t->from_utc_ns}, {.type = EC_INT, .i = w->t->to_utc_ns}};
     ec_outcome outcome = {.ending = EC_ENDED_WHOLE};
     ec_question question = {.store = o->store,
                             .host = o->host,
-                            .sql = t->statement->sql.data,
+                            .sql = w->statement->sql.data,
                             .params = range,
                             .param_count = 2,
                             .limit_ns = o->limit_ns,
                             .limit_bytes = o->limit_bytes,
                             .limit_temp_bytes = o->limit_temp_bytes};
-    int rc = ec_ask(&question, &(ec_listener){.on_columns = test_on_columns, .on_row = test_on_row, .arg = t},
-                    ea_stop_flag(), &outcome, t->err);
+    int rc = ec_ask(&question, &(ec_listener){.on_columns = test_on_columns, .on_row = test_on_row, .arg = w},
+                    ea_stop_flag(), &outcome, &w->err);
     if (!rc)
-        rc = t->rc;
+        rc = w->rc;
     if (outcome.ending != EC_ENDED_WHOLE)
-        t->worst.ending = outcome.ending;
-    if (outcome.backlog > t->worst.backlog)
-        t->worst.backlog = outcome.backlog;
-    if (outcome.damaged > t->worst.damaged)
-        t->worst.damaged = outcome.damaged;
+        w->worst.ending = outcome.ending;
+    if (outcome.backlog > w->worst.backlog)
+        w->worst.backlog = outcome.backlog;
+    if (outcome.damaged > w->worst.damaged)
+        w->worst.damaged = outcome.damaged;
     return rc;
 }
 
-static int test_part(rules_test *t, const char *class_name, size_t len, const char *table) {
+static int test_run_task(test_worker *w, test_task *k) {
     ec_rules_statement statement;
-    int rc = ec_rules_statement_make(&statement, t->rules, t->group, t->source, class_name, len, table,
-                                     EC_RULES_OF_RANGE, EC_RULES_NOT_EARLY);
+    int rc = ec_rules_statement_make(&statement, w->t->rules, k->group, k->source, k->class_name, strlen(k->class_name),
+                                     k->table, EC_RULES_OF_RANGE, EC_RULES_NOT_EARLY);
     if (rc)
-        rc = ea_fail(t->err, rc, "make the statement for %s", table);
-    t->statement = &statement;
+        rc = ea_fail(&w->err, rc, "make the statement for %s", k->table);
+    w->statement = &statement;
+    w->task = k;
     if (!rc)
-        rc = test_ask(t);
-    t->statement = NULL;
+        rc = test_ask(w);
+    w->statement = NULL;
     ec_rules_statement_deinit(&statement);
     return rc;
 }
 
-static int test_class(void *arg, const char *class_name, size_t len) {
+static void test_work(void *arg) {
+    test_worker *w = arg;
+    rules_test *t = w->t;
+    int rc = ec_archive_open(&w->archive, t->options->store, NULL, t->options->host, &w->err);
+    while (!rc && !atomic_load(&t->has_failed)) {
+        size_t i = atomic_fetch_add(&t->next_task, 1);
+        if (i >= t->task_count)
+            break;
+        rc = test_run_task(w, &t->tasks[i]);
+        test_show(w, 1);
+    }
+    w->rc = rc;
+    if (rc)
+        atomic_store(&t->has_failed, 1);
+}
+
+static int test_worker_init(test_worker *w, rules_test *t) {
+    *w = (test_worker){.t = t};
+    ea_arena_init(&w->arena, 1 << 20);
+    for (size_t i = 0; i < sizeof w->cells / sizeof *w->cells; i++)
+        ea_text_init(&w->cells[i]);
+    w->matches = calloc(ea_rules_count(t->rules) + 1, sizeof *w->matches);
+    w->suppressed = calloc(ea_rules_count(t->rules) + 1, sizeof *w->suppressed);
+    return w->matches && w->suppressed && !ea_rules_run_create(&w->run, t->rules)
+               ? 0
+               : ea_fail(&w->err, EA_ENOMEM, TEST_DOING);
+}
+
+static void test_worker_deinit(test_worker *w) {
+    for (size_t i = 0; i < sizeof w->cells / sizeof *w->cells; i++)
+        ea_text_deinit(&w->cells[i]);
+    ea_arena_deinit(&w->arena);
+    ea_rules_run_destroy(w->run);
+    ec_archive_close(w->archive);
+    free(w->matches);
+    free(w->suppressed);
+}
+
+static void test_add_sums(rules_test *t, const test_worker *w) {
+    for (size_t i = 0; i < ea_rules_count(t->rules); i++) {
+        t->matches[i] += w->matches[i];
+        t->suppressed[i] += w->suppressed[i];
+    }
+    t->event_count += w->event_count;
+    t->match_count += w->match_count;
+    t->suppressed_count += w->suppressed_count;
+    if (w->worst.ending != EC_ENDED_WHOLE)
+        t->worst.ending = w->worst.ending;
+    if (w->worst.backlog > t->worst.backlog)
+        t->worst.backlog = w->worst.backlog;
+    if (w->worst.damaged > t->worst.damaged)
+        t->worst.damaged = w->worst.damaged;
+}
+
+/* The matches of the statements in their order, whichever ended first. */
+static void test_print_matches(rules_test *t) {
+    for (size_t i = 0; i < t->task_count; i++) {
+        const test_task *k = &t->tasks[i];
+        size_t begin = 0;
+        for (size_t m = 0; m < k->printed && t->printed_count < t->options->limit_matches; m++) {
+            ea_text_str(&t->out, t->options->json && t->printed_count ? "," : "");
+            ea_text_add(&t->out, k->out.data + begin, k->ends[m] - begin);
+            begin = k->ends[m];
+            t->printed_count++;
+        }
+    }
+}
+
+static int test_run_tasks(rules_test *t) {
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    size_t count = t->task_count < WORKERS_MAX ? t->task_count : WORKERS_MAX, begun = 0;
+    count = processors > 0 && (size_t)processors < count ? (size_t)processors : count;
+    test_worker *workers = calloc(count + 1, sizeof *workers);
+    int rc = workers ? 0 : ea_fail(t->err, EA_ENOMEM, TEST_DOING);
+    for (; begun < count && !rc; begun++) {
+        rc = test_worker_init(&workers[begun], t);
+        if (!rc)
+            rc = ea_thread_start(&workers[begun].thread, "rules test", test_work, &workers[begun], &workers[begun].err);
+        if (rc) { /* it has no thread */
+            workers[begun].rc = rc;
+            atomic_store(&t->has_failed, 1);
+        }
+    }
+    rc = workers ? 0 : rc;
+    for (size_t i = 0; i < begun; i++) {
+        if (workers[i].thread)
+            ea_thread_join(workers[i].thread);
+        if (workers[i].rc && !rc) {
+            rc = workers[i].rc;
+            *t->err = workers[i].err;
+        }
+        test_add_sums(t, &workers[i]);
+        test_worker_deinit(&workers[i]);
+    }
+    free(workers);
+    if (t->shows_progress)
+        fputs("\r\x1b[K", stderr);
+    if (!rc)
+        test_print_matches(t);
+    return rc;
+}
+
+static int test_add_class(void *arg, const char *class_name, size_t len) {
     rules_test *t = arg;
     const ec_class_set *set = NULL, *const *parts = NULL;
     size_t count = 0, left_out = 0;
@@ -252,9 +440,16 @@ static int test_class(void *arg, const char *class_name, size_t len) {
         rc = ec_archive_parts(t->archive, set, &parts, &count, &left_out, t->err);
     if (left_out)
         fprintf(stderr, EC_RULES_PARTS_NOTE "\n", name, EC_CLASS_PARTS_MAX, left_out);
-    for (size_t i = 0; i < count && !rc; i++)
-        rc = test_part(t, class_name, len, parts[i]->name);
-    t->class_count += count > 0;
+    for (size_t i = 0; i < count && !rc; i++) {
+        if (EA_GROW(t->tasks, t->task_capacity, t->task_count + 1, SIZE_MAX))
+            return ea_fail(t->err, EA_ENOMEM, TEST_DOING);
+        test_task *k = &t->tasks[t->task_count++];
+        *k = (test_task){.source = t->source, .group = t->group, .table = strdup(parts[i]->name)};
+        snprintf(k->class_name, sizeof k->class_name, "%s", name);
+        ea_text_init(&k->out);
+        if (!k->table)
+            rc = ea_fail(t->err, EA_ENOMEM, TEST_DOING);
+    }
     return rc;
 }
 
@@ -270,9 +465,18 @@ static int test_all(rules_test *t, const ea_sigma_tables *tables) {
         if (t->group == UINT32_MAX)
             continue;
         t->is_tested[t->group] = 1;
-        rc = ec_rules_each_class(t->source, test_class, t);
+        rc = ec_rules_each_class(t->source, test_add_class, t);
     }
-    return rc;
+    return rc ? rc : test_run_tasks(t);
+}
+
+static void test_free_tasks(rules_test *t) {
+    for (size_t i = 0; i < t->task_count; i++) {
+        ea_text_deinit(&t->tasks[i].out);
+        free(t->tasks[i].ends);
+        free(t->tasks[i].table);
+    }
+    free(t->tasks);
 }
 
 /* Of a rule, or, after all rules, of a correlation. */
@@ -365,8 +569,7 @@ static int test_open(rules_test *t, const test_options *o, ea_err *err) {
         t->suppressed = calloc(rules + 1, sizeof *t->suppressed);
         t->is_tested = calloc(ea_rules_group_count(t->rules) + 1, 1);
         t->is_rule_tested = calloc(rules + 1, 1);
-        if (!t->is_rule_tested || !t->matches || !t->suppressed || !t->is_tested ||
-            ea_rules_run_create(&t->run, t->rules))
+        if (!t->is_rule_tested || !t->matches || !t->suppressed || !t->is_tested)
             rc = ea_fail(err, EA_ENOMEM, "run the rules");
     }
     if (!rc && ea_rules_correlation_count(t->rules))
@@ -426,15 +629,14 @@ static int rules_test_run(const void *arg, int operand_count, char **operands) {
         return run_own_tests(o, operand_count, operands);
     ea_sigma_tables *tables = NULL;
     ec_rules_files files = {.is_json = o->json};
-    rules_test t = {.options = o, .err = &err};
+    rules_test t = {.options = o, .err = &err, .shows_progress = isatty(STDERR_FILENO)};
     ea_text_init(&t.out);
-    ea_arena_init(&t.arena, 1 << 20);
-    for (size_t i = 0; i < sizeof t.cells / sizeof *t.cells; i++)
-        ea_text_init(&t.cells[i]);
     int rc = ea_sigma_tables_create(&tables, ea_sigma_files, &err);
     if (!rc)
         rc = ec_rules_files_read(&files, operand_count, operands, &err);
     t.rules = files.rules;
+    if (!rc)
+        rc = ea_mutex_create(&t.mutex, &err);
     if (!rc)
         rc = test_open(&t, o, &err);
     if (!rc && o->json)
@@ -452,11 +654,9 @@ static int rules_test_run(const void *arg, int operand_count, char **operands) {
     int code = rc ? ea_exit_code(rc) : files.mistake_count ? ea_exit_code(EA_EFORMAT) : 0;
     if (!rc && t.worst.ending != EC_ENDED_WHOLE)
         code = TEST_EXIT_LIMIT;
-    for (size_t i = 0; i < sizeof t.cells / sizeof *t.cells; i++)
-        ea_text_deinit(&t.cells[i]);
-    ea_arena_deinit(&t.arena);
+    test_free_tasks(&t);
+    ea_mutex_destroy(t.mutex);
     ea_text_deinit(&t.out);
-    ea_rules_run_destroy(t.run);
     ec_stored_correlations_destroy(t.correlations);
     free(t.matches);
     free(t.suppressed);
@@ -497,7 +697,7 @@ static const ea_option TEST_OPTIONS[] = {
      .type = EA_OPT_SIZE,
      .offset = offsetof(test_options, limit_bytes),
      .fallback = "1GiB",
-     .help = "memory of the process that reads the store",
+     .help = "memory of each process that reads the store: one a processor, at most 8",
      .min = 16 << 20,
      .max = UINT64_C(1) << 40},
     {.name = "temp",

@@ -17,6 +17,7 @@
 #include "collector/sandbox/broker.h"
 #include "collector/sandbox/sandbox.h"
 #include "collector/state/forget.h"
+#include "collector/state/requests.h"
 #include "collector/state/state_worker.h"
 #include "collector/state/watch.h"
 #include "collector/store/private.h"
@@ -519,6 +520,7 @@ typedef struct serving {
     ec_detector *detector; /* NULL: there are no rules */
     web_parts web;
     enroll_parts enroll;
+    ec_requests *requests;
     ec_ingest *ingest;
     ec_run_sinks *sinks;
     ec_gauges gauges;
@@ -528,6 +530,7 @@ typedef struct serving {
 static void serve_stop(serving *v) {
     ec_run_sinks_stop(v->sinks);
     ec_ingest_stop(v->ingest);
+    ec_requests_close(v->requests);
     stop_enroll(&v->enroll);
     stop_web(&v->web);
     ec_detector_stop(v->detector);
@@ -592,8 +595,13 @@ static int serve_start_history(serving *v, ea_err *err) {
     return ec_state_worker_start(&v->history, o->store, &ho, err);
 }
 
+static int on_poll(void *arg, const char *agent, const uint8_t *data, size_t len_bytes, ea_text *out, ea_err *err) {
+    return ec_requests_poll(arg, agent, data, len_bytes, ea_utc_ns(), out, err);
+}
+
 static int serve_start_ingest(serving *v, ea_err *err) {
     const options *o = v->o;
+    int rc = ec_requests_open(&v->requests, o->store, err);
     ec_ingest_options io = {.listen = o->listen,
                             .cert_path = o->cert,
                             .key_path = o->key,
@@ -614,10 +622,12 @@ static int serve_start_ingest(serving *v, ea_err *err) {
                             .on_space = ec_run_on_space,
                             .wants_keyframe = ec_run_wants_keyframe,
                             .on_stored_arg = v->history,
+                            .poll = on_poll,
+                            .poll_arg = v->requests,
                             .retention = retention_of(o),
                             .retain_every_ns = o->retain_interval,
                             .cpu_percent = o->cpu_percent};
-    return ec_ingest_start(&v->ingest, &io, err);
+    return rc ? rc : ec_ingest_start(&v->ingest, &io, err);
 }
 
 static int serve_start(serving *v, ea_err *err) {

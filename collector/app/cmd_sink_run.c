@@ -55,13 +55,17 @@ static int sink_run_confine(const sink_run_options *o, ea_err *err) {
     return rc;
 }
 
-static void print_counts(const sink_run_options *o, const uint64_t *counts) {
+static void print_counts(const sink_run_options *o, const ec_sink *sink) {
+    const uint64_t *counts = ec_sink_counts(sink);
     printf(o->json ? "{\"sink\": \"%s\"" : "sink %s:", o->sink.name);
     for (int i = 0; i < EC_SINK_FATE_COUNT; i++)
         if (o->json)
             printf(", \"%s\": %" PRIu64, ec_sink_fate_name(i), counts[i]);
         else
             printf("%s %" PRIu64 " %s", i ? "," : "", counts[i], ec_sink_fate_name(i));
+    if (o->sink.redact)
+        printf(o->json ? ", \"redacted_values\": %" PRIu64 : ", %" PRIu64 " values redacted",
+               ec_sink_redacted_count(sink));
     printf(o->json ? "}\n" : "\n");
 }
 
@@ -87,7 +91,10 @@ static int sink_run_run(const void *arg, int operand_count, char **operands) {
                                      .table = c->table ? c->table : EC_CLICKHOUSE_TABLE,
                                      .properties = properties,
                                      .where = c->where,
+                                     .redact = c->redact,
+                                     .redact_key = c->redact_key,
                                      .hosts = &c->hosts,
+                                     .labels = &c->labels,
                                      .choice = &c->choice,
                                      .rows_max = c->rows,
                                      .bytes_max = c->bytes,
@@ -109,7 +116,7 @@ static int sink_run_run(const void *arg, int operand_count, char **operands) {
     if (rc)
         ea_err_print(stderr, "etwcollector", &err);
     if (sink)
-        print_counts(o, ec_sink_counts(sink));
+        print_counts(o, sink);
     ec_sink_close(sink);
     free(headers);
     free(properties);

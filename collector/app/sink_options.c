@@ -36,6 +36,20 @@ int ec_sink_choice_check(const ec_sink_choice *c, const char **ret_key, ea_err *
     int rc = ec_sinks_check_name(c->name, err);
     if (!rc)
         rc = check_kind(c, key, err);
+    for (size_t i = 0; !rc && i < c->labels.count; i++)
+        if (!strchr(c->labels.items[i], '=')) {
+            *key = "label";
+            rc = ea_fail(err, EA_EUSAGE, "label \"%s\": expected NAME=VALUE", c->labels.items[i]);
+        }
+    if (!rc && !c->redact != !c->redact_key) {
+        *key = c->redact ? "redact" : "redact-key";
+        rc = ea_fail(err, EA_EUSAGE, "--redact and --redact-key go together");
+    }
+    unsigned kinds;
+    if (!rc && c->redact) {
+        *key = "redact";
+        rc = ea_redact_parse(c->redact, &kinds, err);
+    }
     if (!rc && c->retry_min_ns > c->retry_max_ns) {
         *key = "retry-min";
         rc = ea_fail(err, EA_EUSAGE, "--retry-min is above --retry-max");

@@ -6,10 +6,11 @@
 
 #include "collector/sink/sink.h"
 #include "proto/base/cli.h"
+#include "proto/relog/redact.h"
 
 typedef struct ec_sink_choice {
-    const char *name, *to, *headers, *ca, *index, *table, *properties, *where;
-    ea_strings hosts;
+    const char *name, *to, *headers, *ca, *index, *table, *properties, *where, *redact, *redact_key;
+    ea_strings hosts, labels;
     ea_class_choice choice;
     uint64_t rows, bytes;
     int64_t retry_min_ns, retry_max_ns, answer_ns, ack_ns;
@@ -71,12 +72,27 @@ EA_MUST_CHECK int ec_sink_choice_check(const ec_sink_choice *c, const char **ret
      .type = EA_OPT_STRINGS,                                                                                           \
      .offset = offsetof(owner, member.hosts),                                                                          \
      .help = "only events of this agent; * is any text; may be repeated"},                                             \
+    {.name = "label",                                                                                                  \
+     .argument = "NAME=VALUE",                                                                                         \
+     .type = EA_OPT_STRINGS,                                                                                           \
+     .offset = offsetof(owner, member.labels),                                                                         \
+     .help = "only runs of agents that had this label; may be repeated: all of them"},                                 \
     EA_CLASS_OPTIONS(owner, member.choice),                                                                            \
     {.name = "where",                                                                                                  \
      .argument = "CONDITION",                                                                                          \
      .type = EA_OPT_STRING,                                                                                            \
      .offset = offsetof(owner, member.where),                                                                          \
      .help = "only events for which an expression of the query language holds, of the event's own fields"},            \
+    {.name = "redact",                                                                                                 \
+     .argument = "KINDS",                                                                                              \
+     .type = EA_OPT_STRING,                                                                                            \
+     .offset = offsetof(owner, member.redact),                                                                         \
+     .help = "replace values by pseudonyms: all, or of " EA_REDACT_KIND_LIST ", with commas between"},                 \
+    {.name = "redact-key",                                                                                             \
+     .argument = "FILE",                                                                                               \
+     .type = EA_OPT_STRING,                                                                                            \
+     .offset = offsetof(owner, member.redact_key),                                                                     \
+     .help = "with --redact: a file of 16 to 4096 bytes, the key of the pseudonyms, as etwagent relog has it"},        \
     {.name = "rows",                                                                                                   \
      .argument = "N",                                                                                                  \
      .type = EA_OPT_U64,                                                                                               \

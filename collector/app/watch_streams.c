@@ -340,22 +340,9 @@ static void watch_close_stream(ec_watch_streams *w, stream *s) {
 
 /* Whether the run of an agent had the labels: 1, 0, or an error. */
 static int has_labels(ec_watch_streams *w, const ec_stream_row *row, ea_err *err) {
-    static const char SQL[] = "SELECT 1 FROM json_each(CASE WHEN json_valid(?1) THEN ?1 END) l WHERE l.key = ?2 AND"
-                              " CAST(l.value AS TEXT) = ?3";
-    sqlite3 *db = ec_store_database(w->store);
     int rc = 1;
-    for (size_t i = 0; rc == 1 && i < w->range.labels->count; i++) {
-        const char *label = w->range.labels->items[i], *value = strchr(label, '=') + 1;
-        sqlite3_stmt *s = NULL;
-        if (sqlite3_prepare_v2(db, SQL, -1, &s, NULL) != SQLITE_OK)
-            return ec_fail_sqlite(err, db, "read the labels");
-        sqlite3_bind_text(s, 1, row->labels ? row->labels : "{}", -1, SQLITE_STATIC);
-        sqlite3_bind_text64(s, 2, label, (sqlite3_uint64)(value - 1 - label), SQLITE_STATIC, SQLITE_UTF8);
-        sqlite3_bind_text(s, 3, value, -1, SQLITE_STATIC);
-        int code = sqlite3_step(s);
-        rc = code == SQLITE_ROW ? 1 : code == SQLITE_DONE ? 0 : ec_fail_sqlite(err, db, "read the labels");
-        sqlite3_finalize(s);
-    }
+    for (size_t i = 0; rc == 1 && i < w->range.labels->count; i++)
+        rc = ec_store_has_label(w->store, row->stream_id, w->range.labels->items[i], err);
     return rc;
 }
 

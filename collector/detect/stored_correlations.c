@@ -128,7 +128,9 @@ static int compare_times(const void *a, const void *b) {
         order = strcmp(x->stream->stream, y->stream->stream);
     if (!order)
         order = (x->batch > y->batch) - (x->batch < y->batch);
-    return order ? order : (x->position > y->position) - (x->position < y->position);
+    if (!order)
+        order = (x->position > y->position) - (x->position < y->position);
+    return order ? order : (x->rule > y->rule) - (x->rule < y->rule); /* whichever was taken first */
 }
 
 /* The correlation that a detection is of; UINT32_MAX: none. */

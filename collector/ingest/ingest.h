@@ -1,6 +1,7 @@
 /* The collector's front door: HTTPS with client certificates, batches in, acknowledgements out. POST /v1/batches takes
- * uploads (proto/wire/FORMAT.md, "Upload"); GET /healthz says whether the store takes them. Clients: agents. Calls:
- * collector/store. Thread: its own (one a base, the verifier's, one writer); start and stop belong to the main one. */
+ * uploads (proto/wire/FORMAT.md, "Upload"), /v1/requests polls ("Requests"); GET /healthz says whether the store takes
+ * them. Clients: agents. Calls: collector/store. Thread: its own (one a base, the verifier's, one writer); start and
+ * stop belong to the main one. */
 #ifndef EC_INGEST_INGEST_H
 #define EC_INGEST_INGEST_H
 
@@ -33,6 +34,10 @@ typedef struct ec_ingest_options {
     /* 1 when the state of this stream has a gap that a keyframe would mend; likewise. Both may be NULL. */
     int (*wants_keyframe)(void *arg, const char *agent, const uint8_t *stream);
     void *on_stored_arg; /* of these three */
+    /* An agent's poll for requests: appends the answer. EA_ECORRUPT, EA_ELIMIT: the poll has no valid form. Threads of
+     * the network; takes a moment. NULL: there are none. */
+    int (*poll)(void *arg, const char *agent, const uint8_t *data, size_t len_bytes, ea_text *out, ea_err *err);
+    void *poll_arg;
     ec_retention retention;
     int64_t retain_every_ns; /* 0: 1 min */
     uint64_t cpu_percent;    /* see writer.h */

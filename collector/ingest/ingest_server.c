@@ -24,6 +24,7 @@
 #include "collector/net/wake.h"
 #include "proto/base/map.h"
 #include "proto/base/platform.h"
+#include "proto/wire/request.h"
 
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
@@ -587,6 +588,38 @@ static void take_upload(base *b, conn *c, struct evhttp_request *http) {
     }
 }
 
+/* A poll for what is asked of the agent. */
+static void ingest_server_poll(base *b, conn *c, struct evhttp_request *http) {
+    const ec_ingest_options *o = &b->in->options;
+    struct evbuffer *input = evhttp_request_get_input_buffer(http);
+    const char *type = evhttp_find_header(evhttp_request_get_input_headers(http), "Content-Type");
+    size_t len_bytes = evbuffer_get_length(input);
+    ea_text answer;
+    ea_err err = {0};
+    if (!o->poll) {
+        reply_text(b, c, http, 404, 0, "not found");
+        return;
+    }
+    if (!type || strcmp(type, EA_POLL_TYPE) != 0) {
+        reply_text(b, c, http, 415, 0, "expected Content-Type: " EA_POLL_TYPE);
+        return;
+    }
+    const uint8_t *data = len_bytes ? evbuffer_pullup(input, -1) : (const uint8_t *)"";
+    ea_text_init(&answer);
+    int rc = !data || len_bytes > EA_POLL_MAX_BYTES
+                 ? ea_fail(&err, EA_ELIMIT, "a poll has at most %d bytes", EA_POLL_MAX_BYTES)
+                 : o->poll(o->poll_arg, c->agent->name, data, len_bytes, &answer, &err);
+    if (rc == EA_ECORRUPT || rc == EA_ELIMIT) {
+        reply_text(b, c, http, 400, 0, err.message);
+    } else if (rc) {
+        ec_log_about(o->log, EC_LOG_AGENT, "a poll of %s: %s", c->agent->name, err.message);
+        reply_text(b, c, http, 503, RETRY_BUSY_S, "requests cannot be read now");
+    } else {
+        ingest_server_reply(b, c, http, 200, 0, "application/x-protobuf", answer.data, answer.len_bytes);
+    }
+    ea_text_deinit(&answer);
+}
+
 /* A request of an agent that may be served. */
 static void ingest_server_serve(base *b, conn *c, struct evhttp_request *http) {
     const char *path = evhttp_uri_get_path(evhttp_request_get_evhttp_uri(http));
@@ -595,6 +628,11 @@ static void ingest_server_serve(base *b, conn *c, struct evhttp_request *http) {
     if (path && strcmp(path, EA_UPLOAD_PATH) == 0) {
         if (method == EVHTTP_REQ_POST)
             take_upload(b, c, http);
+        else
+            reply_text(b, c, http, 405, 0, "expected POST");
+    } else if (path && strcmp(path, EA_POLL_PATH) == 0) {
+        if (method == EVHTTP_REQ_POST)
+            ingest_server_poll(b, c, http);
         else
             reply_text(b, c, http, 405, 0, "expected POST");
     } else if (path && strcmp(path, "/healthz") == 0) {

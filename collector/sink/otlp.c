@@ -30,7 +30,7 @@ static size_t begin_message(ea_text *out, unsigned member) {
     return out->len_bytes;
 }
 
-/* Its length goes before what was appended since. */
+/* Inserts its length before what was appended since. */
 static void end_message(ea_text *out, size_t begin) {
     size_t len = out->len_bytes - begin;
     ea_text_varint(out, len); /* makes room, and is moved */
@@ -43,7 +43,7 @@ static void end_message(ea_text *out, size_t begin) {
     memcpy(out->data + begin, length, n);
 }
 
-static void put_bytes(ea_text *out, unsigned member, const char *data, size_t len_bytes) {
+static void otlp_put_bytes(ea_text *out, unsigned member, const char *data, size_t len_bytes) {
     put_tag(out, member, OTLP_BYTES);
     ea_text_varint(out, len_bytes);
     ea_text_add(out, data, len_bytes);
@@ -61,16 +61,16 @@ enum { ANY_STRING = 1, ANY_BOOL, ANY_INT, ANY_DOUBLE, ANY_ARRAY, ANY_MAP };
 /* An attribute: a KeyValue whose value is a text. */
 static void put_text(ea_text *out, unsigned member, const char *key, const char *text, size_t len_bytes) {
     size_t pair = begin_message(out, member);
-    put_bytes(out, 1, key, strlen(key));
+    otlp_put_bytes(out, 1, key, strlen(key));
     size_t value = begin_message(out, 2);
-    put_bytes(out, ANY_STRING, text, len_bytes);
+    otlp_put_bytes(out, ANY_STRING, text, len_bytes);
     end_message(out, value);
     end_message(out, pair);
 }
 
 static void put_int(ea_text *out, unsigned member, const char *key, int64_t v) {
     size_t pair = begin_message(out, member);
-    put_bytes(out, 1, key, strlen(key));
+    otlp_put_bytes(out, 1, key, strlen(key));
     size_t value = begin_message(out, 2);
     put_tag(out, ANY_INT, OTLP_VARINT);
     ea_text_varint(out, (uint64_t)v);
@@ -92,7 +92,7 @@ static int json_text(otlp_json *j, unsigned member) {
         return 0;
     if (j->text.len_bytes)
         ea_utf8_repair(j->text.data, j->text.len_bytes); /* a lone surrogate */
-    put_bytes(j->out, member, j->text.len_bytes ? j->text.data : "", j->text.len_bytes);
+    otlp_put_bytes(j->out, member, j->text.len_bytes ? j->text.data : "", j->text.len_bytes);
     return 1;
 }
 
@@ -118,7 +118,7 @@ static int json_word(otlp_json *j) {
         put_tag(j->out, ANY_INT, OTLP_VARINT);
         ea_text_varint(j->out, is_minus ? 0 - v : v);
     } else {
-        put_bytes(j->out, ANY_STRING, word, j->text.len_bytes);
+        otlp_put_bytes(j->out, ANY_STRING, word, j->text.len_bytes);
     }
     return 1;
 }
@@ -161,7 +161,7 @@ static int json_raw(otlp_json *j) {
         else if (!is_text && (c == '}' || c == ']'))
             open--;
     } while (open);
-    put_bytes(j->out, ANY_STRING, begin, (size_t)(j->at.at - begin));
+    otlp_put_bytes(j->out, ANY_STRING, begin, (size_t)(j->at.at - begin));
     return 1;
 }
 
@@ -221,7 +221,7 @@ static int json_member(otlp_json *j, ea_text *ignored) {
     int is_body = strcmp(key + before, "fields") == 0;
     size_t pair = begin_message(out, is_body ? LOG_BODY : LOG_ATTRIBUTES), value = pair;
     if (!is_body) {
-        put_bytes(out, 1, key, strlen(key));
+        otlp_put_bytes(out, 1, key, strlen(key));
         value = begin_message(out, 2);
     }
     if (!json_value(j, 0))
@@ -260,7 +260,7 @@ size_t ec_otlp_row_add(ea_text *out, ea_text *scratch, const ec_outbox_batch *ba
         put_tag(out, LOG_SEVERITY, OTLP_VARINT);
         ea_text_varint(out, severity_of(record->level));
     }
-    put_bytes(out, LOG_EVENT_NAME, c->name, strlen(c->name));
+    otlp_put_bytes(out, LOG_EVENT_NAME, c->name, strlen(c->name));
     put_text(out, LOG_ATTRIBUTES, "log.record.uid", id, strlen(id));
     if (record->pid != (uint32_t)OTLP_NO_PID)
         put_int(out, LOG_ATTRIBUTES, "process.pid", record->pid);
@@ -287,10 +287,10 @@ void ec_otlp_body(ea_text *body, const char *rows, ec_sink_item **items, size_t 
         put_text(body, 1, "service.name", SERVICE, sizeof SERVICE - 1);
         end_message(body, resource);
         size_t scope_logs = begin_message(body, 2), scope = begin_message(body, 1);
-        put_bytes(body, 1, SCOPE, sizeof SCOPE - 1);
+        otlp_put_bytes(body, 1, SCOPE, sizeof SCOPE - 1);
         end_message(body, scope);
         for (; i < count && strcmp(items[i]->host, host) == 0; i++)
-            put_bytes(body, 2, rows + items[i]->offset, items[i]->len_bytes);
+            otlp_put_bytes(body, 2, rows + items[i]->offset, items[i]->len_bytes);
         end_message(body, scope_logs);
         end_message(body, resource_logs);
     }

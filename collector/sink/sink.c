@@ -10,6 +10,7 @@
 #include "proto/base/pattern.h"
 #include "proto/base/platform.h"
 #include "proto/lang/lang_where.h"
+#include "proto/relog/redact.h"
 #include "proto/wire/wire.h"
 
 #include <inttypes.h>
@@ -56,6 +57,8 @@ struct ec_sink {
     void *sender;
     ec_sink_process *process;
     ea_where *where;
+    ea_redact *redact; /* NULL: values stay */
+    int has_all_names; /* of users and machines: no more are learned */
     ea_class_chooser chooser;
     int has_chooser;
     ea_registry *registry;
@@ -72,7 +75,7 @@ struct ec_sink {
     int has_caught_up;   /* the agent whose turn it is */
     int reads_events;    /* some were, in this run */
     /* the rows at hand */
-    ea_text rows, scratch, reason;
+    ea_text rows, scratch, reason, process_name; /* process_name: redacted */
     ec_sink_item *items, **asked;
     size_t item_count, item_capacity, asked_capacity;
     sink_slot *slots;
@@ -223,6 +226,11 @@ static int sink_next_batch(ec_sink *s, ea_err *err) {
     uint64_t position = row->segment == s->at.segment && row->offset == s->at.offset ? s->at.position : 0;
     int is_wanted =
         s->batch.kind == EA_BATCH_EVENTS && row->event_count > position && sink_wants_host(s, s->batch.host);
+    for (size_t i = 0; is_wanted && i < s->o->labels->count; i++) {
+        is_wanted = ec_store_has_label(ec_outbox_store(s->outbox), row->stream_id, s->o->labels->items[i], err);
+        if (is_wanted < 0)
+            return is_wanted;
+    }
     if (is_wanted) {
         rc = ec_sink_process_begin(s->process, &s->batch, err);
         if (rc < 0)
@@ -254,11 +262,44 @@ static int sink_next_batch(ec_sink *s, ea_err *err) {
     return rc ? sink_damaged(s, slot, rc, &damage, err) : 1;
 }
 
+/* Puts pseudonyms into an event and the name of its process: 1 and the record; 0: it cannot be sent so, which is
+ * counted. */
+static int sink_redact(ec_sink *s, size_t slot, const ea_record *record, const ea_class *c, ea_record *ret,
+                       const char **in_out_process, ea_err *err) {
+    int rc = s->has_all_names ? 0 : ea_redact_learn(s->redact, record, c, err);
+    if (rc == EA_ELIMIT) {
+        s->has_all_names = 1;
+        sink_note(s, "redact: there are too many names of users and machines: further ones are replaced in their own "
+                     "fields alone");
+    }
+    ea_text_clear(&s->process_name);
+    if (*in_out_process) {
+        rc = ea_redact_text(s->redact, EA_REDACT_PATH, *in_out_process, &s->process_name, err);
+        if (rc)
+            return rc;
+        *in_out_process = s->process_name.len_bytes ? s->process_name.data : "";
+    }
+    rc = ea_redact_apply(s->redact, record, c, ret, err);
+    if (rc == EA_ENOMEM)
+        return rc;
+    s->slots[slot].counts[EC_SINK_damaged] += rc < 0;
+    s->slots[slot].counts[EC_SINK_left_out] += rc == 0;
+    return rc > 0;
+}
+
 static int sink_add_row(ec_sink *s, size_t slot, const ea_record *record, const ea_class *c, const ea_clock *clock,
                         ea_err *err) {
     const char *process = NULL;
     char id[EC_SINK_ID_BYTES];
+    ea_record redacted;
     int rc = ec_sink_process_name(s->process, record->pid, ea_clock_to_utc_ns(clock, record->time_raw), &process, err);
+    if (!rc && s->redact) {
+        rc = sink_redact(s, slot, record, c, &redacted, &process, err);
+        if (!rc)
+            return 0;
+        rc = rc < 0 ? rc : 0;
+        record = &redacted;
+    }
     if (rc)
         return rc;
     if (EA_GROW(s->items, s->item_capacity, s->item_count + 1, SIZE_MAX))
@@ -856,6 +897,8 @@ static int sink_open(ec_sink *s, ea_err *err) {
     if (!rc)
         rc = ea_class_chooser_init(&s->chooser, o->choice, err);
     s->has_chooser = !rc;
+    if (!rc && o->redact)
+        rc = ea_redact_open(&s->redact, o->redact, o->redact_key, EA_REDACT_ZERO, err);
     s->sending = (ec_sink_sender_options){.kind = o->kind,
                                           .to = o->to,
                                           .headers = o->headers,
@@ -892,6 +935,7 @@ int ec_sink_open(ec_sink **ret, const ec_sink_options *options, ea_err *err) {
     ea_text_init(&s->rows);
     ea_text_init(&s->scratch);
     ea_text_init(&s->reason);
+    ea_text_init(&s->process_name);
     rc = ec_sink_turns_init(&s->turns, options->rows_max, options->retry_min_ns, err);
     if (!rc)
         rc = sink_open(s, err);
@@ -912,6 +956,7 @@ void ec_sink_close(ec_sink *s) {
     ec_sink_process_close(s->process);
     s->o->kind->sender->destroy(s->sender);
     ea_where_destroy(s->where);
+    ea_redact_destroy(s->redact);
     if (s->has_chooser)
         ea_class_chooser_deinit(&s->chooser);
     ea_registry_destroy(s->registry);
@@ -919,6 +964,7 @@ void ec_sink_close(ec_sink *s) {
     ea_text_deinit(&s->rows);
     ea_text_deinit(&s->scratch);
     ea_text_deinit(&s->reason);
+    ea_text_deinit(&s->process_name);
     free(s->items);
     free(s->asked);
     free(s->slots);
@@ -1009,4 +1055,11 @@ int ec_sink_run(ec_sink *s, ea_err *err) {
 
 const uint64_t *ec_sink_counts(const ec_sink *s) {
     return s->counts;
+}
+
+uint64_t ec_sink_redacted_count(const ec_sink *s) {
+    uint64_t sum = 0;
+    for (int kind = 0; s->redact && kind < EA_REDACT_KIND_COUNT; kind++)
+        sum += ea_redact_count(s->redact)->values[kind];
+    return sum;
 }

@@ -19,7 +19,9 @@ typedef struct ec_sink_options {
     const ec_sink_kind *kind;
     const char *headers, *ca, *index, *table, *properties; /* headers, properties: lines; NULL: none */
     const char *where;                                     /* a condition; NULL: all */
-    const ea_strings *hosts; /* names, with * at the end for all that begin so; none: all */
+    const char *redact, *redact_key; /* kinds, and the file of their key, which is read by open; NULL: none */
+    const ea_strings *hosts;         /* names, with * at the end for all that begin so; none: all */
+    const ea_strings *labels;        /* NAME=VALUE, all of which a run of an agent has; none: all runs */
     const ea_class_choice *choice;
     uint64_t rows_max, bytes_max; /* of a request */
     int64_t retry_min_ns, retry_max_ns, answer_ns, ack_ns;
@@ -40,5 +42,7 @@ void ec_sink_close(ec_sink *s); /* NULL is allowed */
 EA_MUST_CHECK int ec_sink_run(ec_sink *s, ea_err *err);
 /* What this run has sent, by fate. */
 const uint64_t *ec_sink_counts(const ec_sink *s);
+/* How many values of events pseudonyms replaced in this run. */
+uint64_t ec_sink_redacted_count(const ec_sink *s);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "collector/state/detections.h"
 #include "collector/state/incidents.h"
+#include "collector/state/requests.h"
 #include "collector/state/sink_places.h"
 #include "collector/state/state_db.h"
 #include "collector/store/retention.h"
@@ -374,6 +375,8 @@ static int remove_all(ec_store *s, const subject *who, ec_forgotten *ret, ea_err
         rc = forget_index(s, who, err);
     if (!rc) /* after the index, by which a sink knows the host */
         rc = forget_sinks(ec_store_folder(s), who, err);
+    if (!rc && !who->stream)
+        rc = ec_requests_forget(ec_store_folder(s), who->host, err);
     if (!rc)
         rc = ec_retention_keep(s, err);
     /* the mark goes last; the file is rewritten after it, and again when that is interrupted */

@@ -302,6 +302,10 @@ static int take_all(copying *c, ea_err *err) {
     backup_join(to, c->to, "sinks.db");
     if (!rc && ea_path_exists(from))
         rc = copy_database(from, to, err);
+    backup_join(from, c->store, "requests.db");
+    backup_join(to, c->to, "requests.db");
+    if (!rc && ea_path_exists(from))
+        rc = copy_database(from, to, err);
     backup_join(from, c->store, "index.db");
     backup_join(to, c->to, "index.db");
     if (!rc)
@@ -364,7 +368,8 @@ static int remove_segment(uint64_t number, void *arg) {
     return ea_path_remove(path, c->err);
 }
 
-static const char *const PART_FILES[] = {"index.db", "state.db", "alarms.db", "sinks.db", "kept.db", "tokens"};
+static const char *const PART_FILES[] = {"index.db",    "state.db", "alarms.db", "sinks.db",
+                                         "requests.db", "kept.db",  "tokens"};
 static const char *const PART_ENDINGS[] = {"", "-journal", "-wal", "-shm", ".tmp"};
 
 enum { FILE_COUNT = sizeof PART_FILES / sizeof *PART_FILES, ENDING_COUNT = sizeof PART_ENDINGS / sizeof *PART_ENDINGS };
@@ -517,7 +522,7 @@ static int count_segment(uint64_t number, void *arg) {
 }
 
 int ec_store_verify(const char *dir, const char *foreign_sql, ec_backup *ret, ea_err *err) {
-    static const char *const DATABASES[] = {"index.db", "state.db", "kept.db", "alarms.db", "sinks.db"};
+    static const char *const DATABASES[] = {"index.db", "state.db", "kept.db", "alarms.db", "sinks.db", "requests.db"};
     static const char ANY[] = "SELECT count(*) FROM sqlite_master WHERE type IN ('trigger', 'view')";
     char path[PATH_BYTES];
     ec_backup found = {0};
@@ -576,7 +581,8 @@ int ec_store_begin_restore(const char *from, const char *to, char made[EC_RESTOR
 
 int ec_store_restore(const char *from, const char *made, int with_tokens, const char *foreign_sql, ec_backup *ret,
                      ea_err *err) {
-    static const char *const FILES[] = {"index.db", "state.db", "kept.db", "alarms.db", "sinks.db", "tokens"};
+    static const char *const FILES[] = {"index.db", "state.db",    "kept.db", "alarms.db",
+                                        "sinks.db", "requests.db", "tokens"};
     char path[PATH_BYTES], a[PATH_BYTES], b[PATH_BYTES];
     copying c = {.store = from, .to = made, .err = err};
     backup_join(a, from, "segments");

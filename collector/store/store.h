@@ -153,6 +153,9 @@ typedef struct ec_store_place {
 /* The end of what is stored and in the index; all 0 in an empty store. */
 EA_MUST_CHECK int ec_store_position(ec_store *s, ec_store_place *ret, ea_err *err);
 
+/* Whether a run of an agent had a label, "NAME=VALUE": 1, 0 (also of a text without =), or an error. */
+EA_MUST_CHECK int ec_store_has_label(ec_store *s, uint64_t stream_id, const char *label, ea_err *err);
+
 /* Streams in the order in which they were first received; fn returns non-zero to stop. host NULL: of all hosts. */
 EA_MUST_CHECK int ec_store_each_stream(ec_store *s, const char *host, int (*fn)(const ec_stream_row *row, void *arg),
                                        void *arg, ea_err *err);

@@ -97,6 +97,8 @@ enum {
     X(STREAM_DEFINITION, "SELECT d.data FROM stream_definitions s JOIN definitions d"                                  \
                          " ON d.definition_id = s.definition_id"                                                       \
                          " WHERE s.stream_id = ?1 AND s.hash BETWEEN ?2 AND ?3 AND s.kind = ?4 LIMIT 2")               \
+    X(HAS_LABEL, "SELECT 1 FROM origins o, json_each(CASE WHEN json_valid(o.labels) THEN o.labels END) l"              \
+                 " WHERE o.stream_id = ?1 AND l.key = CAST(?2 AS TEXT) AND CAST(l.value AS TEXT) = ?3 LIMIT 1")        \
     X(EACH_STREAM,                                                                                                     \
       "SELECT s.stream_id, agent, stream, s.batch_count, s.event_count, s.byte_count,"                                 \
       " (SELECT max(last) FROM ranges r WHERE r.stream_id = s.stream_id),"                                             \

@@ -14,6 +14,17 @@ const char *ec_store_folder(const ec_store *s) {
     return s->dir;
 }
 
+int ec_store_has_label(ec_store *s, uint64_t stream_id, const char *label, ea_err *err) {
+    const char *equal = strchr(label, '=');
+    int64_t one;
+    if (!equal)
+        return 0;
+    return ec_db_number(s,
+                        ec_db_bind(s, EC_ST_HAS_LABEL, "ibt", (int64_t)stream_id, (const void *)label,
+                                   (size_t)(equal - label), equal + 1),
+                        "read the labels", &one, err);
+}
+
 int ec_store_find_stream(ec_store *s, const char *agent, const uint8_t *stream, int64_t *ret, ea_err *err) {
     return ec_db_number(s,
                         ec_db_bind(s, EC_ST_FIND_STREAM, "tb", agent, (const void *)stream, (size_t)EA_STREAM_ID_BYTES),

@@ -17,5 +17,5 @@ if(NOT CMAKE_CROSSCOMPILING)
 endif()
 install(FILES ${CMAKE_SOURCE_DIR}/config/collector.yaml ${CMAKE_SOURCE_DIR}/config/etwagent.yaml
         DESTINATION ${CMAKE_INSTALL_DATADIR}/etwagent)
-install(DIRECTORY ${CMAKE_SOURCE_DIR}/config/prometheus ${CMAKE_SOURCE_DIR}/config/grafana
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/config/prometheus ${CMAKE_SOURCE_DIR}/config/grafana ${CMAKE_SOURCE_DIR}/config/rules
         DESTINATION ${CMAKE_INSTALL_DATADIR}/etwagent FILES_MATCHING PATTERN "*.yml" PATTERN "*.yaml" PATTERN "*.json")

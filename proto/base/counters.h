@@ -74,6 +74,18 @@ enum ea_counter_part {
       "batches of a trigger's window that the recorder did not have")                                                  \
     S(windows_untriggered, 254, EA_NOTICE, EA_OF_LEDGER,                                                               \
       "windows of triggers that were not sent: the recorder had nothing of them, or too many waited")                  \
+    X(requests_accepted, 255, EA_INFO, EA_OF_LEDGER, "requests of a collector that were accepted")                     \
+    X(requests_refused_malformed, 256, EA_NOTICE, EA_OF_LEDGER, "requests refused: they have no valid form")           \
+    X(requests_refused_key, 257, EA_NOTICE, EA_OF_LEDGER, "requests refused: another key signed them")                 \
+    X(requests_refused_signature, 258, EA_NOTICE, EA_OF_LEDGER,                                                        \
+      "requests refused: their signature is not that of their content")                                                \
+    X(requests_refused_host, 259, EA_NOTICE, EA_OF_LEDGER, "requests refused: they are of other hosts")                \
+    X(requests_refused_replayed, 260, EA_NOTICE, EA_OF_LEDGER, "requests refused: they came before")                   \
+    X(requests_refused_reordered, 261, EA_NOTICE, EA_OF_LEDGER, "requests refused: a later one came before")           \
+    X(requests_refused_expired, 262, EA_NOTICE, EA_OF_LEDGER, "requests refused: they had expired")                    \
+    X(requests_refused_policy, 263, EA_NOTICE, EA_OF_LEDGER,                                                           \
+      "requests refused: the local policy does not allow their kind")                                                  \
+    X(requests_refused_limits, 264, EA_NOTICE, EA_OF_LEDGER, "requests refused: beyond the limits of an agent")        \
     X(batches_closed, 18, EA_INFO, EA_OF_LEDGER, "batches closed")                                                     \
     X(batches_sent, 19, EA_INFO, EA_OF_LEDGER, "batches sent, repeats included")                                       \
     X(batches_refused, 20, EA_LOSS, EA_OF_LEDGER, "batches that a collector refused for good")                         \

@@ -446,7 +446,7 @@ uint64_t lang_aggregate_result(const lang_aggregate *a, const uint64_t *state) {
     }
 }
 
-uint64_t lang_aggregate_read(const lang_aggregate *a, const uint64_t *keys) {
+uint64_t lang_aggregate_read(lang_aggregate *a, const uint64_t *keys) {
     const uint64_t *state = lang_table_get(&a->table, keys);
     return state ? lang_aggregate_result(a, state) : 0;
 }

@@ -48,7 +48,7 @@ void lang_aggregate_clear(lang_aggregate *a);
 int lang_aggregate_add(lang_aggregate *a, const uint64_t *keys, uint64_t value, const lang_strings *strings);
 /* What the aggregation of these keys is now, 0 without any: of a count, a sum, an extreme, an average, a deviation or a
  * number of distinct values, as lang_aggregate_type says. */
-uint64_t lang_aggregate_read(const lang_aggregate *a, const uint64_t *keys);
+uint64_t lang_aggregate_read(lang_aggregate *a, const uint64_t *keys);
 uint64_t lang_aggregate_result(const lang_aggregate *a, const uint64_t *state);
 enum lang_type lang_aggregate_type(const lang_aggregation *what);
 /* Keeps so many entries with the largest results (negative: the smallest). */

@@ -411,7 +411,8 @@ static uint64_t run_load(ea_lang_run *r, uint32_t number, const uint64_t *keys) 
     case SCOPE_THIS:
         return r->scalars[2 * number + 1] == r->this_number ? r->scalars[2 * number] : 0;
     case SCOPE_SELF:
-        lang_find_thread(r);
+        if (!r->is_thread_known)
+            lang_find_thread(r);
         tid = run_thread_key(r, r->tid);
         words = lang_table_get(&r->tables[number], &tid);
         break;
@@ -435,7 +436,8 @@ static void run_store(ea_lang_run *r, uint32_t number, uint64_t *keys, uint64_t 
         r->scalars[2 * number + 1] = r->this_number;
         return;
     case SCOPE_SELF:
-        lang_find_thread(r);
+        if (!r->is_thread_known)
+            lang_find_thread(r);
         tid = run_thread_key(r, r->tid);
         keys = &tid;
         break;
@@ -594,7 +596,10 @@ static void run_execute(ea_lang_run *r, const lang_clause *c, const bound_field 
             continue;
         }
         case CODE_VALUE:
-            DST = op->imm == VALUE_module ? lang_read_module(r) : lang_read_value(r, op->imm);
+            if (op->imm == VALUE_timestamp)
+                DST = (uint64_t)r->now_utc_ns;
+            else
+                DST = op->imm == VALUE_module ? lang_read_module(r) : lang_read_value(r, op->imm);
             continue;
         case CODE_PARENT:
             DST = lang_read_parent(r, op->imm);

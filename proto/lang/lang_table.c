@@ -28,6 +28,16 @@ void lang_table_deinit(lang_table *t) {
     *t = (lang_table){0};
 }
 
+/* Most tables have one key or two, and one word: those cost no call. */
+static inline void table_copy(uint64_t *to, const uint64_t *from, size_t count) {
+    if (count)
+        to[0] = from[0];
+    if (count == 2)
+        to[1] = from[1];
+    else if (count > 2)
+        memcpy(to + 1, from + 1, (count - 1) * sizeof *to);
+}
+
 static inline size_t table_slot_of(const lang_table *t, const uint64_t *keys) {
     uint64_t h = t->memory->seed;
     for (unsigned i = 0; i < t->key_count; i++) {
@@ -54,21 +64,33 @@ void lang_table_clear(lang_table *t) {
 }
 
 static inline int table_same(const lang_table *t, const uint64_t *entry, const uint64_t *keys) {
-    uint64_t d = 0;
-    for (unsigned i = 0; i < t->key_count; i++)
-        d |= entry[i] ^ keys[i];
-    return !d;
+    if (t->key_count && entry[0] != keys[0])
+        return 0;
+    for (unsigned i = 1; i < t->key_count; i++)
+        if (entry[i] != keys[i])
+            return 0;
+    return 1;
 }
 
-uint64_t *lang_table_get(const lang_table *t, const uint64_t *keys) {
-    if (!t->slots)
-        return NULL;
-    for (size_t at = table_slot_of(t, keys); t->slots[at]; at = (at + 1) & t->mask) {
-        uint64_t *entry = lang_table_entry(t, t->slots[at] - 1);
-        if (table_same(t, entry, keys))
-            return entry + t->key_count;
+/* The slot of these keys: 1 and *ret; 0: there is none, and *ret is free. The table has slots. */
+static inline int table_find(lang_table *t, const uint64_t *keys, size_t *ret) {
+    size_t at = t->last;
+    if (t->slots[at] && table_same(t, lang_table_entry(t, t->slots[at] - 1), keys)) {
+        *ret = at;
+        return 1;
     }
-    return NULL;
+    for (at = table_slot_of(t, keys); t->slots[at]; at = (at + 1) & t->mask)
+        if (table_same(t, lang_table_entry(t, t->slots[at] - 1), keys)) {
+            *ret = t->last = at;
+            return 1;
+        }
+    *ret = at;
+    return 0;
+}
+
+uint64_t *lang_table_get(lang_table *t, const uint64_t *keys) {
+    size_t at;
+    return t->slots && table_find(t, keys, &at) ? lang_table_entry(t, t->slots[at] - 1) + t->key_count : NULL;
 }
 
 static void table_fill_slots(lang_table *t) {
@@ -96,6 +118,7 @@ static int table_grow(lang_table *t) {
         return 0;
     free(t->slots);
     t->slots = slots;
+    t->last = 0;
     t->mask = 2 * capacity - 1;
     t->capacity = capacity;
     t->memory->used_bytes += more;
@@ -104,32 +127,33 @@ static int table_grow(lang_table *t) {
 }
 
 uint64_t *lang_table_put(lang_table *t, const uint64_t *keys) {
-    uint64_t *words = lang_table_get(t, keys);
-    if (words)
-        return words;
-    if (t->count >= t->limit_count || (t->count == t->capacity && !table_grow(t)))
+    size_t at = 0;
+    if (t->slots && table_find(t, keys, &at))
+        return lang_table_entry(t, t->slots[at] - 1) + t->key_count;
+    if (t->count >= t->limit_count)
         return NULL;
+    if (t->count == t->capacity) {
+        if (!table_grow(t))
+            return NULL;
+        at = table_slot_of(t, keys);
+        while (t->slots[at])
+            at = (at + 1) & t->mask;
+    }
     EA_ASSERT(t->count < t->capacity && 2 * t->capacity == t->mask + 1); /* a free slot ends each search */
     uint64_t *entry = lang_table_entry(t, t->count);
-    memcpy(entry, keys, t->key_count * sizeof *keys);
-    memset(entry + t->key_count, 0, t->word_count * sizeof *entry);
-    size_t at = table_slot_of(t, keys);
-    while (t->slots[at])
-        at = (at + 1) & t->mask;
+    table_copy(entry, keys, t->key_count);
+    entry[t->key_count] = 0;
+    if (t->word_count > 1)
+        memset(entry + t->key_count + 1, 0, (t->word_count - 1u) * sizeof *entry);
     t->slots[at] = (uint32_t)++t->count;
+    t->last = at;
     return entry + t->key_count;
 }
 
 void lang_table_remove(lang_table *t, const uint64_t *keys) {
     size_t hole;
-    if (!t->slots)
+    if (!t->slots || !table_find(t, keys, &hole))
         return;
-    for (hole = table_slot_of(t, keys);; hole = (hole + 1) & t->mask) {
-        if (!t->slots[hole])
-            return;
-        if (table_same(t, lang_table_entry(t, t->slots[hole] - 1), keys))
-            break;
-    }
     EA_ASSERT(t->count && t->slots[hole] <= t->count);
     size_t gone = t->slots[hole] - 1, last = t->count - 1;
     /* what a probe sequence would no longer reach moves into the hole */
@@ -147,8 +171,7 @@ void lang_table_remove(lang_table *t, const uint64_t *keys) {
         while (t->slots[at] != last + 1)
             at = (at + 1) & t->mask;
         t->slots[at] = (uint32_t)gone + 1;
-        memcpy(lang_table_entry(t, gone), lang_table_entry(t, last),
-               (size_t)(t->key_count + t->word_count) * sizeof *t->entries);
+        table_copy(lang_table_entry(t, gone), lang_table_entry(t, last), (size_t)t->key_count + t->word_count);
     }
     t->count--;
 }

@@ -17,6 +17,7 @@ typedef struct lang_table {
     uint64_t *entries; /* of each: keys, then words */
     uint32_t *slots;   /* number + 1; 0: free */
     size_t mask, count, capacity;
+    size_t last; /* the slot that was found last: it is looked at first, as one statement often follows another's key */
     size_t limit_count;
     lang_memory *memory;
     uint8_t key_count, word_count;
@@ -32,7 +33,7 @@ static inline uint64_t *lang_table_entry(const lang_table *t, size_t i) {
 }
 
 /* The words of these keys; NULL: there are none. */
-uint64_t *lang_table_get(const lang_table *t, const uint64_t *keys);
+uint64_t *lang_table_get(lang_table *t, const uint64_t *keys);
 /* The same, which are new and zero when there were none; NULL: no room. Valid until the next call. */
 uint64_t *lang_table_put(lang_table *t, const uint64_t *keys);
 void lang_table_remove(lang_table *t, const uint64_t *keys);

@@ -169,7 +169,12 @@ int lang_read_counter(ea_lang_run *r, uint32_t counter, uint64_t *ret) {
 
 static int values_thread_field(ea_lang_run *r, const bound_field *b, int64_t *ret) {
     uint64_t v;
-    if (!lang_read_field(r, b, &v))
+    if (b->how == BOUND_ABSENT)
+        return 0;
+    if (b->how == BOUND_FIXED && b->width == sizeof(uint32_t) &&
+        (uint32_t)b->offset + b->width <= r->event->record->payload_bytes)
+        v = ea_load32(r->event->record->payload + b->offset);
+    else if (!lang_read_field(r, b, &v))
         return 0;
     *ret = (int64_t)(uint32_t)v;
     return 1;

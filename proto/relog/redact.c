@@ -5,6 +5,7 @@
 #include "proto/base/fold_letters.h"
 #include "proto/base/map.h"
 #include "proto/base/pattern.h"
+#include "proto/base/platform.h"
 #include "proto/base/provider_guids.h"
 #include "proto/event/encode.h"
 #include "proto/event/schema/intrace.h"
@@ -63,6 +64,43 @@ const char *ea_redact_name(enum ea_redact_kind kind) {
     };
 
     return NAMES[kind];
+}
+
+int ea_redact_parse(const char *kinds, unsigned *ret, ea_err *err) {
+    unsigned all = 0;
+    for (const char *at = kinds; *at;) {
+        size_t n = strcspn(at, ",");
+        unsigned found = n == 3 && memcmp(at, "all", 3) == 0 ? (1u << EA_REDACT_KIND_COUNT) - 1 : 0;
+        for (int kind = 0; kind < EA_REDACT_KIND_COUNT; kind++)
+            if (strlen(ea_redact_name(kind)) == n && memcmp(at, ea_redact_name(kind), n) == 0)
+                found = 1u << kind;
+        if (!found)
+            return ea_fail(err, EA_EUSAGE, "--redact %.*s: expected all, or of " EA_REDACT_KIND_LIST,
+                           (int)(n < 40 ? n : 40), at);
+        all |= found;
+        at += n + (at[n] == ',');
+    }
+    if (!all)
+        return ea_fail(err, EA_EUSAGE, "--redact: expected all, or of " EA_REDACT_KIND_LIST);
+    *ret = all;
+    return 0;
+}
+
+int ea_redact_open(ea_redact **ret, const char *kinds, const char *key_path, enum ea_redact_unknown unknown,
+                   ea_err *err) {
+    uint8_t key[EA_REDACT_KEY_MAX_BYTES + 1];
+    ea_redact_options options = {.key = key, .unknown = unknown};
+    ea_file *f = NULL;
+    int rc = ea_redact_parse(kinds, &options.kinds, err);
+    if (!rc)
+        rc = ea_file_open(&f, key_path, EA_OPEN_READ, err);
+    if (!rc)
+        rc = ea_file_read_at(f, 0, key, sizeof key, &options.key_bytes, err);
+    ea_file_close(f);
+    if (!rc)
+        rc = ea_redact_create(ret, &options, err);
+    OPENSSL_cleanse(key, sizeof key);
+    return rc;
 }
 
 int ea_redact_create(ea_redact **ret, const ea_redact_options *options, ea_err *err) {
@@ -626,10 +664,10 @@ static void redact_field_text(ea_redact *x, int kind, const char *text, size_t n
         x->rc = EA_ENOMEM;
 }
 
-int ea_redact_text(ea_redact *x, const char *text, ea_text *out, ea_err *err) {
+int ea_redact_text(ea_redact *x, int kind, const char *text, ea_text *out, ea_err *err) {
     ea_arena_reset(&x->arena);
     x->rc = 0;
-    redact_field_text(x, -1, text, strlen(text));
+    redact_field_text(x, kind, text, strlen(text));
     ea_text_add(out, x->scratch.data, x->scratch.len_bytes);
     return x->rc || out->failed ? ea_fail(err, x->rc ? x->rc : EA_ENOMEM, "redact") : 0;
 }

@@ -1,8 +1,8 @@
 /* Values of records replaced by pseudonyms: names of users and machines, SIDs, addresses, paths, command lines, URLs,
  * names and data of the registry. A pseudonym is made of the value by HMAC-SHA256 with the caller's key: the same value
  * has the same pseudonym in all traces that are redacted with one key, in whatever case it is written, and without the
- * key a pseudonym leads to no value. Input: records with their classes. Called by: `etwagent relog --redact`. Calls:
- * proto/event (encoding), OpenSSL. Thread: its owner's.
+ * key a pseudonym leads to no value. Input: records with their classes. Called by: `etwagent relog --redact`,
+ * collector/sink. Calls: proto/event (encoding), OpenSSL. Thread: its owner's.
  *
  * Rules:
  * - A field's kind follows from its semantic and its name. Of another text, and of what is left of it, the parts that
@@ -61,6 +61,13 @@ typedef struct ea_redact_counts {
 
 typedef struct ea_redact ea_redact;
 
+#define EA_REDACT_KIND_LIST "user, host, sid, address, path, command, url, registry"
+
+/* Names of kinds with commas between, or "all", as the option --redact has them: their bits. EA_EUSAGE. */
+EA_MUST_CHECK int ea_redact_parse(const char *kinds, unsigned *ret, ea_err *err);
+/* With such kinds, and the bytes of a file as the key. EA_EUSAGE, EA_EINVAL (the key), errors of the file. */
+EA_MUST_CHECK int ea_redact_open(ea_redact **ret, const char *kinds, const char *key_path,
+                                 enum ea_redact_unknown unknown, ea_err *err);
 /* EA_EINVAL: the key is too short. */
 EA_MUST_CHECK int ea_redact_create(ea_redact **ret, const ea_redact_options *options, ea_err *err);
 void ea_redact_destroy(ea_redact *x); /* NULL is allowed */
@@ -69,8 +76,8 @@ void ea_redact_destroy(ea_redact *x); /* NULL is allowed */
 EA_MUST_CHECK int ea_redact_learn(ea_redact *x, const ea_record *r, const ea_class *c, ea_err *err);
 /* Second pass: 1 and *ret (its payload and items borrowed until the next call), or 0: the record is to be dropped. */
 EA_MUST_CHECK int ea_redact_apply(ea_redact *x, const ea_record *r, const ea_class *c, ea_record *ret, ea_err *err);
-/* A text of no field and of no kind: appended to out. */
-EA_MUST_CHECK int ea_redact_text(ea_redact *x, const char *text, ea_text *out, ea_err *err);
+/* A text of no field, of a kind, or of none (-1): appended to out. */
+EA_MUST_CHECK int ea_redact_text(ea_redact *x, int kind, const char *text, ea_text *out, ea_err *err);
 
 const ea_redact_counts *ea_redact_count(const ea_redact *x);
 

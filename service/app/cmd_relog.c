@@ -13,8 +13,6 @@
 
 enum { PROGRESS_EVENTS = 1 << 16 };
 
-#define REDACT_KINDS "user, host, sid, address, path, command, url, registry"
-
 static const char *const CLOCKS[] = {"same", "convert", NULL};
 static const char *const UNKNOWNS[] = {"zero", "drop", NULL};
 static const char *const COMPRESSIONS[] = {"same", "none", "lznt1", "xpress", "xpress-huffman", NULL};
@@ -445,38 +443,11 @@ static int open_selection(relog_job *j, char **paths, int path_count) {
 
 /* ---- redaction ---- */
 
-/* Names of kinds between commas, or "all". */
-static int parse_kinds(relog_job *j, unsigned *ret) {
-    const char *at = j->o->redact;
-    *ret = 0;
-    while (*at) {
-        size_t n = strcspn(at, ",");
-        unsigned found = n == 3 && memcmp(at, "all", 3) == 0 ? (1u << EA_REDACT_KIND_COUNT) - 1 : 0;
-        for (int kind = 0; kind < EA_REDACT_KIND_COUNT; kind++)
-            if (strlen(ea_redact_name(kind)) == n && memcmp(at, ea_redact_name(kind), n) == 0)
-                found = 1u << kind;
-        if (!found)
-            return ea_fail(&j->err, EA_EUSAGE, "--redact %.*s: expected all, or of " REDACT_KINDS,
-                           (int)(n < 40 ? n : 40), at);
-        *ret |= found;
-        at += n + (at[n] == ',');
-    }
-    return *ret ? 0 : ea_fail(&j->err, EA_EUSAGE, "--redact: expected all, or of " REDACT_KINDS);
-}
-
 static int open_redact(relog_job *j) {
-    uint8_t key[EA_REDACT_KEY_MAX_BYTES + 1];
-    ea_redact_options redact = {.key = key, .unknown = j->o->unknown ? EA_REDACT_DROP : EA_REDACT_ZERO};
-    ea_file *f = NULL;
-    int rc = parse_kinds(j, &redact.kinds);
-    if (!rc && !j->o->key)
-        rc = ea_fail(&j->err, EA_EUSAGE, "--redact needs --key FILE");
-    if (!rc)
-        rc = ea_file_open(&f, j->o->key, EA_OPEN_READ, &j->err);
-    if (!rc)
-        rc = ea_file_read_at(f, 0, key, sizeof key, &redact.key_bytes, &j->err);
-    ea_file_close(f);
-    return rc ? rc : ea_redact_create(&j->redact, &redact, &j->err);
+    if (!j->o->key)
+        return ea_fail(&j->err, EA_EUSAGE, "--redact needs --key FILE");
+    return ea_redact_open(&j->redact, j->o->redact, j->o->key, j->o->unknown ? EA_REDACT_DROP : EA_REDACT_ZERO,
+                          &j->err);
 }
 
 /* What will be added has names, too. */
@@ -1040,7 +1011,7 @@ static const ea_option OPTIONS[] = {
      .argument = "KINDS",
      .type = EA_OPT_STRING,
      .offset = offsetof(relog_options, redact),
-     .help = "replace values by pseudonyms: all, or of " REDACT_KINDS
+     .help = "replace values by pseudonyms: all, or of " EA_REDACT_KIND_LIST
              ", with commas between. The traces are read twice, or "
              "three times when schemas come late"},
     {.name = "key",

@@ -7,6 +7,7 @@
 #include "service/core/agent_log.h"
 #include "service/core/damage_log.h"
 #include "service/core/ingest_session.h"
+#include "service/core/remote.h"
 #include "service/core/schema_options.h"
 #include "service/core/shipping.h"
 
@@ -26,6 +27,7 @@ typedef struct options {
     uint64_t recorder_bytes;
     int64_t recorder_age_ns;
     const char *program;
+    ea_remote_config remote;
     int json, live, follow;
 } options;
 
@@ -38,6 +40,8 @@ typedef struct replay {
     ea_spool *spool, *recorder; /* recorder NULL: none */
     ea_watch_config program;    /* on what is recorded */
     ea_tables programs;
+    ea_remote *remote; /* NULL: nothing may be asked of it */
+    ea_sender_poll poll;
     ea_sender *sender;
     ea_sender_events events;
     int shows_progress;                 /* a progress line is on the terminal */
@@ -131,6 +135,11 @@ static int replay_transfer(replay *r, ea_err *err) {
                                    .refused_lines = EA_REFUSED_LINES};
     ea_sender_options so = ea_shipping_sender(&r->o->shipping, &r->counters, &r->events);
     so.name = ea_spool_owner(r->spool);
+    if (r->remote) {
+        r->poll = (ea_sender_poll){.arg = r->remote, .ask = ea_remote_ask, .answer = ea_remote_answer};
+        so.poll = &r->poll;
+        ea_remote_set_name(r->remote, so.name);
+    }
     if (r->o->live) {
         so.renew = ea_sender_events_renew;
         so.renew_all = 1; /* of those that can be taken up again only what an earlier run left */
@@ -175,6 +184,14 @@ static int replay_transfer(replay *r, ea_err *err) {
     return rc;
 }
 
+static int replay_take_requests(replay *r, ea_err *err) {
+    ea_remote_config c = r->o->remote;
+    c.allow = (ea_strings){.items = {"window"}, .count = 1};
+    return ea_remote_create(
+        &r->remote, &(ea_remote_options){.config = &c, .folder = ea_spool_folder(r->spool), .counters = &r->counters},
+        err);
+}
+
 static int replay_open_all(replay *r, char **paths, int count, ea_err *err) {
     const options *o = r->o;
     double speed = 0;
@@ -185,6 +202,8 @@ static int replay_open_all(replay *r, char **paths, int count, ea_err *err) {
         rc = ea_fail(err, EA_EUSAGE, "--recorder: needs --live: a replay that is not live ships each event");
     if (!rc && o->program && !o->recorder_bytes)
         rc = ea_fail(err, EA_EUSAGE, "--program: needs --recorder, a window of which its triggers send");
+    if (!rc && o->remote.key && !o->recorder_bytes)
+        rc = ea_fail(err, EA_EUSAGE, "--remote-key: needs --recorder, windows of which can be asked for");
     if (o->program) {
         r->program = (ea_watch_config){.name = "replay",
                                        .program = o->program,
@@ -201,6 +220,12 @@ static int replay_open_all(replay *r, char **paths, int count, ea_err *err) {
     if (!rc)
         rc = ea_schema_options_read(&r->schemas, &o->schemas, err);
     if (!rc)
+        rc = ea_shipping_name(&o->shipping, name, err);
+    if (!rc)
+        rc = ea_shipping_open_spool(&r->spool, &o->shipping, name, o->live, &r->counters, err);
+    if (!rc && o->remote.key)
+        rc = replay_take_requests(r, err);
+    if (!rc)
         rc = ea_ingest_session_open(&r->feed,
                                     &(ea_ingest_session_options){.paths = (const char *const *)paths,
                                                                  .path_count = (size_t)count,
@@ -212,15 +237,12 @@ static int replay_open_all(replay *r, char **paths, int count, ea_err *err) {
                                                                  .watches = &r->programs,
                                                                  .recorder = r->recorder,
                                                                  .recorder_age_ns = o->recorder_age_ns,
+                                                                 .remote = r->remote,
                                                                  .schemas = r->schemas,
                                                                  .counters = &r->counters,
                                                                  .on_damage = ea_damage_log_add,
                                                                  .on_damage_arg = &r->damage},
                                     err);
-    if (!rc)
-        rc = ea_shipping_name(&o->shipping, name, err);
-    if (!rc)
-        rc = ea_shipping_open_spool(&r->spool, &o->shipping, name, o->live, &r->counters, err);
     if (!rc)
         rc = ea_ingest_session_attach(r->feed, r->spool, target, err);
     return rc;
@@ -344,6 +366,7 @@ static int replay_run(const void *opts, int operand_count, char **operands) {
     ea_sender_destroy(r->sender);
     ea_ingest_session_close(r->feed);
     ea_schemas_destroy(r->schemas);
+    ea_remote_destroy(r->remote);
     int closed = ea_spool_close(r->recorder, &later);
     if (!rc && closed) {
         rc = closed;
@@ -428,6 +451,19 @@ const ea_command ea_cmd_replay = {
              .offset = offsetof(options, program),
              .help = "with --recorder: a program of the query language on these events, whose trigger() sends windows "
                      "of the recorder"},
+            {.name = "remote-key",
+             .argument = "FILE",
+             .type = EA_OPT_STRING,
+             .offset = offsetof(options, remote) + offsetof(ea_remote_config, key),
+             .help = EA_REMOTE_KEY_TEXT},
+            {.name = "remote-poll",
+             .argument = "TIME",
+             .type = EA_OPT_DURATION,
+             .offset = offsetof(options, remote) + offsetof(ea_remote_config, poll_ns),
+             .fallback = "10s",
+             .min = 100000000,
+             .max = INT64_C(3600000000000),
+             .help = EA_REMOTE_POLL_TEXT},
             {.name = "follow",
              .type = EA_OPT_FLAG,
              .offset = offsetof(options, follow),

@@ -71,6 +71,13 @@ typedef struct shipping {
     const char *collector, *error;
 } shipping;
 
+/* Requests of a collector, by what became of them. */
+typedef struct remote {
+    uint64_t accepted, malformed, key, signature, host, replayed, reordered, expired, policy, limits;
+    const char *error;
+    int accepts;
+} remote;
+
 typedef struct enrolment {
     const char *state, *error; /* state NULL: the agent does not see to its certificate */
     uint64_t until_utc_ns;     /* the end of the certificate; 0: there is none */
@@ -82,6 +89,7 @@ typedef struct status {
     ea_tables sources;
     spool spool;
     shipping shipping;
+    remote remote;
     enrolment enrolment;
     int balanced;
 } status;
@@ -211,6 +219,20 @@ static const ea_option SHIPPING_ROWS[] = {NUMBER(shipping, "requests", requests)
                                           TEXT(shipping, OLD_ERROR, error),
                                           {.name = NULL}};
 static const ea_table SHIPPING = {.rows = SHIPPING_ROWS, .size = sizeof(shipping), .passes_unknown = 1};
+static const ea_option REMOTE_ROWS[] = {SWITCH(remote, "accepts", accepts),
+                                        NUMBER(remote, "requests_accepted", accepted),
+                                        NUMBER(remote, "requests_refused_malformed", malformed),
+                                        NUMBER(remote, "requests_refused_key", key),
+                                        NUMBER(remote, "requests_refused_signature", signature),
+                                        NUMBER(remote, "requests_refused_host", host),
+                                        NUMBER(remote, "requests_refused_replayed", replayed),
+                                        NUMBER(remote, "requests_refused_reordered", reordered),
+                                        NUMBER(remote, "requests_refused_expired", expired),
+                                        NUMBER(remote, "requests_refused_policy", policy),
+                                        NUMBER(remote, "requests_refused_limits", limits),
+                                        TEXT(remote, "error", error),
+                                        {.name = NULL}};
+static const ea_table REMOTE = {.rows = REMOTE_ROWS, .size = sizeof(remote), .passes_unknown = 1};
 static const ea_option ENROLMENT_ROWS[] = {TEXT(enrolment, "state", state),
                                            TEXT(enrolment, "error", error),
                                            TEXT(enrolment, OLD_ERROR, error),
@@ -232,6 +254,7 @@ static const ea_option ROWS[] = {
     {.name = "sources", .type = EA_OPT_TABLES, .offset = offsetof(status, sources), .table = &SOURCE, .help = ""},
     {.name = "spool", .type = EA_OPT_TABLE, .offset = offsetof(status, spool), .table = &SPOOL, .help = ""},
     {.name = "shipping", .type = EA_OPT_TABLE, .offset = offsetof(status, shipping), .table = &SHIPPING, .help = ""},
+    {.name = "remote", .type = EA_OPT_TABLE, .offset = offsetof(status, remote), .table = &REMOTE, .help = ""},
     {.name = "enrolment", .type = EA_OPT_TABLE, .offset = offsetof(status, enrolment), .table = &ENROLMENT, .help = ""},
     SWITCH(status, "ledger_balanced", balanced),
     {.name = NULL}};
@@ -316,6 +339,14 @@ static void describe_source(const source *s, ea_text *t) {
     }
 }
 
+static void describe_remote(const remote *r, ea_text *t) {
+    uint64_t refused = r->malformed + r->key + r->signature + r->host + r->replayed + r->reordered + r->expired +
+                       r->policy + r->limits;
+    if (r->accepts)
+        ea_text_printf(t, "requests of the collector: %" PRIu64 " accepted, %" PRIu64 " refused\n", r->accepted,
+                       refused);
+}
+
 static void describe_enrolment(const enrolment *e, ea_text *t) {
     if (!e->state)
         return;
@@ -355,8 +386,9 @@ static void status_describe(const status *s, int runs, ea_text *t) {
     ea_text_str(t, *collector ? "shipping to " : "shipping to no collector");
     put_text(t, collector);
     ea_text_printf(t, ": %" PRIu64 " requests, %" PRIu64 " failed\n", s->shipping.requests, s->shipping.failures);
+    describe_remote(&s->remote, t);
     describe_enrolment(&s->enrolment, t);
-    const char *const errors[] = {s->spool.error, s->shipping.error, s->enrolment.error};
+    const char *const errors[] = {s->spool.error, s->shipping.error, s->remote.error, s->enrolment.error};
     for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
         if (errors[i] && *errors[i]) {
             ea_text_str(t, "  error: ");
@@ -545,6 +577,26 @@ static void put_metrics(const status *s, int runs, int open_metrics, ea_text *t)
         {"etwagent_requests_total", "upload requests sent", EA_COUNTER, s->shipping.requests},
         {"etwagent_requests_failed_total", "upload requests that failed", EA_COUNTER, s->shipping.failures},
         {"etwagent_sent_bytes_total", "bytes of upload requests", EA_COUNTER, s->shipping.sent_bytes},
+        {"etwagent_remote_requests_accepted_total", "requests of a collector that were accepted", EA_COUNTER,
+         s->remote.accepted},
+        {"etwagent_remote_requests_refused_malformed_total", "requests of a collector that were refused: no valid form",
+         EA_COUNTER, s->remote.malformed},
+        {"etwagent_remote_requests_refused_key_total",
+         "requests of a collector that were refused: signed by another key", EA_COUNTER, s->remote.key},
+        {"etwagent_remote_requests_refused_signature_total",
+         "requests of a collector that were refused: a wrong signature", EA_COUNTER, s->remote.signature},
+        {"etwagent_remote_requests_refused_host_total", "requests of a collector that were refused: of other hosts",
+         EA_COUNTER, s->remote.host},
+        {"etwagent_remote_requests_refused_replayed_total",
+         "requests of a collector that were refused: they came before", EA_COUNTER, s->remote.replayed},
+        {"etwagent_remote_requests_refused_reordered_total",
+         "requests of a collector that were refused: a later one came before", EA_COUNTER, s->remote.reordered},
+        {"etwagent_remote_requests_refused_expired_total", "requests of a collector that were refused: expired",
+         EA_COUNTER, s->remote.expired},
+        {"etwagent_remote_requests_refused_policy_total", "requests of a collector that were refused: not allowed",
+         EA_COUNTER, s->remote.policy},
+        {"etwagent_remote_requests_refused_limits_total", "requests of a collector that were refused: beyond limits",
+         EA_COUNTER, s->remote.limits},
         {"etwagent_reloads_total", "times that the configuration was read again", EA_COUNTER, s->reloads},
         {"etwagent_reloads_refused_total", "times that it could not be used", EA_COUNTER, s->reloads_refused},
     };

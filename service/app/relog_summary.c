@@ -230,5 +230,8 @@ int ea_relog_print_summary(const relog_job *j, const ea_relog *relog, int input_
     if (t.failed || fwrite(t.data, 1, t.len_bytes, stdout) != t.len_bytes || fflush(stdout))
         rc = ea_fail(err, EA_EIO, "write to standard output");
     ea_text_deinit(&t);
+    if (!rc && c->read && sums.dropped == c->read && !j->part_names)
+        fprintf(stderr, "etwagent: no event fits the choice of times, classes, processes and conditions; \"etwagent "
+                        "stats\" prints the times and classes of a trace\n");
     return rc;
 }

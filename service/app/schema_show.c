@@ -1,6 +1,7 @@
 /* Printing schemas. See schema_show.h. */
 #include "service/app/schema_show.h"
 
+#include "proto/event/class_names.h"
 #include "proto/event/schema/catalogue.h"
 #include "service/app/schema_print.h"
 
@@ -191,8 +192,11 @@ static int schema_show_show(output *o, const char *wanted, ea_err *err) {
     ea_guid guid;
     int by_guid = !ea_guid_parse(wanted, &guid), rc = 0;
     size_t shown = 0;
+    ea_near near = {0};
     for (size_t i = 0; i < o->count && !rc; i++) {
         const known *k = &o->providers[i];
+        if (!by_guid && k->name)
+            ea_near_note(&near, wanted, k->name);
         if (by_guid ? !ea_guid_equal(&k->guid, &guid) : !ea_schema_is_name(k->name, wanted))
             continue;
         if (o->json) {
@@ -213,8 +217,9 @@ static int schema_show_show(output *o, const char *wanted, ea_err *err) {
         shown++;
     }
     if (!rc && !shown)
-        return ea_fail(err, EA_ENOTFOUND, "find a provider '%s': \"etwagent schema list\" prints the known ones",
-                       wanted);
+        return ea_fail(err, EA_ENOTFOUND,
+                       "find a provider '%.80s': \"etwagent schema list\" prints the known ones%s%s%s", wanted,
+                       *near.name ? "; did you mean '" : "", near.name, *near.name ? "'?" : "");
     if (o->json)
         ea_text_str(&o->text, "]\n");
     return rc;

@@ -54,6 +54,15 @@ static int update_certificate(ea_agent *a) {
     return s.state == EA_ENROLLER_HAS;
 }
 
+/* Before the sessions, whose recorders it gets. Without its key the agent runs, and nothing is accepted. */
+static void start_remote(ea_agent *a) {
+    const ea_remote_options o = {
+        .config = &a->snapshot->c.remote, .folder = ea_spool_folder(a->tasks.spool), .counters = &a->counters};
+    ea_err err = {0};
+    int rc = o.config->key ? ea_remote_create(&a->tasks.remote, &o, &err) : 0;
+    ea_sticky_error_set(&a->remote_error, "requests are not accepted", rc, &err);
+}
+
 /* 1 when the spool is open. */
 static int start_spool(ea_agent *a) {
     const ea_shipping_options *o = &a->snapshot->c.shipping;
@@ -65,6 +74,8 @@ static int start_spool(ea_agent *a) {
     int is_known = ea_shipping_name(o, name, &unknown) == 0;
     int rc = ea_shipping_open_spool(&a->tasks.spool, o, is_known ? name : NULL, 1, &a->counters, &err);
     ea_sticky_error_set(&a->spool_error, "spool", rc, &err);
+    if (!rc)
+        start_remote(a);
     return !rc;
 }
 
@@ -96,6 +107,12 @@ static void start_sender(ea_agent *a) {
     if (!rc)
         rc = ea_spool_own(a->tasks.spool, name, &err);
     so.name = name;
+    if (a->tasks.remote) {
+        a->poll = (ea_sender_poll){.arg = a->tasks.remote, .ask = ea_remote_ask, .answer = ea_remote_answer};
+        so.poll = &a->poll;
+        if (!rc)
+            ea_remote_set_name(a->tasks.remote, name);
+    }
     if (!rc)
         rc = ea_sender_start(&a->sender, a->tasks.spool, &so, &err);
     ea_sticky_error_set(&a->sender_error, "shipping", rc, &err);
@@ -132,6 +149,8 @@ static void stop_shipping(ea_agent *a) {
     a->enroller = NULL;
     ea_sender_destroy(a->sender);
     a->sender = NULL;
+    ea_remote_destroy(a->tasks.remote);
+    a->tasks.remote = NULL;
     if (a->tasks.spool && ea_spool_close(a->tasks.spool, &err))
         ea_log_warning("%s", err.message);
     a->tasks.spool = NULL;

@@ -74,6 +74,9 @@ typedef struct ea_agent_options {
     "accounts_asked,\naccounts_named, accounts_unnamed, accounts_left}], spool {batches, "                             \
     "disk_bytes,\nspool_torn_bytes, spool_bad_bytes, spool_locked_events, error}, shipping {requests, failures, "      \
     "sent_bytes, collector,\nbatches_sent, batches_refused, collector_moves, shipping_held_seconds, error}, "          \
+    "remote {accepts,\nrequests_accepted, requests_refused_malformed, requests_refused_key, "                          \
+    "requests_refused_signature,\nrequests_refused_host, requests_refused_replayed, requests_refused_reordered, "      \
+    "requests_refused_expired,\nrequests_refused_policy, requests_refused_limits, error}, "                            \
     "enrolment {state, until_utc_ns,\nerror}, ledger_balanced. While it waits for its configuration: the first "       \
     "seven, error and ledger_balanced. trouble is the old name of error, until version 0.2."
 

@@ -172,6 +172,43 @@ static const ea_option BATCHING_ROWS[] = {EA_BATCHING_OPTIONS(0), {.name = NULL}
 const ea_table ea_batching_table = {
     .summary = "How events become batches.", .rows = BATCHING_ROWS, .size = sizeof(ea_batching_options)};
 
+static const ea_option REMOTE_ROWS[] = {
+    {.name = "key", .type = EA_OPT_STRING, .offset = offsetof(ea_remote_config, key), .help = EA_REMOTE_KEY_TEXT},
+    {.name = "allow",
+     .type = EA_OPT_STRINGS,
+     .offset = offsetof(ea_remote_config, allow),
+     .help = "with key: what may be asked: window, a time of this machine's recorders; any other request is refused, "
+             "whoever signed it"},
+    {.name = "poll",
+     .type = EA_OPT_DURATION,
+     .offset = offsetof(ea_remote_config, poll_ns),
+     .fallback = "10s",
+     .min = 100000000,
+     .max = INT64_C(3600000000000),
+     .help = EA_REMOTE_POLL_TEXT},
+    {.name = NULL},
+};
+
+static int check_remote(const void *table, const char **ret_key, ea_err *err) {
+    const ea_remote_config *c = table;
+    uint32_t kind;
+    *ret_key = c->key ? "key" : "allow";
+    if (!c->key != !c->allow.count)
+        return ea_fail(err, EA_EINVAL, c->key ? "it needs allow: window" : "it needs key");
+    *ret_key = "allow";
+    for (size_t i = 0; i < c->allow.count; i++)
+        if (!ea_remote_kind(c->allow.items[i], &kind))
+            return ea_fail(err, EA_EINVAL, "'%.64s' is nothing that can be allowed; expected window",
+                           c->allow.items[i]);
+    return 0;
+}
+
+const ea_table ea_remote_table = {
+    .summary = "What a collector may ask of this agent: signed requests, of the kinds that are allowed here.",
+    .rows = REMOTE_ROWS,
+    .size = sizeof(ea_remote_config),
+    .check = check_remote};
+
 static const ea_option SCHEMA_ROWS[] = {EA_SCHEMA_OPTIONS(0), {.name = NULL}};
 const ea_table ea_schemas_table = {
     .summary = "What decodes events that neither this program nor the events themselves describe.",
@@ -429,6 +466,11 @@ static const ea_option ROWS[] = {
      .offset = offsetof(ea_agent_config, batching),
      .table = &ea_batching_table,
      .help = "how events become batches"},
+    {.name = "remote",
+     .type = EA_OPT_TABLE,
+     .offset = offsetof(ea_agent_config, remote),
+     .table = &ea_remote_table,
+     .help = "what a collector may ask of this agent; without it nothing"},
     {.name = "schemas",
      .type = EA_OPT_TABLE,
      .offset = offsetof(ea_agent_config, schemas),

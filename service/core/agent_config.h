@@ -6,6 +6,7 @@
 #include "config/config.h"
 #include "config/sessions.h"
 #include "service/core/batching.h"
+#include "service/core/remote.h"
 #include "service/core/schema_options.h"
 #include "service/core/shipping.h"
 
@@ -40,6 +41,7 @@ typedef struct ea_agent_config {
     ea_service_config service;
     ea_shipping_options shipping; /* no collectors: the file has no such part */
     ea_batching_options batching;
+    ea_remote_config remote; /* key NULL: none */
     ea_schema_options schemas;
     ea_labels labels;   /* as the file has them */
     ea_tables sources;  /* ea_file_source_config */
@@ -50,7 +52,7 @@ extern const ea_table ea_agent_table;
 /* A spool's priority for an index into security, bulk. */
 uint32_t ea_priority_of(int choice);
 /* Rows of its parts, for comparing: sources[], shipping, batching. */
-extern const ea_table ea_file_source_table, ea_shipping_table, ea_batching_table, ea_schemas_table;
+extern const ea_table ea_file_source_table, ea_shipping_table, ea_batching_table, ea_remote_table, ea_schemas_table;
 
 /* Where a file of the agent's is: what the configuration says (NULL: nothing), or name in the folder for state. out
  * has room for EA_AGENT_PATH_BYTES. */

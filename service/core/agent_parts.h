@@ -5,6 +5,7 @@
 
 #include "service/core/agent.h"
 #include "service/core/enroller.h"
+#include "service/core/remote.h"
 #include "service/core/source_task.h"
 #include "service/ship/power_policy.h"
 
@@ -20,9 +21,10 @@ typedef struct ea_agent {
     uint64_t reloads, reloads_refused;
     ea_sender *sender;
     ea_sender_events events;      /* its callbacks */
+    ea_sender_poll poll;          /* of the tasks' remote */
     ea_enroller *enroller;        /* NULL: the configuration asks for no enrolment */
     ea_power_policy power_policy; /* the sender's thread */
-    ea_sticky_error config_error, log_error, enroll_error, spool_error, sender_error, status_error;
+    ea_sticky_error config_error, log_error, enroll_error, spool_error, sender_error, status_error, remote_error;
     ea_sticky_error line_error; /* the collector's line; the tasks' lock */
 } ea_agent;
 

@@ -95,7 +95,8 @@ static int have_same_labels(const ea_labels *a, const ea_labels *b) {
 
 ea_config_changes ea_config_snapshot_compare(const ea_config_snapshot *before, const ea_config_snapshot *after) {
     const ea_agent_config *a = &before->c, *b = &after->c;
-    ea_config_changes changes = {.shipping = count_changes(&ea_shipping_table, &a->shipping, &b->shipping) != 0,
+    ea_config_changes changes = {.shipping = count_changes(&ea_shipping_table, &a->shipping, &b->shipping) != 0 ||
+                                             count_changes(&ea_remote_table, &a->remote, &b->remote) != 0,
                                  .labels = !have_same_labels(&before->labels, &after->labels)};
     changes.sources = changes.shipping || count_changes(&ea_batching_table, &a->batching, &b->batching) ||
                       count_changes(&ea_schemas_table, &a->schemas, &b->schemas);

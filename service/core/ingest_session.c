@@ -103,19 +103,27 @@ static void session_note_fired(void *arg, const char *program, const char *trigg
     ea_watches_fired(f->watches, program, trigger, utc_ns);
 }
 
+static const char *session_name(const ea_ingest_session *f) {
+    return f->o.name ? f->o.name : "replay";
+}
+
 /* Before the programs begin. */
 static int open_triggers(ea_ingest_session *f, ea_err *err) {
     int has_any = f->watches && ea_watches_have_triggers(f->watches);
-    if (!f->o.recorder || (!has_any && !ea_triggers_left(f->o.recorder)))
+    if (!f->o.recorder || (!has_any && !f->o.remote && !ea_triggers_left(f->o.recorder)))
         return 0;
     int rc = ea_triggers_create(&f->triggers,
-                                &(ea_triggers_options){.name = f->o.name ? f->o.name : "replay",
+                                &(ea_triggers_options){.name = session_name(f),
                                                        .spool = f->spool,
                                                        .recorder = f->o.recorder,
                                                        .ledger = f->ledger,
                                                        .priority = f->o.priority,
-                                                       .slack_ns = f->o.delay_ns + TRIGGER_SLACK_NS},
+                                                       .slack_ns = f->o.delay_ns + TRIGGER_SLACK_NS,
+                                                       .on_requested = ea_remote_on_requested,
+                                                       .arg = f->o.remote},
                                 err);
+    if (!rc && f->o.remote)
+        ea_remote_attach(f->o.remote, session_name(f), f->triggers);
     if (!rc && has_any)
         ea_watches_on_trigger(f->watches, session_trigger_fired, f);
     return rc;
@@ -299,6 +307,8 @@ void ea_ingest_session_close(ea_ingest_session *f) {
     uint8_t stream[EA_STREAM_ID_BYTES];
     if (!f)
         return;
+    if (f->triggers && f->o.remote)
+        ea_remote_detach(f->o.remote, session_name(f));
     ea_triggers_destroy(f->triggers);
     if (f->pipeline) {
         ea_pipeline_stream(f->pipeline, stream);

@@ -6,6 +6,7 @@
 #include "proto/etl/etl.h"
 #include "service/core/batching.h"
 #include "service/core/pipeline.h"
+#include "service/core/remote.h"
 #include "service/core/triggers.h"
 #include "service/source/source.h"
 
@@ -29,6 +30,7 @@ typedef struct ea_ingest_session_options {
     const ea_tables *watches;            /* ea_watch_config; borrowed; NULL: none */
     ea_spool *recorder;                  /* where its events go in place of the spool, a recorder; borrowed; NULL */
     int64_t recorder_age_ns;             /* how long that keeps them; 0: as its size allows */
+    ea_remote *remote;                   /* whose requests the recorder answers; borrowed; NULL: none */
     ea_schemas *schemas;                 /* borrowed; NULL: those that the records bring along only */
     const ea_schema_lookup *ask;         /* as ea_pipeline_options has it; borrowed until it is attached */
     ea_counters *counters;               /* borrowed: of this session */

@@ -124,6 +124,7 @@ static int task_open_session(ea_source_task *t, ea_ingest_session **ret, ea_err 
                                                              .watches = &t->session->watches,
                                                              .recorder = t->recorder,
                                                              .recorder_age_ns = t->session->recorder.age_ns,
+                                                             .remote = t->tasks->remote,
                                                              .schemas = t->schemas,
                                                              .ask = t->tdh ? &t->ask : NULL,
                                                              .counters = t->counters},

@@ -32,6 +32,7 @@ typedef struct ea_source_tasks {
     ea_wake *owner; /* set when a task has read its source or has ended; NULL: none */
     struct ea_source_task *first;
     ea_spool *spool;                  /* borrowed; set before a task starts */
+    ea_remote *remote;                /* likewise; NULL: nothing may be asked of the agent */
     int64_t retry_ns;                 /* the pause after an attempt that failed */
     uint8_t run[EA_STREAM_RUN_BYTES]; /* how the streams of this run's sessions begin */
     atomic_uint streams;              /* of sessions, so far */

@@ -194,6 +194,15 @@ void ea_status_put(ea_agent *a, const char *state, ea_text *t, uint64_t *lost) {
                  (const enum ea_counter[]){EA_COUNT_batches_sent, EA_COUNT_batches_refused, EA_COUNT_collector_moves,
                                            EA_COUNT_shipping_held_seconds, EA_COUNTER_COUNT});
     put_error(t, a->sender_error.text[0] ? &a->sender_error : &a->line_error);
+    ea_text_printf(t, "},\n \"remote\": {\"accepts\": %s", a->tasks.remote ? "true" : "false");
+    put_counters(t, &a->counters,
+                 (const enum ea_counter[]){EA_COUNT_requests_accepted, EA_COUNT_requests_refused_malformed,
+                                           EA_COUNT_requests_refused_key, EA_COUNT_requests_refused_signature,
+                                           EA_COUNT_requests_refused_host, EA_COUNT_requests_refused_replayed,
+                                           EA_COUNT_requests_refused_reordered, EA_COUNT_requests_refused_expired,
+                                           EA_COUNT_requests_refused_policy, EA_COUNT_requests_refused_limits,
+                                           EA_COUNTER_COUNT});
+    put_error(t, &a->remote_error);
     ea_mutex_unlock(a->tasks.lock);
     put_enrolment(a, t);
     ea_text_printf(t, "},\n \"ledger_balanced\": %s}\n", balanced ? "true" : "false");

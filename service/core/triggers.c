@@ -9,6 +9,7 @@
 #include <string.h>
 
 static const int64_t TRY_AGAIN_NS = (int64_t)10 * 1000000000, DAY_NS = (int64_t)86400 * 1000000000;
+static const int64_t ASKED_MAX_NS = (int64_t)366 * 86400 * 1000000000;
 
 static char *triggers_path(const ea_spool *recorder) {
     static const char NAME[] = "/triggers";
@@ -87,6 +88,22 @@ void ea_triggers_fire(ea_triggers *t, const char *program, const ea_lang_trigger
                    2, NULL, 0);
 }
 
+int ea_triggers_ask(ea_triggers *t, const ea_triggers_request *r, ea_err *err) {
+    int64_t utc_ns = ea_utc_ns(), left = r->to_utc_ns > utc_ns ? r->to_utc_ns - utc_ns : 0;
+    ea_mutex_lock(t->lock);
+    int rc = EA_GROW(t->windows, t->window_capacity, t->window_count + 1, TRIGGER_WINDOWS_MAX);
+    if (!rc)
+        t->windows[t->window_count++] = (trigger_window){
+            .from_utc_ns = since_1970(r->from_utc_ns),
+            .to_utc_ns = r->to_utc_ns - 1,
+            .due_ns = ea_monotonic_ns() + (left ? (left < ASKED_MAX_NS ? left : ASKED_MAX_NS) + t->o.slack_ns : 0),
+            .serial = r->serial,
+            .limit_bytes = r->limit_bytes};
+    ea_cond_broadcast(t->changed);
+    ea_mutex_unlock(t->lock);
+    return rc ? ea_fail(err, rc, "too many windows wait") : 0;
+}
+
 /* ---- the thread ---- */
 
 static void triggers_warn(ea_triggers *t, const ea_err *why) {
@@ -95,7 +112,7 @@ static void triggers_warn(ea_triggers *t, const ea_err *why) {
     memcpy(t->warned, why->message, sizeof t->warned);
 }
 
-/* With lock. The windows that are due come first. Returns how many. */
+/* With lock. The windows that are due come first. Returns how many are planned together: a request's alone. */
 static size_t sort_due(ea_triggers *t, int64_t now_ns) {
     size_t due = 0;
     for (size_t i = 0; i < t->window_count; i++) {
@@ -105,7 +122,10 @@ static size_t sort_due(ea_triggers *t, int64_t now_ns) {
         t->windows[i] = t->windows[due];
         t->windows[due++] = w;
     }
-    return due;
+    size_t together = 0;
+    while (together < due && !t->windows[together].serial)
+        together++;
+    return due && !together ? 1 : together;
 }
 
 /* Plans the windows that are due; the file has them, or the plans. Returns how many there were, or an error. */
@@ -118,10 +138,14 @@ static int plan_due(ea_triggers *t, ea_err *err) {
     ea_mutex_unlock(t->lock);
     if (!due)
         return 0;
-    int rc = windows ? triggers_plan(t, windows, due, err) : ea_fail(err, EA_ENOMEM, "plan windows");
+    ea_triggers_outcome outcome = {0};
+    int rc = windows ? triggers_plan(t, windows, due, &outcome, err) : ea_fail(err, EA_ENOMEM, "plan windows");
+    uint64_t asked = windows ? windows->serial : 0;
     free(windows);
     if (rc)
         return rc;
+    t->asked = asked;
+    t->outcome = outcome;
     ea_mutex_lock(t->lock); /* others only add windows, after these */
     t->window_count -= due;
     memmove(t->windows, t->windows + due, t->window_count * sizeof *t->windows);
@@ -135,16 +159,24 @@ static int do_work(ea_triggers *t, int is_unsaved, ea_err *err) {
     int rc = is_unsaved ? triggers_save(t, err) : 0;
     if (!rc && !t->plan_count)
         rc = plan_due(t, err);
-    if (rc < 0 || !t->plan_count)
+    if (rc < 0)
         return rc;
-    rc = triggers_send(t, err);
-    if (rc)
-        return rc;
-    ea_mutex_lock(t->lock);
-    triggers_drop_plans(t);
-    ea_mutex_unlock(t->lock);
-    rc = triggers_save(t, err);
-    return rc ? rc : 1;
+    if (t->plan_count) {
+        rc = triggers_send(t, err);
+        if (rc)
+            return rc;
+        ea_mutex_lock(t->lock);
+        triggers_drop_plans(t);
+        ea_mutex_unlock(t->lock);
+        rc = triggers_save(t, err);
+        if (rc)
+            return rc;
+        rc = 1;
+    }
+    if (t->asked)
+        t->o.on_requested(t->o.arg, t->o.name, t->asked, &t->outcome);
+    t->asked = 0;
+    return rc;
 }
 
 /* With lock: until a window is due, at most so long. */

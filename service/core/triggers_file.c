@@ -38,8 +38,9 @@ static void put_text(const ea_triggers *t, ea_text *out) {
         ea_text_printf(out, "fired %s %s %" PRIu64 "\n", t->fired[i].program, t->fired[i].trigger,
                        (uint64_t)t->fired[i].utc_ns);
     for (size_t i = 0; i < t->window_count; i++)
-        ea_text_printf(out, "window %" PRIu64 " %" PRIu64 "\n", (uint64_t)t->windows[i].from_utc_ns,
-                       (uint64_t)t->windows[i].to_utc_ns);
+        if (!t->windows[i].serial)
+            ea_text_printf(out, "window %" PRIu64 " %" PRIu64 "\n", (uint64_t)t->windows[i].from_utc_ns,
+                           (uint64_t)t->windows[i].to_utc_ns);
     for (size_t i = 0; i < t->plan_count; i++)
         put_part(out, "planned", t->plans[i].recording, t->plans[i].stream, t->plans[i].base, &t->plans[i].numbers);
     for (size_t i = 0; i < t->sent_count; i++)

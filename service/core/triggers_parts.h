@@ -27,7 +27,9 @@ typedef struct trigger_fired {
 
 typedef struct trigger_window {
     int64_t from_utc_ns, to_utc_ns;
-    int64_t due_ns; /* monotonic */
+    int64_t due_ns;       /* monotonic */
+    uint64_t serial;      /* of a request; 0: a trigger's */
+    uint64_t limit_bytes; /* of a request */
 } trigger_window;
 
 /* What was given out of one recording: by its name on disk. */
@@ -66,6 +68,8 @@ struct ea_triggers {
     size_t plan_count, plan_capacity;
     trigger_sent *sent;
     size_t sent_count, sent_capacity;
+    uint64_t asked; /* the request whose window is planned, and not in the spool yet; 0: none */
+    ea_triggers_outcome outcome;
     char warned[sizeof((ea_err){0}).message]; /* the last reason that was logged */
 };
 
@@ -79,9 +83,11 @@ EA_MUST_CHECK int triggers_save(ea_triggers *t, ea_err *err);
 
 /* ---- triggers_send.c; the thread ---- */
 
-/* Chooses what windows [0, count) need that was not sent yet, and makes plans of it. After an error (EA_ENOMEM, EA_EIO,
- * EA_ECANCELED) there may be plans of a part. windows: borrowed. */
-EA_MUST_CHECK int triggers_plan(ea_triggers *t, const trigger_window *windows, size_t count, ea_err *err);
+/* Chooses what windows [0, count) need that was not sent yet, and makes plans of it; a request's window comes alone,
+ * and *ret is its outcome. After an error (EA_ENOMEM, EA_EIO, EA_ECANCELED) there may be plans of a part. windows:
+ * borrowed. */
+EA_MUST_CHECK int triggers_plan(ea_triggers *t, const trigger_window *windows, size_t count, ea_triggers_outcome *ret,
+                                ea_err *err);
 /* Brings the plans into the spool. EA_ECANCELED after ea_triggers_stop: the plans stay. */
 EA_MUST_CHECK int triggers_send(ea_triggers *t, ea_err *err);
 void triggers_drop_plans(ea_triggers *t);

@@ -188,7 +188,30 @@ static size_t count_empty(ea_recorded_list *l, const trigger_window *windows, si
     return empty;
 }
 
-int triggers_plan(ea_triggers *t, const trigger_window *windows, size_t count, ea_err *err) {
+/* What a request's window has, and how much of it may be sent: in the order of the batches, until the limit. With lock.
+ */
+static void plan_within_limit(ea_triggers *t, ea_recorded_list *l, uint64_t limit_bytes, ea_triggers_outcome *ret) {
+    uint64_t left = limit_bytes;
+    for (size_t i = 0; i < l->count; i++) {
+        ea_recorded *r = &l->items[i];
+        const trigger_sent *sent = r->is_chosen ? find_sent(t, r->stream) : NULL;
+        int is_new = r->is_chosen && !(sent && ea_range_set_has(&sent->numbers, r->number));
+        if (!r->is_chosen)
+            continue;
+        if (is_new && r->len_bytes > left) {
+            left = 0; /* what follows would lack what is left out */
+            r->is_chosen = 0;
+            ret->withheld_batches++;
+            continue;
+        }
+        left -= is_new ? r->len_bytes : 0;
+        ret->batches++;
+        ret->events += r->events;
+        ret->bytes += r->len_bytes;
+    }
+}
+
+int triggers_plan(ea_triggers *t, const trigger_window *windows, size_t count, ea_triggers_outcome *ret, ea_err *err) {
     planning p = {.t = t, .from_utc_ns = INT64_MAX, .to_utc_ns = INT64_MIN, .err = err};
     const char *dir = ea_spool_folder(t->o.recorder);
     for (size_t i = 0; i < count; i++) {
@@ -215,6 +238,8 @@ int triggers_plan(ea_triggers *t, const trigger_window *windows, size_t count, e
     ea_mutex_lock(t->lock);
     if (!rc && (rc = forget_removed(t)) != 0)
         ea_fail(err, rc, "plan windows");
+    if (!rc && windows->serial)
+        plan_within_limit(t, &p.batches, windows->limit_bytes, ret);
     for (size_t first = 0, end; !rc && first < p.batches.count; first = end) {
         end = ea_recorded_end(&p.batches, first);
         rc = plan_recording(t, p.batches.items + first, end - first, err);

@@ -2,6 +2,7 @@
 #include "service/ship/sender.h"
 #include "proto/base/pattern.h"
 #include "proto/base/platform.h"
+#include "proto/wire/request.h"
 #include "service/host/host.h"
 #include "service/ship/curl_reason.h"
 #include "service/ship/enroll_client.h"
@@ -29,7 +30,8 @@ static const int64_t SECOND_NS = 1000000000, WAIT_MAX_NS = (int64_t)600 * 100000
 struct ea_sender {
     ea_spool *spool;
     ea_sender_options o;
-    char **urls; /* with the path */
+    char **urls, **poll_urls; /* with the path */
+    ea_sender_poll poll;      /* ask NULL: none */
     char *cert, *key, *ca, *proxy, *name;
     ea_proxies *proxies; /* NULL: proxy is the one */
     ea_tls_keys *keys;   /* of certificate stores; NULL: none is used */
@@ -45,7 +47,8 @@ struct ea_sender {
 
     /* the thread's own */
     CURL *curl;
-    struct curl_slist *headers;
+    struct curl_slist *headers, *poll_headers;
+    int64_t poll_ns; /* monotonic: the next one */
     char curl_text[CURL_ERROR_SIZE];
     ea_err tls; /* why the certificate stores were of no use for the last connection; code 0: they were */
     ea_text body, answer;
@@ -398,6 +401,28 @@ static void note_known(ea_sender *s, const ea_ack *ack) {
     }
 }
 
+/* One poll, on the connection of the uploads. */
+static void sender_poll(ea_sender *s) {
+    long status = 0;
+    size_t url = atomic_load(&s->current);
+    ea_text_clear(&s->body);
+    ea_text_clear(&s->answer);
+    s->answer_too_long = 0;
+    s->tls = (ea_err){0};
+    s->poll.ask(s->poll.arg, &s->body);
+    if (s->proxies)
+        choose_proxy(s);
+    curl_easy_setopt(s->curl, CURLOPT_URL, s->poll_urls[url]);
+    curl_easy_setopt(s->curl, CURLOPT_HTTPHEADER, s->poll_headers);
+    curl_easy_setopt(s->curl, CURLOPT_POSTFIELDS, s->body.data);
+    curl_easy_setopt(s->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)s->body.len_bytes);
+    if (!s->body.failed && curl_easy_perform(s->curl) == CURLE_OK && s->answer.len_bytes <= EA_OFFER_MAX_BYTES)
+        curl_easy_getinfo(s->curl, CURLINFO_RESPONSE_CODE, &status);
+    curl_easy_setopt(s->curl, CURLOPT_HTTPHEADER, s->headers);
+    int64_t pause_ns = s->poll.answer(s->poll.arg, status, (const uint8_t *)s->answer.data, s->answer.len_bytes);
+    s->poll_ns = ea_monotonic_ns() + pause_ns - pause_ns / 8 + (int64_t)(next_random(s) % (uint64_t)(pause_ns / 4 + 1));
+}
+
 /* Reads the answer and sets the outcomes. *ret_progress: something left the spool or can now be sent better.
  * *ret_fatal: this ends a sender with fail_fast. *ret_conflict: the stream needs a new name. */
 static int read_answer(ea_sender *s, ea_ack *ack, int *ret_progress, int *ret_fatal, int *ret_conflict, ea_err *err) {
@@ -643,6 +668,12 @@ static int setup(ea_sender *s, ea_err *err) {
     SET(CURLOPT_XFERINFODATA, s);
     SET(CURLOPT_UPLOAD_BUFFERSIZE, 262144L);
 #undef SET
+    if (bad == CURLE_OK && s->poll.ask) {
+        s->poll_headers = curl_slist_append(NULL, "Content-Type: " EA_POLL_TYPE);
+        if (!s->poll_headers)
+            bad = CURLE_OUT_OF_MEMORY;
+        s->poll_ns = ea_monotonic_ns();
+    }
     return bad == CURLE_OK ? 0 : ea_fail(err, EA_EUNSUPPORTED, "prepare libcurl: %s", curl_easy_strerror(bad));
 }
 
@@ -663,6 +694,17 @@ static int keep_pace(ea_sender *s, size_t *limit) {
     return 1;
 }
 
+/* While uploads fail, their pauses are the polls', too. */
+static int sender_poll_is_due(const ea_sender *s) {
+    return s->poll.ask && !s->failing_since_ns && ea_monotonic_ns() >= s->poll_ns &&
+           !(s->o.pace && s->o.pace(s->o.pace_arg) == EA_PACE_HOLD);
+}
+
+static int64_t until_poll(const ea_sender *s) {
+    int64_t left = s->poll.ask ? s->poll_ns - ea_monotonic_ns() : INT64_MAX;
+    return left > 4 * SECOND_NS ? 4 * SECOND_NS : left > SECOND_NS / 100 ? left : SECOND_NS / 100;
+}
+
 static int sender_run(ea_sender *s, ea_err *err) {
     int rc = setup(s, err);
     while (!rc) {
@@ -671,9 +713,14 @@ static int sender_run(ea_sender *s, ea_err *err) {
         rc = ea_spool_error(s->spool, err);
         if (rc)
             break;
-        if (!ea_spool_wait(s->spool, atomic_load(&s->drain) ? 0 : 4 * SECOND_NS)) {
-            if (atomic_load(&s->drain))
+        if (sender_poll_is_due(s))
+            sender_poll(s);
+        if (!ea_spool_wait(s->spool, atomic_load(&s->drain) ? 0 : until_poll(s))) {
+            if (atomic_load(&s->drain)) {
+                if (s->poll.ask && !s->failing_since_ns) /* what became of requests */
+                    sender_poll(s);
                 return 0;
+            }
             if (atomic_load(&s->stop))
                 continue;
             /* a cancelled spool does not block: avoids a busy loop until stop or drain is requested */
@@ -715,8 +762,8 @@ static char *copy_text(const char *s) {
     return copy ? memcpy(copy, s, n) : NULL;
 }
 
-/* BASE/v1/batches, or NULL with err: only https, and nothing that a log should not show. */
-static char *upload_url(const char *base, ea_err *err) {
+/* BASE and a path, or NULL with err: only https, and nothing that a log should not show. */
+static char *sender_url(const char *base, const char *path, ea_err *err) {
     char *scheme = NULL, *user = NULL, *query = NULL, *url = NULL;
     CURLU *u = curl_url();
     CURLUcode bad = u ? curl_url_set(u, CURLUPART_URL, base, 0) : CURLUE_OUT_OF_MEMORY;
@@ -733,9 +780,9 @@ static char *upload_url(const char *base, ea_err *err) {
         size_t n = strlen(base);
         while (n && base[n - 1] == '/')
             n--;
-        size_t room = n + sizeof EA_UPLOAD_PATH;
+        size_t room = n + strlen(path) + 1;
         if ((url = malloc(room)))
-            snprintf(url, room, "%.*s%s", (int)n, base, EA_UPLOAD_PATH);
+            snprintf(url, room, "%.*s%s", (int)n, base, path);
         else
             ea_fail(err, EA_ENOMEM, "collector '%s'", base);
     }
@@ -822,14 +869,19 @@ int ea_sender_start(ea_sender **ret, ea_spool *spool, const ea_sender_options *o
     s->proxy = copy_text(o->proxy ? o->proxy : "");
     s->name = o->name ? copy_text(o->name) : NULL;
     s->urls = calloc(o->collector_count, sizeof *s->urls);
+    s->poll_urls = calloc(o->collector_count, sizeof *s->poll_urls);
+    if (o->poll)
+        s->poll = *o->poll;
+    o->poll = NULL;
     s->items = calloc(ITEMS_MAX, sizeof *s->items);
     s->outcomes = calloc(ITEMS_MAX, 1);
     s->missing = calloc(MISSING_MAX, sizeof *s->missing);
-    if (!s->cert || !s->key || !s->ca || !s->proxy || (o->name && !s->name) || !s->urls || !s->items || !s->outcomes ||
-        !s->missing)
+    if (!s->cert || !s->key || !s->ca || !s->proxy || (o->name && !s->name) || !s->urls || !s->poll_urls || !s->items ||
+        !s->outcomes || !s->missing)
         rc = ea_fail(err, EA_ENOMEM, "start the sender");
     for (size_t i = 0; !rc && i < o->collector_count; i++)
-        if (!(s->urls[i] = upload_url(o->collectors[i], err)))
+        if (!(s->urls[i] = sender_url(o->collectors[i], EA_UPLOAD_PATH, err)) ||
+            !(s->poll_urls[i] = sender_url(o->collectors[i], EA_POLL_PATH, err)))
             rc = err && err->code == EA_ENOMEM ? EA_ENOMEM : EA_EUSAGE;
     if (!rc && o->system_proxy)
         rc = ea_proxies_open(&s->proxies, o->system_proxy, (const char *const *)s->urls, o->collector_count, 0, err);
@@ -910,7 +962,10 @@ void ea_sender_destroy(ea_sender *s) {
     ea_proxies_close(s->proxies);
     for (size_t i = 0; s->urls && i < s->o.collector_count; i++)
         free(s->urls[i]);
+    for (size_t i = 0; s->poll_urls && i < s->o.collector_count; i++)
+        free(s->poll_urls[i]);
     free(s->urls);
+    free(s->poll_urls);
     free(s->cert);
     free(s->name);
     free(s->key);
@@ -923,6 +978,7 @@ void ea_sender_destroy(ea_sender *s) {
     ea_text_deinit(&s->answer);
     ea_arena_deinit(&s->arena);
     curl_slist_free_all(s->headers);
+    curl_slist_free_all(s->poll_headers);
     curl_easy_cleanup(s->curl);
     ea_tls_keys_destroy(s->keys);
     ea_cond_destroy(s->changed);

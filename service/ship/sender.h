@@ -27,6 +27,15 @@ enum ea_sender_pace {
 
 enum { EA_SENDER_SLOW_BYTES = 64 << 10 };
 
+/* Asks the collector in use, beside the uploads, whether it has requests (FORMAT.md, "Requests"). Its failures are no
+ * failures of the sender. */
+typedef struct ea_sender_poll {
+    void *arg;
+    void (*ask)(void *arg, ea_text *out); /* the body */
+    /* status 0: there was no answer. Returns the time until the next poll, about. */
+    int64_t (*answer)(void *arg, long status, const uint8_t *data, size_t len_bytes);
+} ea_sender_poll;
+
 typedef struct ea_sender_options {
     const char *const *collectors; /* base URLs, https only; copied */
     size_t collector_count;
@@ -65,6 +74,7 @@ typedef struct ea_sender_options {
     /* Asked before each request. NULL: normal. */
     enum ea_sender_pace (*pace)(void *pace_arg);
     void *pace_arg;
+    const ea_sender_poll *poll; /* NULL: none; its struct is copied */
     /* Something went wrong, or (err->code 0) works again: once for each change. May be NULL. */
     void (*on_error)(void *arg, const ea_err *err);
 } ea_sender_options;

@@ -10,6 +10,7 @@ int ea_recorded_add(ea_recorded_list *l, const ea_spool_seen *seen, ea_err *err)
     const ea_spool_record *r = seen->record;
     ea_recorded found = {.number = r->number,
                          .events = r->event_count,
+                         .len_bytes = r->len_bytes,
                          .is_locked = seen->opened != 1,
                          .from_utc_ns = INT64_MAX,
                          .to_utc_ns = INT64_MIN};

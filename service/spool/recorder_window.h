@@ -10,7 +10,7 @@
 typedef struct ea_recorded {
     uint8_t stream[EA_STREAM_ID_BYTES]; /* as on disk */
     uint64_t number;
-    uint32_t events;
+    uint32_t events, len_bytes; /* len_bytes: as on disk */
     int is_keyframe, is_locked;
     int is_chosen, is_written; /* of a window; by who copies it */
     int64_t from_utc_ns, to_utc_ns;

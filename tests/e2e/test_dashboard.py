@@ -4,7 +4,6 @@ violation that axe-core finds. With EA_PICTURES=DIR the documents' pictures are 
 """
 # Promises (tests/promises.py --write puts them into docs/verification/promises.md):
 # - Answers and pages 5
-import fcntl
 import json
 import os
 import pathlib
@@ -12,6 +11,7 @@ import shutil
 import subprocess
 
 import harness
+import npm_packages
 import test_web
 import web_world
 from web_world import HOLED, HOSTILE, MACHINE
@@ -22,22 +22,7 @@ PICTURES = ["home", "fleet", "waits", "disk", "host", "host-dark", "process", "s
 
 def packages(env):
     """A folder with the packages of browser/package-lock.json; kept with the build."""
-    folder = env.build / "browser"
-    folder.mkdir(exist_ok=True)
-    lock = (BROWSER / "package-lock.json").read_bytes()
-    with open(folder / "lock", "w", encoding="utf-8") as held:   # several scripts run at once
-        fcntl.flock(held, fcntl.LOCK_EX)
-        return install(env, folder, lock)
-
-
-def install(env, folder, lock):
-    if (folder / "node_modules").exists() and (folder / "installed").exists() and (folder / "installed").read_bytes() == lock:
-        return folder
-    for name in ("package.json", "package-lock.json"):
-        shutil.copy(BROWSER / name, folder)
-    env.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline", "--loglevel=error"], cwd=folder)
-    (folder / "installed").write_bytes(lock)
-    return folder
+    return npm_packages.installed(BROWSER, env.build / "browser")
 
 
 def browser():

@@ -191,6 +191,12 @@ def check_similar(w):  # 12: what does not exist is answered with what does
         w.says(12, w.collector("query", f"SELECT count(*) FROM {table} WHERE {column} IN ('{other}')"), 0, f"'{stored}' is stored")
         for known in (f"{column} = '{stored}' AND pid = -1", f"{column} = '{other}' COLLATE NOCASE AND pid = -1", f"{column} = 'nosuch.exe'"):
             w.checks.equal(w.collector("query", f"SELECT pid FROM {table} WHERE {known}").stderr, "", f"(12) nothing is in another case: {known}")
+    w.says(12, w.collector("query", "SELECT tme_ns('now')"), 2, 'no such function: tme_ns; did you mean "time_ns"?')
+    w.says(12, w.collector("pull", "--host", "nosuch", "-o", "x.etl"), 1, "nothing is stored of host nosuch")
+    w.says(12, w.env.run([w.env.collector, "detections", "list", "--store", w.store, "--host", "day"], check=False), 0)
+    w.says(12, w.env.run([w.env.collector, "detections", "list", "--store", w.store, "--host", "nosuch"], check=False), 1, "nothing is stored of host nosuch")
+    w.says(12, w.agent("schema", "show", "Microsoft-Windows-PowerShel"), 1, "did you mean 'Microsoft-Windows-PowerShell'?")
+    w.says(12, w.agent("relog", "-o", "none.etl", "--from", "2030-01-01", FILE), 0, "no event fits the choice of times")
     stored = "events are stored from 2024-05-03T10:00:00.0000000Z to 2024-05-03T10:00:0"
     for options in ([], ["--from", "start"]):
         done = w.collector("export", "--host", "day", "--where", "pid == 999999", *options)

@@ -109,6 +109,8 @@ def test(env, checks, arguments):
     path.write_text(path.read_text().replace("rule: unknown, event", "event").replace("condition: {gte: 2}", "condition: {gte: 1}"))
     checks.that(" 1 tests, 0 failed" in ran(env, path).stdout, "an event of the first rule")
     ran(env, "--host", "pc", path, code=2)
+    answer = json.loads(ran(env, "--json", harness.ROOT / "config" / "rules").stdout)
+    checks.equal((answer["failed"], answer["problems"], answer["tested"]), (0, [], answer["rules"]), "each of the program's own rules has tests, and passes them")
     test_correlations(env, checks)
 
 

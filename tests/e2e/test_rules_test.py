@@ -4,8 +4,11 @@ registry values.
 """
 # sanitizers: asan-ubsan
 import json
+import os
+import re
 import socket
 import struct
+import subprocess
 
 import harness
 
@@ -186,6 +189,15 @@ def test(env, checks, arguments):
     checks.that("0 times (1 suppressed) " in tested(env, folder, own).stdout, "suppressed matches, printed")
     own.write_text(own.read_text().replace("filtered", "unknown"))
     checks.that('title is \\"unknown\\"' in tested(env, "--json", folder, own, code=3).stdout, "a filter that names no rule")
+    checks.equal(tested(env, "--json", "--matches", "7", folder).stdout, tested(env, "--json", "--matches", "7", folder).stdout, "statements that run at once are printed in their order")
+    ours, theirs = os.openpty()
+    with subprocess.Popen([env.collector, "rules", "test", "--store", env.folder / "store", folder], stdout=subprocess.DEVNULL, stderr=theirs) as asked:
+        os.close(theirs)
+        shown = b""
+        while b"\r\x1b[K" not in shown[8:]:
+            shown += os.read(ours, 4096)
+    os.close(ours)
+    checks.that(asked.returncode == 0 and re.search(rb"\d+ of \d+ classes of events, \d+ events", shown), f"progress on a terminal: {shown}")
     text = tested(env, folder / "01.yml").stdout
     checks.that("high: encoded\n    CommandLine: powershell.exe -NoP -Enc SQBFAFgA\n" in text and "1 times " in text, f"as text: {text}")
     (folder / "bad.yml").write_text("title: [\n")

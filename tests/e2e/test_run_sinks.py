@@ -45,7 +45,8 @@ def mistakes(env, checks):
     good = {"name": "a", "to": "http://127.0.0.1:1/"}
     cases = (([{"name": "a"}], "to is missing"), ([{**good, "kind": "kafkaesque"}], "expected one of"), ([{**good, "name": "../a"}], "collector.yaml:3:"),
              ([{**good, "index": "i"}], "--index is for --kind bulk"), ([good, good], "two have the name a"), ([{**good, "retry-min": "2h", "retry-max": "1s"}], "retry-min"),
-             ([{**good, "once": True}], "has no option 'once'"), ([{**good, "host": ["x" * 40000]}], "use fewer"), ([{**good, "name": f"s{i}"} for i in range(17)], "17 items"))
+             ([{**good, "redact": "user,adress", "redact-key": "k"}], "expected all, or of user, host"), ([{**good, "redact": "user"}], "go together"),
+             ([{**good, "label": ["site"]}], "expected NAME=VALUE"), ([{**good, "once": True}], "has no option 'once'"), ([{**good, "host": ["x" * 40000]}], "use fewer"), ([{**good, "name": f"s{i}"} for i in range(17)], "17 items"))
     for sinks, said in cases:
         done = env.run([env.collector, "run", "--config", configuration(env, *sinks), "--store", env.folder / "none", "--listen", "127.0.0.1:0", "--cert",
                         env.certs / "server.crt", "--key", env.certs / "server.key", "--ca", env.certs / "ca.crt"], check=False, timeout=SECONDS)

@@ -323,7 +323,7 @@ def splunk(world, checks, headers):
         receiver.clear()
         done = world.run(name, receiver, "--all", *words, code=1)
         status = world.balanced(name, said)
-        checks.that(said in done.stderr and (status["sent"], status["refused"]) == (0, 0), f"what is no event's fault refuses none: {status} {done.stderr}")
+        checks.that(said in done.stderr and (status["sent"], status["refused"]) == (0, 0), f"mistakes of the request refuse no event: {status} {done.stderr}")
     for path in ("", "/", "/services/collector/raw", "/services/collectors", "/?/services/collector"):
         checks.that("/services/collector/event" in world.run("path", receiver, "--headers", headers, path=path, code=2).stderr, f"the path of the URL: {path}")
     receiver.stop()

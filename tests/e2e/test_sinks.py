@@ -5,6 +5,8 @@ with what `export` prints of it, and the counts of `sink status` add up.
 # Promises (tests/promises.py --write puts them into docs/verification/promises.md):
 # - Delivery 23: A sink's receiver gets each stored event at least once, and each one once by its name, whatever fails between. | 10 kills of
 #   the sender, 2 of the receiver; lost requests and answers, 429, 500, 413, errors of items; rows compared with `export` | 2026-11-28
+# - Delivery 33: A sink's rows have pseudonyms where redaction is chosen, those of `etwagent relog --redact` with the same key. | fields of rows compared with relog's;
+#   no name of a program or a file in what is sent | 2026-11-28
 # sanitizers: asan-ubsan
 import contextlib
 import datetime
@@ -433,6 +435,10 @@ def chosen(world, checks):
     expect("hosts", ["--host", "B", "--host", "z*"], lambda host, row: host == "b")
     expect("classes", ["--class", "image/*"], lambda host, row: row["name"].startswith("Image/"))
     expect("where", ["--class", "Process/Start", "--where", "ProcessId % 8 == 0"], lambda host, row: row["name"] == "Process/Start" and row["fields"]["ProcessId"] % 8 == 0)
+    with contextlib.closing(sqlite3.connect(world.store / "index.db")) as index, index:
+        index.execute("INSERT OR REPLACE INTO origins(stream_id, hash, agent_version, labels) SELECT stream_id, 0, '1', ? FROM streams WHERE agent = 'b'", (json.dumps({"site": "oslo", "n": 1}),))
+    expect("labels", ["--label", "site=oslo", "--label", "n=1"], lambda host, row: host == "b")
+    world.run("label", receiver, "--label", "site", code=2)
     done = world.run("typo", receiver, "--all", "--class", "Proces/Start")
     checks.that("Process/Start" in done.stderr and world.status("typo")["left_out"] == len(events), f"a class that no event has is reported: {done.stderr}")
     done = world.run("state", receiver, "--where", 'execname == "a.exe"', code=2)
@@ -441,6 +447,47 @@ def chosen(world, checks):
     world.run("../x", receiver, code=2)
     world.run("index", receiver, "--index", "i", code=2)
     checks.that("is of kind ndjson" in world.run("hosts", Receiver(True), code=2).stderr, "another kind needs another name")
+    receiver.stop()
+
+
+def numbers(fields):
+    """Names and times of numbers, of which a trace of one machine has more, are left out."""
+    return {key: value["value"] if isinstance(value, dict) and "value" in value else value for key, value in fields.items()}
+
+
+def redacted(world, checks):
+    """Values are replaced before they leave, as `etwagent relog --redact` replaces them."""
+    receiver, key = Receiver(), world.env.folder / "key"
+    key.write_bytes(b"0123456789abcdef")
+    expected = {}
+    for host in ("a", "b"):
+        trace = world.env.folder / f"{host}-redacted.jsonl"
+        world.env.run([world.env.agent, "relog", world.env.folder / f"{host}.etl", "-o", trace, "--redact", "all", "--key", key])
+        expected[host] = [(row["name"], numbers(row["fields"])) for row in map(json.loads, trace.read_text().splitlines()) if row["name"] != "EventTrace/Header"]
+    done = world.run("redacted", receiver, "--all", "--redact", "all", "--redact-key", key, "--json")
+    rows = sorted(receiver.order, key=place)
+    for host, wanted in expected.items():
+        got = [(row["name"], numbers(row["fields"])) for row in rows if row["host"] == host and row["name"] != "EventTrace/Header"]
+        differs = [pair for pair in zip(sorted(map(json.dumps, got)), sorted(map(json.dumps, wanted))) if pair[0] != pair[1]]
+        checks.equal((len(got), differs[:1]), (len(wanted), []), f"rows of {host} have relog's pseudonyms")
+    sent = json.dumps([{k: v for k, v in row.items() if k not in ("row", "host")} for row in rows])
+    secrets = ("shell.exe", "start.exe", "late.exe", "/n ")
+    checks.that("shell.exe" in json.dumps(world.events()) and not any(secret in sent for secret in secrets), f"what is left: {[sent[sent.find(s) - 300:][:320] for s in secrets if s in sent]}")
+    names = {row["fields"]["ImageFileName"] for row in rows if row["name"] == "Process/Start"}
+    checks.that({row["process"] for row in rows} - {None, "System"} <= names, f"a process has the pseudonym of its program: {sorted({str(row['process']) for row in rows})[:5]}")
+    counts = json.loads(done.stdout)
+    checks.that(counts["redacted_values"] >= EVENTS and counts["sent"] == world.stored(), f"it is counted: {counts}")
+    world.balanced("redacted", "redacted")
+    receiver.clear()
+    world.run("commands", receiver, "--all", "--redact", "command", "--redact-key", key)
+    sent = json.dumps([row["fields"] for row in receiver.order])
+    checks.that("shell.exe" in sent and "/n " not in sent, "one kind")
+    for words in (["--redact", "all"], ["--redact-key", key], ["--redact", "", "--redact-key", key], ["--redact", "users", "--redact-key", key]):
+        world.run("typo", receiver, *words, code=2)
+    key.write_bytes(b"short")
+    for name in (key, world.env.folder / "none"):
+        done = world.run("typo", receiver, "--redact", "all", "--redact-key", name, code=1)
+        checks.that("key" in done.stderr or "none" in done.stderr, f"a file that is no key: {done.stderr}")
     receiver.stop()
 
 
@@ -602,6 +649,7 @@ def test(env, checks, arguments):
     world.ingest("b", one.RECORDS)
     whole(world, checks)
     chosen(world, checks)
+    redacted(world, checks)
     chaos(world, checks, False)
     chaos(world, checks, True)
     refusals(world, checks)

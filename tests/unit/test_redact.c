@@ -29,7 +29,7 @@ static char *redacted(ea_redact *x, const char *text) {
     ea_text t;
     ea_err err;
     ea_text_init(&t);
-    assert_int_equal(ea_redact_text(x, text, &t, &err), 0);
+    assert_int_equal(ea_redact_text(x, -1, text, &t, &err), 0);
     return t.data ? t.data : strdup("");
 }
 

@@ -164,32 +164,13 @@ static void add_counts(ec_profile *p, int side, const ec_stack_counts *c) {
 
 /* ---- all of it ---- */
 
-/* Whether the run of an agent had a label, "NAME=VALUE": 1, 0, or an error. */
-static int has_label(run *r, const char *label, ea_err *err) {
-    static const char SQL[] =
-        "SELECT 1 FROM origins o, json_each(CASE WHEN json_valid(o.labels) THEN o.labels END) l WHERE o.stream_id = ?1"
-        " AND l.key = ?2 AND CAST(l.value AS TEXT) = ?3";
-    sqlite3 *db = ec_store_database(ec_archive_store(r->archive));
-    sqlite3_stmt *s = NULL;
-    const char *value = strchr(label, '=') + 1; /* ec_profile_check has seen it */
-    if (sqlite3_prepare_v2(db, SQL, -1, &s, NULL) != SQLITE_OK)
-        return ec_fail_sqlite(err, db, "read the labels");
-    sqlite3_bind_int64(s, 1, (sqlite3_int64)r->stream->row.stream_id);
-    sqlite3_bind_text64(s, 2, label, (sqlite3_uint64)(value - 1 - label), SQLITE_STATIC, SQLITE_UTF8);
-    sqlite3_bind_text(s, 3, value, -1, SQLITE_STATIC);
-    int code = sqlite3_step(s);
-    int rc = code == SQLITE_ROW ? 1 : code == SQLITE_DONE ? 0 : ec_fail_sqlite(err, db, "read the labels");
-    sqlite3_finalize(s);
-    return rc;
-}
-
 /* Whether the stream at hand is of a side's machines: 1, 0, or an error. */
 static int profile_wants_stream(run *r, const ec_profile_side *side, ea_err *err) {
     int rc = side->host_count == 0;
     for (size_t i = 0; !rc && i < side->host_count; i++)
         rc = strcmp(side->hosts[i], r->stream->row.host) == 0;
     for (size_t i = 0; rc == 1 && i < side->label_count; i++)
-        rc = has_label(r, side->labels[i], err);
+        rc = ec_store_has_label(ec_archive_store(r->archive), r->stream->row.stream_id, side->labels[i], err);
     return rc;
 }
 

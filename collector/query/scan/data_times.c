@@ -47,6 +47,11 @@ int ec_data_time(const char *what, const char *text, const char *dir, const char
             return rc;
         rc = ea_time_parse(text, &t.reference, ret_utc_ns);
     }
+    if (rc == EA_ENOTFOUND && host)
+        return ea_fail(err, rc,
+                       "%s '%.40s': nothing is stored of host %.200s, so there is no first or last event: expected a "
+                       "name that 'etwcollector hosts' or /api/v1/hosts lists",
+                       what, text, host);
     if (rc == EA_ENOTFOUND)
         return ea_fail(err, rc, "%s '%.40s': nothing is stored, so there is no first or last event", what, text);
     return rc ? ea_fail(err, EA_EUSAGE, "%s '%.40s': expected " EA_TIME_FORMS_OF_DATA, what, text) : 0;

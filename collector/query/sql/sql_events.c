@@ -419,8 +419,32 @@ static void note_columns(ec_sql *s, const ec_sql_token *t, const char *asked, ea
     sqlite3_finalize(st);
 }
 
-/* code: of a statement that cannot be prepared. With a nearest column for one that there is not, and a word about
- * quotes for a text in double ones; else the same code again. */
+/* code: of a statement that cannot be prepared. With a nearest function for one that there is not; else the same code
+ * again. */
+static int explain_function(ec_sql *s, int code, ea_err *err) {
+    static const char MISSING[] = "no such function: ";
+    const char *message = code == SQLITE_ERROR ? sqlite3_errmsg(s->db) : "";
+    if (strncmp(message, MISSING, sizeof MISSING - 1) != 0 || !err)
+        return code;
+    char name[2 * NEAR_BYTES];
+    snprintf(name, sizeof name, "%s", message + sizeof MISSING - 1);
+    ea_near near = {0};
+    sqlite3_stmt *st = NULL;
+    int describes_tables = s->describes_tables;
+    if (sqlite3_prepare_v2(s->db, "SELECT DISTINCT name FROM pragma_function_list ORDER BY 1", -1, &st, NULL) ==
+        SQLITE_OK)
+        while (sqlite3_step(st) == SQLITE_ROW)
+            ea_near_note(&near, name, (const char *)sqlite3_column_text(st, 0));
+    sqlite3_finalize(st);
+    s->describes_tables = describes_tables;
+    if (!is_near(name, near.distance))
+        *near.name = 0;
+    (void)ea_fail(err, EA_EUSAGE, "no such function: %.120s%s%s%s", name, *near.name ? "; did you mean \"" : "",
+                  near.name, *near.name ? "\"?" : "");
+    return SQLITE_IOERR;
+}
+
+/* The same of columns, with a word about quotes for a text in double ones; else what explain_function says. */
 static int explain_column(ec_sql *s, const char *sql, int code, ea_err *err) {
     static const char MISSING[] = "no such column: ";
 
@@ -428,7 +452,7 @@ static int explain_column(ec_sql *s, const char *sql, int code, ea_err *err) {
 
     const char *message = code == SQLITE_ERROR ? sqlite3_errmsg(s->db) : "";
     if (strncmp(message, MISSING, sizeof MISSING - 1) != 0 || !err)
-        return code;
+        return explain_function(s, code, err);
     char name[2 * NEAR_BYTES];
     snprintf(name, sizeof name, "%s", message + sizeof MISSING - 1);
     const char *dot = strrchr(name, '.'), *asked = dot ? dot + 1 : name;

@@ -76,7 +76,7 @@ export function useApi<T>(address: Address<T> | null, every?: number, all?: bool
       if (every && !stop.signal.aborted) timer = setTimeout(load, every);
     };
     set((old) => ({ ...old, error: undefined, loading: true }));
-    load();
+    void load(); // it catches its failure
     return () => {
       stop.abort();
       clearTimeout(timer);

@@ -90,7 +90,7 @@ function fieldsIn(row: Stored): Stored {
 function detailsOf(row: Stored): Detail[] {
   const list: Detail[] = Object.entries(row).filter(([n]) => n !== 'fields').map(([field, value]) => ({ field, value }));
   return [...list, ...Object.entries(fieldsIn(row)).map(([field, value]): Detail => ({ field, of: typeof row.name === 'string' ? row.name : undefined,
-    value: value && typeof value === 'object' && 'value' in value ? (value as { value: unknown }).value : value }))];
+    value: value && typeof value === 'object' && 'value' in value ? value.value : value }))];
 }
 
 /** One event, field by field. */

@@ -79,12 +79,12 @@ export function Host({ view, dark }: { view: View; dark: boolean }) {
   const shown: readonly (Process & { depth?: number })[] = q ? tree.filter((p) => `${p.image_name} ${p.pid} ${p.command_line}`.toLowerCase().includes(q)) : tree;
   const found: readonly (Process & { depth?: number })[] = q && !shown.length ? processes.filter((p) => `${p.image_name} ${p.pid} ${p.command_line}`.toLowerCase().includes(q)) : [];
   const grid = useMemo(() => gridOf(known ? from : NaN, to), [known, from, to]);
-  const used = (what: 'cpu' | 'disk' | 'files' | 'network') => {
+  const useUse = (what: 'cpu' | 'disk' | 'files' | 'network') => {
     const params = { host, ...range, every: grid.width + 'ms' }, path = `hosts/{host}/${what}` as const;
     const state = useApi<{ items: Used[] }>(known ? url(path, { ...params, limit: 10000 }) : null, 0, true), items = state.data?.items ?? NO_USE;
     return { state, csv: url(path, { ...params, format: 'csv' }), lines: useMemo(() => (grid.times.length ? linesOf(items, grid, usedBy) : []), [items, grid]) };
   };
-  const cpu = used('cpu'), disk = used('disk'), files = used('files'), network = used('network'), shared = { grid, from, to, dark, at: now, onAt: moveTo, stacked: true };
+  const cpu = useUse('cpu'), disk = useUse('disk'), files = useUse('files'), network = useUse('network'), shared = { grid, from, to, dark, at: now, onAt: moveTo, stacked: true };
   const open = (p: Process) => go({ page: 'process', host, stream: p.stream, instance: p.instance });
   return <>
     <h1>{host}</h1>

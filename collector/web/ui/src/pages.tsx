@@ -27,7 +27,7 @@ function health(h: Machine, now: number) {
 
 // Events a second between two answers, or since the beginning when there is only one.
 function useRates(data: Answer<'hosts'> | undefined, at: number | undefined): Record<string, number> {
-  const old = useRef({ counts: {} as Record<string, number>, rates: {} as Record<string, number>, at: 0 });
+  const old = useRef<{ counts: Record<string, number>; rates: Record<string, number>; at: number }>({ counts: {}, rates: {}, at: 0 });
   return useMemo(() => {
     const o = old.current;
     if (data && at !== undefined && at !== o.at) {
@@ -237,7 +237,7 @@ export function Queries({ view }: { view: View }) {
   const chosen = list.data?.items.find((q) => q.name === view.query);
   const [sql, setSql] = useState(view.sql ?? 'SELECT host, count FROM events_by(\'host\') ORDER BY count DESC LIMIT 20');
   const [answer, setAnswer] = useState<State<Answer<'sql'>>>({});
-  const named = useApi(chosen && chosen.parameters.every((p) => !p.required || view[p.name]) ? url(('queries/' + chosen.name) as Named,
+  const named = useApi(chosen?.parameters.every((p) => !p.required || view[p.name]) ? url(('queries/' + chosen.name) as Named,
     { ...Object.fromEntries(chosen.parameters.map((p) => [p.name, view[p.name]])), ...(chosen.parameters.some((p) => p.name === 'from') ? rangeOf(view) : {}), cursor: view.cursor }) : null) as State<{ items: TabRow[]; next: string | null }>;
   const run = async (e?: Event) => {
     e?.preventDefault();
@@ -277,7 +277,7 @@ export function Queries({ view }: { view: View }) {
       <Notice state={answer} />
       {answer.data?.ending === 'rows' && <p class="notice">the first {answer.data.rows.length} rows; a file has all</p>}
       {answer.data?.notice && <p class="notice" role="status">{answer.data.notice}</p>}
-      {answer.data && <Table<unknown[]> label="Answer" rows={answer.data.rows as unknown[][]} columns={answer.data.columns.map((c, i) => ({ title: c.name, right: c.type === 'INTEGER', show: (r) => (r[i] === null ? '' : String(r[i])) }))} />}
+      {answer.data && <Table<unknown[]> label="Answer" rows={answer.data.rows} columns={answer.data.columns.map((c, i) => ({ title: c.name, right: c.type === 'INTEGER', show: (r) => text(r[i]) }))} />}
     </section>
   </>;
 }

@@ -31,7 +31,7 @@ export type Gap = Item<'gaps'> | Item<'hosts/{host}/gaps'>;
 export const isPeriod = (b: Gap) => b.kind !== 'counted' || b.records === 0;
 export const lostEvents = (b: Gap) => b.events ?? (b.at_least ? `at least ${b.at_least}, unknown which` : 'unknown');
 const CAUSES: Readonly<Record<string, string>> = {
-  missing: 'batches have not come', RTLostEvent: "events lost, by a record of Windows", RTLostBuffer: "a buffer lost, by a record of Windows", RTLostFile: "a file lost, by a record of Windows",
+  missing: 'batches have not come', RTLostEvent: 'events lost, by a record of Windows', RTLostBuffer: 'a buffer lost, by a record of Windows', RTLostFile: 'a file lost, by a record of Windows',
   source_events_lost: 'events that Windows says it lost', source_buffers_lost: 'buffers that Windows says it lost',
 };
 export const lossText = (b: Gap) => (b.kind === 'counted' ? b.counted + ' ' : '') + (CAUSES[b.cause ?? ''] ?? (b.cause ?? '').replaceAll('_', ' ')) + (b.kind === 'counted' && b.records ? `, in ${b.records} ${b.records === 1 ? 'period' : 'periods'} from its records` : '');
@@ -84,7 +84,7 @@ export function Table<R>({ label, columns, rows, view, caption, of = '' }: { lab
 /** A value of the API in a cell. */
 export function text(v: unknown) {
   if (v === null || v === undefined) return '';
-  return typeof v === 'object' ? JSON.stringify(v) : String(v);
+  return typeof v === 'object' ? JSON.stringify(v) : String(v as string | number | boolean | bigint);
 }
 
 const PAUSE_MS = 150; // between two changes of the view while one types

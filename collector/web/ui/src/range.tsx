@@ -70,7 +70,7 @@ function RangeDialog({ view, close }: { view: View; close: () => void }) {
       <button aria-pressed={!view.range && !view.from && !view.to} onClick={() => quick('')}>all</button>
       {RANGE_NAMES.map((r) => <button aria-pressed={view.range === r} onClick={() => quick(r)}>last {r}</button>)}
       {DAYS.map(([name, a, b]) => <button onClick={() => apply(a, b)}>{name}</button>)}</div>
-    <form onSubmit={(e) => { e.preventDefault(); apply(from, to); }}>
+    <form onSubmit={(e) => { e.preventDefault(); void apply(from, to); }}>
       {field('From', from, setFrom)}{field('To', to, setTo)}
       {wrong && <p class="notice bad" role="alert">It has no effect: {wrong}</p>}
       <p class="note" id="range-forms">{FORMS}</p>

@@ -5,7 +5,7 @@ import { Chart, gridOf, linesOf, type Part } from './chart';
 import { bytes, Costly, count, duration, HostLink, Link, Search, type Column } from './parts';
 import { Section } from './pages';
 import { useTimes } from './range';
-import { closedRangeOf, rangeOf, type Change, type View } from './state';
+import { closedRangeOf, rangeOf, type View } from './state';
 
 const ROWS = 100;
 
@@ -23,7 +23,7 @@ const number = <R,>(title: string, show: (r: R) => string): Column<R> => ({ titl
 const stacks = <R extends Who>(view: View, title: string, weight: string, show: (r: R) => string): Column<R> =>
   ({ title, right: true, show: (r) => <Link to={{ page: 'profile', host: r.host, pid: r.pid, weight, ...kept(view) }}>{show(r)}</Link> });
 /** A process; it leads to the same page of this process alone. */
-const whose = <R extends Who>(view: View, page: string): readonly Column<R>[] => [{ title: 'Process', show: (r) => <Link to={{ page, host: r.host, pid: r.pid, ...kept(view) } as Change}>{r.image_name || `pid ${r.pid ?? 'unknown'}`}</Link> },
+const whose = <R extends Who>(view: View, page: string): readonly Column<R>[] => [{ title: 'Process', show: (r) => <Link to={{ page, host: r.host, pid: r.pid, ...kept(view) }}>{r.image_name || `pid ${r.pid ?? 'unknown'}`}</Link> },
   { title: 'Id', name: 'pid', right: true }, { title: 'Machine', show: (r) => <HostLink host={r.host} view={view} /> }];
 const Choice = ({ view }: { view: View }) => <div class="tools"><Search name="host" label="Machine (none: all)" view={view} placeholder="the whole name" hotkey="/" /><Search name="pid" label="Process id (none: all)" view={view} /></div>;
 
