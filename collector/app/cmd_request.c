@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_FILE_MAX = 64 << 10, PUBLIC_KEY_BYTES = 32, SIGNED_MAX_BYTES = 2048 };
+enum { KEY_FILE_MAX = 64 << 10, PUBLIC_KEY_BYTES = 32, SIGNED_MAX_BYTES = 2048, HOST_COLUMNS = 20 };
 
 static const int64_t MS_NS = INT64_C(1000000);
 
@@ -44,7 +44,9 @@ static int request_audit(const char *store, const ea_text *note, ea_err *err) {
 }
 
 static void put_window(ea_text *t, const ea_request *q) {
-    ea_text_printf(t, "hosts %s, window ", q->hosts);
+    ea_text_str(t, "hosts ");
+    ea_text_safe(t, q->hosts, strlen(q->hosts));
+    ea_text_str(t, ", window ");
     ea_text_utc_ns(t, q->from_utc_ns);
     ea_text_str(t, " to ");
     ea_text_utc_ns(t, q->to_utc_ns);
@@ -302,7 +304,12 @@ static int list_row(const ec_request_row *row, void *arg) {
         put_window(&l->out, &row->request);
         ea_text_char(&l->out, '\n');
     } else {
-        ea_text_printf(&l->out, "  %-20s %-8s", row->host, state_name(p->state));
+        ea_text_str(&l->out, "  ");
+        size_t begin = l->out.len_bytes;
+        ea_text_safe(&l->out, row->host, strlen(row->host));
+        while (!l->out.failed && l->out.len_bytes - begin < HOST_COLUMNS)
+            ea_text_char(&l->out, ' ');
+        ea_text_printf(&l->out, " %-8s", state_name(p->state));
         if (p->state == EA_REPORT_SENT)
             ea_text_printf(&l->out, " %" PRIu64 " events in %" PRIu64 " batches, %" PRIu64 " bytes", p->events,
                            p->batches, p->bytes);

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { DEPTH_MAX = 32, FILES_MAX = 100000 };
+enum { DEPTH_MAX = 32, FILES_MAX = 100000, FOLDERS_MAX = 10000 };
 
 typedef struct rules_reader {
     ea_rules_builder *builder;
@@ -16,6 +16,7 @@ typedef struct rules_reader {
     ea_err *err;
     const char *folder; /* that is being listed */
     unsigned depth;
+    uint64_t folder_count; /* links may lead to one again and again */
     int rc;
 } rules_reader;
 
@@ -99,6 +100,8 @@ static int rules_read_folder(rules_reader *r, const char *path) {
     if (r->depth == DEPTH_MAX)
         return ea_fail(r->err, EA_ELIMIT, "read the folder %.300s: there are more than %d folders inside each other",
                        path, DEPTH_MAX);
+    if (++r->folder_count > FOLDERS_MAX)
+        return ea_fail(r->err, EA_ELIMIT, "read the folder %.300s: there are more than %d folders", path, FOLDERS_MAX);
     r->folder = path;
     r->depth++;
     int rc = ea_path_list(path, rules_on_entry, r, r->err);

@@ -394,6 +394,9 @@ static const int DENIED[] = {
     SYS_tkill,  SYS_tgkill,   SYS_prlimit64, SYS_setpriority, SYS_clone,   SYS_memfd_create,
     SYS_capset, SYS_seccomp,  SYS_linkat,    SYS_symlinkat,   SYS_fchmod,  SYS_fchmodat,
     SYS_fchown, SYS_fchownat, SYS_prctl,     SYS_ioctl,       SYS_mmap,    SYS_mprotect,
+#if defined(__x86_64__)
+    SYS_link,
+#endif
 };
 
 typedef struct program {

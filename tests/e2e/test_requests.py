@@ -20,10 +20,12 @@ with the trace's, as `etwagent dump` prints them.
 # - Delivery 63: An agent sends what its key signed, and nothing else. | a hostile collector with valid TLS: nine kinds of requests that are refused | 2026-11-28
 import collections
 import concurrent.futures
+import contextlib
 import datetime
 import hashlib
 import json
 import pathlib
+import sqlite3
 import struct
 import threading
 import time
@@ -268,6 +270,10 @@ def test(env, checks, arguments):
         for done in [pool.submit(case, env, checks, collector, trace, keys, *more) for case, *more in cases]:
             done.result()
     collector.stop()
+    with contextlib.closing(sqlite3.connect(collector.store / "requests.db")) as db, db:
+        changed = db.execute("UPDATE OR IGNORE reports SET host = host || char(27) || '[31m'").rowcount
+    listed = env.run([env.collector, "request", "list", "--store", collector.store]).stdout
+    checks.that(changed and "\x1b" not in listed and "\\x1b[31m" in listed, f"a name of a machine does not steer the terminal: {changed}, {listed[:300]}")
 
 
 if __name__ == "__main__":

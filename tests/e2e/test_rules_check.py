@@ -203,6 +203,17 @@ def mistakes(checks, env):
     checks.that(done.returncode == 3 and "wrong.yaml:3:" in done.stderr, f"a configuration with a mistake: {done.returncode}, {done.stderr}")
 
 
+def linked_folders(checks, env):
+    """Folders of which each has two links to the next one: 30 of them have a thousand million paths."""
+    top = env.folder / "links"
+    for i in range(31):
+        (top / f"d{i}").mkdir(parents=True)
+        for name in ("a", "b") if i < 30 else ():
+            (top / f"d{i}" / name).symlink_to(f"../d{i + 1}")
+    done = env.run([env.collector, "rules", "check", top / "d0"], check=False, timeout=30)
+    checks.that(done.returncode == 1 and "there are more than 10000 folders" in done.stderr, f"links that multiply: {done.returncode}, {done.stderr[-300:]}")
+
+
 # The properties of LAYERFORMATv4_5.md: (type, required)
 LAYER = {"name": (str, True), "versions": (dict, False), "domain": (str, True), "description": (str, False), "filters": (dict, False), "techniques": (list, False),
          "gradient": (dict, False), "legendItems": (list, False)}
@@ -334,6 +345,7 @@ def test(env, checks, arguments):
     profiles(checks, env, folder)
     attack(checks, env, folder, rules, store)
     mistakes(checks, env)
+    linked_folders(checks, env)
 
 
 if __name__ == "__main__":

@@ -79,6 +79,31 @@ static int remove_file(void) {
     return result(unlink(path));
 }
 
+static int link_to(const char *from) {
+    char path[1300];
+    snprintf(path, sizeof path, "%s/linked", folder);
+    int e = result(link(from, path));
+    (void)unlink(path);
+    return e;
+}
+
+static int link_inside(void) {
+    char path[1300];
+    snprintf(path, sizeof path, "%s/old", folder);
+    return link_to(path);
+}
+
+static int link_secret(void) {
+    return link_to(secret);
+}
+
+static int change_mode(void) {
+    int fd = open(shared, O_RDWR | O_CLOEXEC), e = fd < 0 ? errno : result(fchmod(fd, 0600));
+    if (fd >= 0)
+        close(fd);
+    return e;
+}
+
 static int read_parents_memory(void) {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/mem", getppid());
@@ -254,6 +279,9 @@ static int clone_newer(void) {
     X(connect_socket)                                                                                                  \
     X(start_process)                                                                                                   \
     X(start_thread)                                                                                                    \
+    X(link_inside)                                                                                                     \
+    X(link_secret)                                                                                                     \
+    X(change_mode)                                                                                                     \
     X(trace_parent)                                                                                                    \
     X(trace_self)                                                                                                      \
     X(read_parent_by_call)                                                                                             \
@@ -405,6 +433,23 @@ static void a_reader_can_do_nothing_else(void **state) {
     expect_calls(&o);
     if (support.has[EC_SANDBOX_HAS_FILES])
         EXPECT(&o, EACCES, TRY_make_file);
+    if (support.has[EC_SANDBOX_HAS_SECCOMP])
+        EXPECT(&o, EPERM, TRY_make_socket, TRY_connect_socket, TRY_start_process, TRY_start_thread, TRY_start_program,
+               TRY_run_memory, TRY_link_inside, TRY_link_secret, TRY_change_mode);
+}
+
+/* One that changes a store, or makes a backup: it gives files further names, in its folders alone. */
+static void one_that_copies_a_store_reaches_nothing_else(void **state) {
+    (void)state;
+    const ec_sandbox_path paths[] = {PATHS[0], PATHS[1], {.path = folder, .access = EC_SANDBOX_WRITE}};
+    outcome o;
+    try_all("copier", &(ec_sandbox){.rights = EC_SANDBOX_LINKS | EC_SANDBOX_MODES, .paths = paths, .path_count = 3},
+            &o);
+    expect_files(&o);
+    expect_calls(&o);
+    EXPECT(&o, 0, TRY_make_file, TRY_remove_file, TRY_link_inside, TRY_change_mode);
+    if (support.has[EC_SANDBOX_HAS_FILES])
+        assert_true(o.errors[TRY_link_secret] == EXDEV || o.errors[TRY_link_secret] == EACCES);
     if (support.has[EC_SANDBOX_HAS_SECCOMP])
         EXPECT(&o, EPERM, TRY_make_socket, TRY_connect_socket, TRY_start_process, TRY_start_thread, TRY_start_program,
                TRY_run_memory);
@@ -560,6 +605,7 @@ static void write_file(const char *path) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_reader_can_do_nothing_else),
+        cmocka_unit_test(one_that_copies_a_store_reaches_nothing_else),
         cmocka_unit_test(one_with_threads_starts_no_process),
         cmocka_unit_test(one_with_network_starts_no_program),
         cmocka_unit_test(a_provider_starts_no_program),
@@ -579,6 +625,7 @@ int main(void) {
     write_file(shared);
     if (mkdir(folder, 0700) && errno != EEXIST)
         return 1;
+    write_file(scratch_path("folder/old"));
     ec_sandbox_probe(&support);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     return scratch_clear(NULL) || failed;
