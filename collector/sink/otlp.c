@@ -13,34 +13,39 @@ enum {
     OTLP_FIXED64 = 1,
     OTLP_BYTES = 2,
     OTLP_FIXED32 = 5,
-    OTLP_DEPTH_MAX = 16, /* of values in values: readers of protobuf take 100 messages in each other, a value has 3 */
+    OTLP_VARINT_MAX = 10, /* bytes */
+    OTLP_DEPTH_MAX = 16,  /* of values in values: readers of protobuf take 100 messages in each other, a value has 3 */
     OTLP_REASON_MAX = 250,
     OTLP_NO_PID = -1,
 };
 
 /* ---- messages: a number with the type of the wire before each member, a length before a message in a message ---- */
 
+/* member: below 16. */
 static void put_tag(ea_text *out, unsigned member, unsigned type) {
-    ea_text_varint(out, member << 3 | type);
+    ea_text_char(out, (char)(member << 3 | type));
 }
 
-/* A message as a member: the result is where it begins. */
+/* A message as a member: the result is where it begins, after room for a length of one byte. */
 static size_t begin_message(ea_text *out, unsigned member) {
     put_tag(out, member, OTLP_BYTES);
+    ea_text_char(out, 0);
     return out->len_bytes;
 }
 
-/* Inserts its length before what was appended since. */
+/* Sets its length. A message that is longer than that room moves. */
 static void end_message(ea_text *out, size_t begin) {
-    size_t len = out->len_bytes - begin;
-    ea_text_varint(out, len); /* makes room, and is moved */
+    uint8_t length[OTLP_VARINT_MAX];
+    size_t len = out->len_bytes - begin, n = 0;
+    for (size_t left = len; n == 0 || left; left >>= 7)
+        length[n++] = (uint8_t)((left & 0x7F) | (left >> 7 ? 0x80 : 0));
+    if (n > 1)
+        ea_text_add(out, length, n - 1); /* room */
     if (out->failed)
         return;
-    char length[10];
-    size_t n = out->len_bytes - begin - len;
-    memcpy(length, out->data + begin + len, n);
-    memmove(out->data + begin + n, out->data + begin, len);
-    memcpy(out->data + begin, length, n);
+    if (n > 1)
+        memmove(out->data + begin - 1 + n, out->data + begin, len);
+    memcpy(out->data + begin - 1, length, n);
 }
 
 static void otlp_put_bytes(ea_text *out, unsigned member, const char *data, size_t len_bytes) {
@@ -87,7 +92,14 @@ typedef struct otlp_json {
 
 static int json_value(otlp_json *j, int depth);
 
+/* A text after its first quote. Mostly it has no escapes, and is the bytes up to the next quote. */
 static int json_text(otlp_json *j, unsigned member) {
+    const char *begin = j->at.at, *quote = memchr(begin, '"', (size_t)(j->at.end - begin));
+    if (quote && !memchr(begin, '\\', (size_t)(quote - begin))) {
+        otlp_put_bytes(j->out, member, begin, (size_t)(quote - begin));
+        j->at.at = quote + 1;
+        return 1;
+    }
     if (!ea_json_take_text(&j->at, &j->text))
         return 0;
     if (j->text.len_bytes)
