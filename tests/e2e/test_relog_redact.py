@@ -90,7 +90,7 @@ MANY = 3000  # of each of nine kinds
 
 
 def planted(path):
-    """What is there of planted strings, in UTF-8 or UTF-16 and any case, and of SIDs in their binary form."""
+    """The planted strings that a file has, in UTF-8 or UTF-16 and any case, and of SIDs in their binary form."""
     data = path.read_bytes()
     return {found.replace(b"\0", b"").decode() for found in PLANTED.findall(data.lower())} | \
         {"s-1-5-21-" + "-".join(map(str, struct.unpack("<4I", found))) for found in BINARY_SID.findall(data)}
