@@ -34,10 +34,13 @@ STATIC = re.compile(r"^static (?:inline )?[\w\s*]*?\b(\w+)(?=\()", re.M)
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 STATE, ONE, WRITER, FORM = "a test looks at state that no output shows", "the smallest form for a test: the product calls the parts", \
     "tests write .etl files and records with it", "tests compare the form that the product makes in pieces"
+PROGRAMS = "programs of others call it: proto/relog/relog.h"
 FOR_TESTS = {
     "ea_batch_cost": STATE, "ea_batch_sequence": "numbers of arrival: tests compare them with the reader in Python", "ea_code_name": "failures name the code",
     "ea_etl_writer_buffers": WRITER, "ea_etl_writer_lose": WRITER,
     "ea_machine_begin_utc_ns": STATE, "ea_machine_bytes": STATE, "ea_object_names_counts": STATE,
+    "ea_relog_event_name": PROGRAMS, "ea_relog_fields_create": PROGRAMS, "ea_relog_fields_learn": PROGRAMS, "ea_relog_fields_manifest": PROGRAMS,
+    "ea_relog_get_number": PROGRAMS, "ea_relog_get_text": PROGRAMS, "ea_relog_set_number": PROGRAMS, "ea_relog_set_text": PROGRAMS,
     "ea_record_checksum": FORM,
     "ea_record_equal": "what docs/internals/records.md calls the same record", "ea_registry_overflow_count": STATE,
     "ea_render_message": FORM, "ea_render_text": FORM, "ea_trace_schemas_get": STATE, "ec_pdb_open_bytes": ONE,

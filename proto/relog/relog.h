@@ -1,6 +1,7 @@
 /* etwagent/relog.h: reads .etl traces, gives each event to a function, and writes what that function keeps, changes and
  * adds as .etl traces. It needs nothing else of this project, is C99 and C++, and works on every system.
- * Input: files. Called by: `etwagent relog`, programs of others (tests/plugins/relog_example.c). Output: files, as
+ * Input: files. Called by: `etwagent relog`, programs of others (tests/plugins/relog_copy.c,
+ * relog_fields.c). Output: files, as
  * Microsoft's relogger writes them. Thread: an ea_relog belongs to one thread; ea_relog_cancel may be called by any.
  *
  * Events come in canonical order (time, input, processor, position). The header event of an input is not one of them:
@@ -202,6 +203,31 @@ double ea_relog_progress(const ea_relog *relog);
 const ea_relog_counts *ea_relog_count(const ea_relog *relog);
 uint64_t ea_relog_written(const ea_relog *relog, unsigned output); /* events, without the header event */
 const char *ea_relog_error(const ea_relog *relog);                 /* "" when nothing failed */
+
+/* ---- fields by name ---- */
+
+/* What is known of the layouts of events: the kernel's, those of the catalogue, of TraceLogging events, and of what it
+ * learns. It belongs to one thread. */
+typedef struct ea_relog_fields ea_relog_fields;
+
+int ea_relog_fields_create(ea_relog_fields **ret);
+void ea_relog_fields_destroy(ea_relog_fields *fields); /* NULL is allowed */
+/* Events of the providers that a manifest (.man), PE file or schema cache describes. */
+int ea_relog_fields_manifest(ea_relog_fields *fields, const char *path);
+/* Takes what the event says of the layouts of later ones (EventSource manifests, TRACE_EVENT_INFO): for each event. */
+void ea_relog_fields_learn(ea_relog_fields *fields, const ea_relog_event *event);
+/* "Process/Start"; "" when nothing is known. Valid as long as the fields are there. */
+const char *ea_relog_event_name(ea_relog_fields *fields, const ea_relog_event *event);
+/* Whole numbers, addresses and times, as they are in the payload; sign-extended. -3: there is no such field. */
+int ea_relog_get_number(ea_relog_fields *fields, const ea_relog_event *event, const char *field, uint64_t *ret);
+/* UTF-8, valid until the next call; NULL: there is no such field. */
+const char *ea_relog_get_text(ea_relog_fields *fields, const ea_relog_event *event, const char *field);
+/* Write the payload anew; a text may be of any length where the field's own may vary. event: a copy, whose payload is
+ * valid until a field of another event is set; several fields of it may be set. set_number takes the bits of a
+ * fraction. -3: there is no such field; -5: it is of another kind, or the value has no room in it; -10: the event would
+ * be too large. */
+int ea_relog_set_number(ea_relog_fields *fields, ea_relog_event *event, const char *field, uint64_t value);
+int ea_relog_set_text(ea_relog_fields *fields, ea_relog_event *event, const char *field, const char *text);
 
 /* ---- TraceLogging ---- */
 

@@ -61,7 +61,7 @@ static int emit_write(emit_job *j) {
     return rc;
 }
 
-/* What is wrong with an event is the command line's fault where the event stands in it. */
+/* A mistake in an event that the command line has is one of usage. */
 static int emit_usage(emit_job *j, int rc) {
     if (rc == EA_EINVAL)
         j->err.code = rc = EA_EUSAGE;

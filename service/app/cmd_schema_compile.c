@@ -31,7 +31,7 @@ static int schema_compile_manifest(const options *o, const char *path) {
     if (!rc)
         rc = ea_manifest_read(NULL, out.data, out.len_bytes, &read, &result, &err);
     if (rc == EA_EFORMAT ? out.len_bytes : !rc && result.problems) /* bytes that are no UTF-8 */
-        rc = ea_fail(&err, EA_EFORMAT, "%s: a text in it cannot stand in a manifest", path);
+        rc = ea_fail(&err, EA_EFORMAT, "%s: a manifest cannot have one of its texts", path);
     if (!rc)
         rc = ea_path_write_all(o->output, out.data, out.len_bytes, 0, &err);
     if (rc)

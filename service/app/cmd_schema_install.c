@@ -21,7 +21,7 @@ static int install_check_path(const char *path, ea_err *err) {
     for (const char *p = path; *p; p++)
         if (*p == '"' || (unsigned char)*p < ' ')
             return ea_fail(err, EA_EUSAGE, "a name of a file has no quotation mark, and no control character");
-    return ea_path_exists(path) ? 0 : ea_fail(err, EA_ENOTFOUND, "%s: there is no such file", path);
+    return ea_path_exists(path) ? 0 : ea_fail(err, EA_ENOTFOUND, "%s: the file does not exist", path);
 }
 
 /* A manifest with a mistake is refused before Windows has a part of it. */

@@ -127,8 +127,8 @@ void ea_relog_close_injected(relog_job *j);
 EA_MUST_CHECK int ea_relog_inject(relog_job *j, const ea_relog *relog, const ea_record *r);
 /* 1: the record announces a module, and image events were written in its place. */
 EA_MUST_CHECK int ea_relog_inject_announced(relog_job *j, const ea_record *r);
-/* Writes the schema of an event's class, once. part NULL: where the trace does not have it so far; else where this part,
- * a bare cut that is about to get the event, has not got it. */
+/* Writes the schema of an event's class, once. part NULL: where the trace does not have it so far; else where this
+ * part, a bare cut that is about to get the event, has not got it. */
 EA_MUST_CHECK int ea_relog_inject_schema(relog_job *j, relog_part *part, const ea_record *r, const ea_class *c,
                                          int (*write)(void *arg, const ea_record *record), void *arg);
 /* What was injected so far was only looked at: it comes again. */

@@ -301,7 +301,7 @@ NOT_A_DESCRIPTION = {  # lines: part of the message
     '{"provider": "A"}\n{"id": 1, "name": "x"}\n{"id": 1, "name": "y"}': ":3: this id and version", '{"provider": "A", "guid": "1"}': ":1: expected a GUID",
     '{"provider": "A"}\n{"id": 1, "name": "x/y/z"}': "a task and an opcode", '{"provider": "A"}\n{"id": 1, "name": "x", "level": 6}': "no such number",
     '{"provider": "A"}\n{"id": 1, "name": "x\\u0001"}': "control character", '{"provider": "A"}\n{"id": 65536, "name": "x"}': "no such number", '{"provider": "A"} 1': "nothing after",
-    '{"provider": "A"}\n{"id": 1, "name": "\xff"}': "cannot stand in a manifest"}
+    '{"provider": "A"}\n{"id": 1, "name": "\xff"}': "a manifest cannot have one of its texts"}
 
 
 def described(env, checks):

@@ -168,6 +168,24 @@ def check_library(env, checks, path):
         checks.equal({k: n for k, n in after["providers"].items() if k in there}, there, f"{mode}: the other providers")
         checks.equal((provider in after["providers"], sum(after["providers"].values()), after["events"]),
                      (False, sum(seen["providers"].values()), seen["events"]), f"{mode}: what the example wrote")
+        check_fields(env, checks, mode, words, library)
+
+
+def check_fields(env, checks, mode, words, library):
+    """The example that sets a field by name: a text that grows, and all else as it was."""
+    path, program, out, text = env.folder / "fields.etl", env.folder / f"fields-{mode}", env.folder / f"fields-{mode}.etl", "größer als zuvor " * 20
+    if not path.exists():
+        env.run([env.build / "tests" / "tracegen" / "tracegen", "make", "--preset", "office", "--duration-ms", "200", "--out", path])
+    env.run(["cc", "-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", harness.ROOT / "tests/plugins/relog_fields.c", "-o", program, *words])
+    done = env.run([program, path, out, "Process/DCStart", "CommandLine", text], env={**os.environ, "LD_LIBRARY_PATH": str(library)})
+    before, after = ([json.loads(line) for line in env.run([env.agent, "dump", "--format", "jsonl", "--no-names", p]).stdout.splitlines()][1:] for p in (path, out))
+    lines = [event["fields"]["CommandLine"] for event in before if event["name"] == "Process/DCStart"]
+    checks.that(len(lines) > 5, f"{mode}: processes")
+    checks.equal(done.stdout.splitlines(), lines, f"{mode}: what the fields were")
+    for event in before:
+        if event["name"] == "Process/DCStart":
+            event["fields"]["CommandLine"] = text
+    checks.that(before == after, f"{mode}: a set field: {next(((b, a) for b, a in zip(before, after) if b != a), '')}")
 
 
 def test(env, checks, arguments):

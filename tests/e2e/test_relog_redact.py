@@ -3,12 +3,14 @@ names of the registry) is left in the output, in UTF-8 or UTF-16 and any case; w
 stacks. The same key gives the same pseudonyms in two traces, another key others. Bytes without a known layout are zeroed or dropped.
 """
 import collections
+import hashlib
 import json
 import re
 import struct
 import uuid
 
 import harness
+import kernel_records as kernel
 import test_relog_forms as forms
 import test_single_records as single
 
@@ -82,6 +84,44 @@ def check_late_schema(env, checks, key):
     checks.that(re.fullmatch(r"by x[0-9a-z]+, at noon", message), f"the rest of the text: {message}")
 
 
+PLANTED = re.compile(rb"q\0?(?:[0-9a-f]\0?){12}z|9\0?3\0?(?:\.\0?(?:[0-9]\0?){1,3}){3}|s\0?-\0?1\0?-\0?5\0?-\0?2\0?1\0?(?:-\0?(?:[0-9]\0?){1,10}){4}")
+BINARY_SID = re.compile(b"\1\5\0\0\0\0\0\5\x15\0\0\0(.{16})", re.S)
+MANY = 3000  # of each of nine kinds
+
+
+def planted(path):
+    """The planted strings that a file has, in UTF-8 or UTF-16 and any case, and of SIDs in their binary form."""
+    data = path.read_bytes()
+    return {found.replace(b"\0", b"").decode() for found in PLANTED.findall(data.lower())} | \
+        {"s-1-5-21-" + "-".join(map(str, struct.unpack("<4I", found))) for found in BINARY_SID.findall(data)}
+
+
+def check_many(env, checks, key):
+    """27,000 known strings in paths, command lines, SIDs and free texts, many of them in several cases and forms: none is left, also in JSON lines.
+    Addresses are of no network that pseudonyms are of."""
+    metadata = struct.pack("<HB", 0, 0) + b"Note\0" + b"Message\0\1" + b"Narrow\0\2"
+    metadata = struct.pack("<H", len(metadata)) + metadata[2:]
+    known, records = set(), []
+    for i in range(MANY):
+        token = lambda kind: f"q{hashlib.md5(f'{kind} {i}'.encode()).hexdigest()[:12]}z"  # noqa: E731
+        user, folder, file, program, word, document, page = names = [token(kind) for kind in range(7)]
+        sid, address, clock = f"S-1-5-21-{7 * i + 1}-{i + 5}-{2**31 + i}-{i + 1001}", f"93.{i % 250}.{i // 250}.{i % 199 + 2}", 10 * i + 10
+        known |= {*names, sid.lower(), address}
+        note = f"{user.upper()} read C:\\Users\\{user}\\{document}.TXT"
+        other = f"by {sid} from {address}, https://{page.title()}.example/{page}"
+        records += [kernel.image(8, 0x10000 * i, 0x1000, f"Users\\{user}\\{folder.title()}\\{file}.dll", clock), kernel.process(100 + 4 * i, f"{program}.exe", clock + 1, sid=sid),
+                    kernel.process(100 + 4 * i, f"{program}.exe /{word.upper()}", clock + 2, ends=True, sid=sid),
+                    single.tracelogging_record(metadata, (note + "\0").encode("utf-16le") + (other + "\0").encode(), clock + 3)]
+    path, out, lines = env.folder / "many.etl", env.folder / "many-redacted.etl", env.folder / "many-redacted.jsonl"
+    path.write_bytes(single.trace(records))
+    checks.equal((len(known), known - planted(path)), (9 * MANY, set()), "known strings, and those of them that the search does not find in the trace")
+    said = redact(env, path, out, key, "-o", lines)
+    checks.equal(said["written"], said["read"], "events")
+    for file in (out, lines):
+        left = known & planted(file)
+        checks.that(not left, f"{file.name}: {len(left)} of {len(known)} known strings are left: {sorted(left)[:5]}")
+
+
 def test(env, checks, arguments):
     tracegen = env.build / "tests" / "tracegen" / "tracegen"
     keys = [env.folder / "key", env.folder / "other-key"]
@@ -114,6 +154,7 @@ def test(env, checks, arguments):
         changed = [b for b, a in names[0] if a != b]
         checks.that(changed and all(dict(names[2])[b] != dict(names[0])[b] for b in changed), f"{preset}: another key")
     check_late_schema(env, checks, keys[0])
+    check_many(env, checks, keys[0])
     check_usage(env, checks, path, keys[0])
 
 

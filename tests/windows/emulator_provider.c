@@ -108,7 +108,7 @@ ULONG WINAPI EmulEventWrite(REGHANDLE handle, PCEVENT_DESCRIPTOR d, ULONG count,
     }
     if (sizeof t->written - t->written_bytes < sizeof *w + bytes + 8) {
         emul_unlock();
-        return ERROR_NOT_ENOUGH_MEMORY; /* there is no free buffer: nobody takes them back here */
+        return ERROR_NOT_ENOUGH_MEMORY; /* no buffer is free: none is given back here */
     }
     *w = (emul_written){.bytes = sizeof *w, .record = r};
     add_part(w, data, count, EVENT_METADATA, &w->schema_bytes);

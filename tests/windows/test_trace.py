@@ -233,7 +233,7 @@ def emits(env, checks, session, windows, arguments):
         env.run([env.agent, "schema", "compile", "--man", "-o", manifest, described])
         shutil.copy(machine.agent, emitter)
         machine.plays(paths, f"alias={root} emitter.exe", f"hold={HALF}")
-        quiet = session.run([machine.agent, "mark", "nobody listens", "--json"])
+        quiet = session.run([machine.agent, "mark", "no session listens", "--json"])
         checks.equal((quiet.returncode, json.loads(quiet.stdout)), (0, {"written": 1, "unheard": 1}), f"a mark without a session: {quiet.stderr}")
         file, heard = machine.folder / "emits.etl", {"written": 1, "unheard": 0}
         run = Run(machine, session, file, "--provider", "*Contoso-Build", "--provider", "*Contoso-Paint", linger=f"{wine.windows_path(emitter)} emit --events - --manifest {wine.windows_path(manifest)} --json", stdin=subprocess.PIPE)

@@ -2,7 +2,7 @@
  * JSON lines. The first one is of the provider:
  *
  *   provider         needed; its name
- *   guid             absent: the one that EventSource and TraceLogging make of the name
+ *   guid             when absent, EventSource and TraceLogging make it of the name, and so does this
  *
  * and each further one of an event:
  *
