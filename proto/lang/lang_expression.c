@@ -144,6 +144,17 @@ static enum lang_type member_expression(compiler *k, const node *n, unsigned dst
     return expression_load(k, v, dst, 0);
 }
 
+/* The number of the field that is a call's first argument. */
+static uint32_t expression_field_argument(compiler *k, const node *n, const char *form, enum lang_type *ret_type) {
+    const node *f = n->args[0];
+    uint32_t field;
+    if (f->kind != NODE_NAME && !(f->kind == NODE_MEMBER && span_is(f->base, "event")))
+        lang_fail(&k->s, n->at, "expected %s", form);
+    if (!lang_find_field(k, f->text, f->at, &field, ret_type))
+        lang_unknown_name(k, f->text, f->at, 1);
+    return field;
+}
+
 enum lang_type lang_call_expression(compiler *k, const node *n, unsigned dst) {
     static const char *const STACKS[] = {"kstack", "ustack", "stack"};
     for (uint32_t i = 0; i < 3; i++) {
@@ -178,15 +189,25 @@ enum lang_type lang_call_expression(compiler *k, const node *n, unsigned dst) {
         return TYPE_INT;
     }
     if (span_is(n->text, "has")) {
-        uint32_t field;
-        enum lang_type type;
-        const node *f = n->arg_count == 1 ? n->args[0] : NULL;
-        if (!f || (f->kind != NODE_NAME && !(f->kind == NODE_MEMBER && span_is(f->base, "event"))))
+        if (n->arg_count != 1)
             lang_fail(&k->s, n->at, "expected has(field)");
-        if (!lang_find_field(k, f->text, f->at, &field, &type))
-            lang_unknown_name(k, f->text, f->at, 1);
-        lang_emit(k, CODE_HAS, dst, 0, 0, field);
+        enum lang_type type;
+        lang_emit(k, CODE_HAS, dst, 0, 0, expression_field_argument(k, n, "has(field)", &type));
         return TYPE_INT;
+    }
+    if (span_is(n->text, "bytes")) {
+        static const char FORM[] = "bytes(field, place, count), count of 1 to 8";
+        int64_t count = n->arg_count == 3 ? lang_constant_argument(k, n->args[2]) : 0;
+        if (count < 1 || count > (int64_t)sizeof(uint64_t))
+            lang_fail(&k->s, n->at, "expected %s", FORM);
+        enum lang_type type;
+        uint32_t field = expression_field_argument(k, n, FORM, &type);
+        if (type != TYPE_TEXT)
+            lang_fail(&k->s, n->args[0]->at, "bytes reads a text or binary data; this is %s", LANG_TYPE_TEXTS[type]);
+        if (lang_number_expression(k, n->args[1], dst, "the place") == TYPE_FLOAT)
+            lang_fail(&k->s, n->args[1]->at, "the place is a whole number");
+        lang_emit(k, CODE_BYTES, dst, dst, 0, field | (uint32_t)count << 16);
+        return TYPE_UINT;
     }
     nearest m;
     lang_nearest_begin(&m, n->text);

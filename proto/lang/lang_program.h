@@ -137,6 +137,7 @@ enum lang_code {
     CODE_EMIT,    /* rows[imm]; a: first value */
     CODE_TRIGGER, /* triggers[imm] */
     CODE_SHIP,
+    CODE_BYTES, /* dst = the bytes from place a on of fields[imm & 0xFFFF], a text; imm >> 16 of them, 1 to 8 */
     CODE_EXIT,
     CODE_COUNT
 };

@@ -808,6 +808,11 @@ static void run_execute(ea_lang_run *r, const lang_clause *c, const bound_field 
         case CODE_EMIT:
             lang_print_row(r, op->imm, &A);
             continue;
+        case CODE_BYTES:
+            if (lang_read_bytes(r, &fields[op->imm & 0xFFFF], A, op->imm >> 16, &DST))
+                continue;
+            r->counts.absent++;
+            break;
         case CODE_SHIP:
             r->counts.shipped += !r->is_shipped;
             r->is_shipped = 1;

@@ -155,6 +155,8 @@ static inline uint64_t lang_fixed(const bound_field *b, const uint8_t *at) {
 
 /* Reads a field of the event at hand: 1; 0 when it has none. */
 int lang_read_field(ea_lang_run *r, const bound_field *b, uint64_t *ret);
+/* Reads so many bytes of a field as it is in the event, the highest first: 1; 0 when it has not so many. */
+int lang_read_bytes(ea_lang_run *r, const bound_field *b, uint64_t place, uint32_t count, uint64_t *ret);
 uint64_t lang_read_value(ea_lang_run *r, uint32_t value);
 uint64_t lang_read_parent(ea_lang_run *r, uint32_t value);
 /* Finds which thread the event is about: r->tid; its process: r->pid. */

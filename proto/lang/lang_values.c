@@ -165,6 +165,17 @@ int lang_read_counter(ea_lang_run *r, uint32_t counter, uint64_t *ret) {
     return 1;
 }
 
+int lang_read_bytes(ea_lang_run *r, const bound_field *b, uint64_t place, uint32_t count, uint64_t *ret) {
+    const ea_slice *slice = b->how == BOUND_TEXT ? values_slice_of(r, b) : NULL;
+    uint64_t v = 0;
+    if (!slice || place > slice->len_bytes || count > slice->len_bytes - place)
+        return 0;
+    for (uint32_t i = 0; i < count; i++)
+        v = v << 8 | slice->data[place + i];
+    *ret = v;
+    return 1;
+}
+
 /* ---- threads and processes ---- */
 
 static int values_thread_field(ea_lang_run *r, const bound_field *b, int64_t *ret) {

@@ -224,6 +224,12 @@ static int verify_check_op(checker *k, uint32_t at) {
         return op->imm < p->trigger_count;
     case CODE_SHIP:
         return 1;
+    case CODE_BYTES: {
+        uint32_t field = op->imm & 0xFFFF, count = op->imm >> 16;
+        return field < k->c->field_count && k->c->fields[field].type == TYPE_TEXT && count >= 1 &&
+               count <= sizeof(uint64_t) && verify_reads(k, op->a, KIND_NUMBER) && verify_may_skip(k, at) &&
+               verify_writes(k, op->dst, KIND_NUMBER);
+    }
     case CODE_COUNT:
         break;
     }

@@ -14,6 +14,7 @@ static const ea_lang_word WORDS[] = {
 #undef X
     {"stack", EA_LANG_WORD_CALL}, {"ustack", EA_LANG_WORD_CALL}, {"kstack", EA_LANG_WORD_CALL},
     {"delta", EA_LANG_WORD_CALL}, {"strlen", EA_LANG_WORD_CALL}, {"has", EA_LANG_WORD_CALL},
+    {"bytes", EA_LANG_WORD_CALL},
     {"print", EA_LANG_WORD_STATEMENT}, {"printa", EA_LANG_WORD_STATEMENT}, {"printf", EA_LANG_WORD_STATEMENT},
     {"trunc", EA_LANG_WORD_STATEMENT}, {"clear", EA_LANG_WORD_STATEMENT}, {"emit", EA_LANG_WORD_STATEMENT},
     {"exit", EA_LANG_WORD_STATEMENT}, {"delta", EA_LANG_WORD_STATEMENT}, {"trigger", EA_LANG_WORD_STATEMENT},

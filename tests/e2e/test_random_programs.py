@@ -2,6 +2,9 @@
 text, and what an evaluation in Python gives (random_programs.py). Twenty programs run together, as they have no name in common. `--soak` has 1,000 of
 each trace.
 """
+# Promises (tests/promises.py --write puts them into docs/verification/promises.md):
+# - Query language 13: Over a file and over the store a program gives the same, and what an evaluation in Python gives. | 1,000 random programs on each of
+#   three generated and three real traces: no difference | 2026-11-28
 import harness
 import random_programs
 import test_tracegen

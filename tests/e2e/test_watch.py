@@ -18,9 +18,12 @@ import math
 import pathlib
 import random
 import re
+import struct
 import subprocess
 
 import harness
+import test_relog_forms
+import test_single_records
 import test_tracegen
 import traces
 
@@ -396,15 +399,44 @@ def check_programs(env, checks, paths):
     checks.that(len(programs) >= 25, f"config/watch has {len(programs)} programs")
     page = (folder / "README.md").read_text(encoding="utf-8")
     checks.equal([path.name for path in programs if f"({path.name})" not in page], [], "config/watch/README.md names each program")
-    quiet = {"system-calls.watch", "powershell.watch", "ui-delay.watch", "dxgkrnl.watch", "counters.watch"}  # the trace has no such events
+    quiet = {"system-calls.watch", "powershell.watch", "ui-delay.watch", "dxgkrnl.watch", "counters.watch", "packets.watch"}  # the trace has no such events
     for path in programs:
         for form in ([], ["--json"], ["--csv"]):
-            done = subprocess.run([env.agent, "watch", *form, path, *paths], capture_output=True, text=True, timeout=120, check=False)
+            manifest = path.with_suffix(".man")
+            fields = ["--manifest", manifest] if manifest.exists() else []
+            done = subprocess.run([env.agent, "watch", *fields, *form, path, *paths], capture_output=True, text=True, timeout=120, check=False)
             checks.equal(done.returncode, 0, f"{path.name} {form}: exit code ({done.stderr[-300:]})")
             if path.name not in quiet:
                 checks.that(done.stdout.strip(), f"{path.name} {form}: it prints something")
             if form == ["--json"]:
                 checks.that(all(isinstance(json.loads(line), dict) for line in done.stdout.splitlines()), f"{path.name}: JSON lines")
+
+
+def check_packets(env, checks):
+    """Bytes of a field: captured packets by kind, protocol, and receiver, beside a reading in Python."""
+    dice, records, want = random.Random(4), [], {name: collections.Counter() for name in ("@kinds", "@protocols", "@to")}
+    for i in range(300):
+        kind, words, protocol = dice.choice([0x0800, 0x0800, 0x86DD, 0x0806]), dice.randrange(5, 9), dice.choice([6, 17, 1])
+        address, port, size = (10, 0, dice.randrange(3), dice.randrange(3)), dice.choice([53, 443, 8080]), dice.randrange(40, 1500)
+        packet = bytes(12) + struct.pack(">HBBH", kind, 0x40 | words, 0, size) + bytes(5) + bytes([protocol]) + bytes(6) + bytes(address) + \
+            bytes(4 * words - 20) + struct.pack(">HH", 1000, port) + bytes(8)
+        packet = packet[:dice.choice([len(packet)] * 5 + [10, 24, 14 + 4 * words])]  # cut packets lack what is beyond their end
+        records.append(test_relog_forms.fragment(packet, 100 + i))
+        if len(packet) >= 14:
+            want["@kinds"][(kind,)] += 1
+            if kind == 0x0800 and len(packet) >= 24:
+                want["@protocols"][(protocol,)] += 1
+                if protocol != 1 and len(packet) >= 18 + 4 * words:
+                    want["@to"][(*address, protocol, port)] += size
+    trace = env.folder / "packets.etl"
+    trace.write_bytes(test_single_records.trace(records))
+    folder = harness.ROOT / "config" / "watch"
+    got = results(env.run([env.agent, "watch", "--json", "--manifest", folder / "packets.man", folder / "packets.watch", trace]).stdout)
+    for name, entries in want.items():
+        checks.that(len(entries) >= 3 and got[name] == dict(entries), f"{name}: {got.get(name)}, expected {dict(entries)}")
+    places = "\"NDIS-PacketCapture/1001\" { @in = sum(bytes(Fragment, FragmentSize - 1, 1)); @out[1] = sum(bytes(Fragment, FragmentSize, 1)); @below[1] = sum(bytes(Fragment, -1, 1)); }"
+    done = env.run([env.agent, "watch", "--json", "--manifest", folder / "packets.man", "-e", places, trace])
+    checks.that(set(results(done.stdout)) == {"@in"} and "600 statements were skipped" in done.stderr, f"places beyond the end: {done.stdout} {done.stderr}")
 
 
 def check_examples(env, checks, paths):
@@ -535,6 +567,7 @@ def test(env, checks, arguments):
             check_times(env, checks, name, [trace])
             longer, _ = test_tracegen.generate(env.build, env.folder, "longer", "--preset", name, "--duration-ms", "3000")
             check_programs(env, checks, [longer])
+            check_packets(env, checks)
             check_examples(env, checks, [trace])
             check_forms(env, checks, [longer])
             check_limits(env, checks, [trace])

@@ -9,8 +9,8 @@ column in the YAML.
 #   | 2026-11-27
 # - Query language 11: Results of programs are metrics, bounded in number, and a page of the dashboard. | 230 values as SQL has them, and the number of those
 #   that are left out; rows and lines of the page as SQL has them | 2026-11-28
-# - Query language 12: ship() raises an event to the priority security. | the batches of two events, and no others, have it, and are sent before those that
-#   wait; the event travels though its class is aggregated; `watch_shipped` counts it | 2026-11-28
+# - Query language 12: ship() raises an event to the priority security. | the batches of two events, and no others, are sent first; they travel though their
+#   class is aggregated | 2026-11-28
 # - Query language 9: A program that is wrong is refused when the configuration is checked. | line and column in the YAML, of a block, of one
 #   line and of a class that is not known | 2026-11-27
 import collections

@@ -73,6 +73,8 @@ static const refusal REFUSALS[] = {
     {"begin { @ = lquantize(1, 0, 2047, 2); }", 1, 13, "more than 1024"},
     {"begin { @a = sum(@a); }", 1, 9, "@a gets its value from itself alone"},
     {"begin { ship(); }", 1, 9, "is about an event"},
+    {"Thread/CSwitch { @ = sum(bytes(NewThreadId, 0, 2)); }", 1, 32, "reads a text or binary data"},
+    {"FileIo/Create { @ = sum(bytes(OpenPath, 0, 9)); }", 1, 25, "count of 1 to 8"},
     {"Thread/CSwitch, tick:1s { ship(); }", 1, 27, "is about an event"},
     {"Thread/CSwitch { ship(1); }", 1, 18, "expected ship()"},
     {"Thread/CSwitch { trigger(\"slow\", 1m, 10s, 3); }", 1, 34, "before TIME, after TIME"},
