@@ -182,6 +182,11 @@ uintptr_t ec_sql_table_number(const char *explained) {
                : 0;
 }
 
+const ec_column *ec_sql_shaped_column(const ec_sql_shaped *t, int number) {
+    size_t at = number >= 0 && (size_t)number >= t->own_count ? (size_t)number - t->own_count : t->shape.count;
+    return at < t->shape.count ? &t->shape.columns[at] : NULL;
+}
+
 /* What a column of the table of a number has: 1; 0 when it is not known. */
 static int times_column_kind(const ec_sql *s, uintptr_t table, int column, enum ec_kind *ret) {
     if (column < 0)

@@ -338,11 +338,6 @@ int ec_sql_shaped_connect(sqlite3 *db, const ec_sql_source *from,
     return SQLITE_OK;
 }
 
-const ec_column *ec_sql_shaped_column(const ec_sql_shaped *t, int number) {
-    size_t at = number >= 0 && (size_t)number >= t->own_count ? (size_t)number - t->own_count : t->shape.count;
-    return at < t->shape.count ? &t->shape.columns[at] : NULL;
-}
-
 int ec_sql_shaped_disconnect(sqlite3_vtab *base) {
     ec_sql_shaped *t = (ec_sql_shaped *)base;
     for (ec_sql_shaped **p = &t->sql->shaped; *p; p = &(*p)->next)
