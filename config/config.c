@@ -56,14 +56,14 @@ static void config_problem(reading *r, yaml_mark_t at, const char *format, ...) 
 
 /* ---- values ---- */
 
-static const char *kind_of(const yaml_node_t *n) {
+static const char *config_kind_of(const yaml_node_t *n) {
     return n->type == YAML_MAPPING_NODE ? "a mapping" : n->type == YAML_SEQUENCE_NODE ? "a list" : "a text";
 }
 
 /* Copies the scalar's text into the arena; NULL after a mistake, which was reported. */
-static const char *text_of(reading *r, const char *key, const yaml_node_t *n) {
+static const char *config_text_of(reading *r, const char *key, const yaml_node_t *n) {
     if (n->type != YAML_SCALAR_NODE) {
-        config_problem(r, n->start_mark, "%s: expected one value, not %s", key, kind_of(n));
+        config_problem(r, n->start_mark, "%s: expected one value, not %s", key, config_kind_of(n));
         return NULL;
     }
     const char *s = (const char *)n->data.scalar.value;
@@ -99,7 +99,7 @@ static int take_items(reading *r, const char *key, const yaml_node_t *n, size_t 
 
 static void take_flag(reading *r, const ea_option *o, const yaml_node_t *n, void *target) {
     static const char *const NO[] = {"false", "no", "off"}, *const YES[] = {"true", "yes", "on"};
-    const char *s = text_of(r, o->name, n);
+    const char *s = config_text_of(r, o->name, n);
     for (size_t i = 0; s && i < 3; i++)
         if (strcmp(s, YES[i]) == 0 || strcmp(s, NO[i]) == 0) {
             *(int *)target = strcmp(s, YES[i]) == 0;
@@ -109,8 +109,8 @@ static void take_flag(reading *r, const ea_option *o, const yaml_node_t *n, void
         config_problem(r, n->start_mark, "%s: '%s': expected true or false", o->name, s);
 }
 
-static void take_value(reading *r, const ea_option *o, const yaml_node_t *n, void *options) {
-    const char *s = text_of(r, o->name, n);
+static void config_take_value(reading *r, const ea_option *o, const yaml_node_t *n, void *options) {
+    const char *s = config_text_of(r, o->name, n);
     ea_err why;
     if (s && ea_option_store(o, s, options, &why))
         config_problem(r, n->start_mark, "%s: '%s': %s", o->name, s, why.message);
@@ -118,7 +118,7 @@ static void take_value(reading *r, const ea_option *o, const yaml_node_t *n, voi
 
 static void take_strings(reading *r, const ea_option *o, const yaml_node_t *n, void *options) {
     if (n->type != YAML_SEQUENCE_NODE) {
-        take_value(r, o, n, options);
+        config_take_value(r, o, n, options);
         return;
     }
     size_t count = (size_t)(n->data.sequence.items.top - n->data.sequence.items.start);
@@ -127,12 +127,13 @@ static void take_strings(reading *r, const ea_option *o, const yaml_node_t *n, v
     if (!take_items(r, o->name, n, count))
         return;
     for (size_t i = 0; i < count; i++)
-        take_value(r, o, yaml_document_get_node(&r->document, n->data.sequence.items.start[i]), options);
+        config_take_value(r, o, yaml_document_get_node(&r->document, n->data.sequence.items.start[i]), options);
 }
 
 static void take_labels(reading *r, const ea_option *o, const yaml_node_t *n, ea_labels *target) {
     if (n->type != YAML_MAPPING_NODE) {
-        config_problem(r, n->start_mark, "%s: expected a mapping of names to texts, not %s", o->name, kind_of(n));
+        config_problem(r, n->start_mark, "%s: expected a mapping of names to texts, not %s", o->name,
+                       config_kind_of(n));
         return;
     }
     size_t count = (size_t)(n->data.mapping.pairs.top - n->data.mapping.pairs.start);
@@ -142,8 +143,8 @@ static void take_labels(reading *r, const ea_option *o, const yaml_node_t *n, ea
     for (size_t i = 0; labels && i < count; i++) {
         const yaml_node_pair_t *pair = &n->data.mapping.pairs.start[i];
         const yaml_node_t *key = yaml_document_get_node(&r->document, pair->key);
-        labels[i].name = text_of(r, o->name, key);
-        labels[i].value = text_of(r, o->name, yaml_document_get_node(&r->document, pair->value));
+        labels[i].name = config_text_of(r, o->name, key);
+        labels[i].value = config_text_of(r, o->name, yaml_document_get_node(&r->document, pair->value));
         for (size_t k = 0; labels[i].name && k < i; k++)
             if (labels[k].name && strcmp(labels[k].name, labels[i].name) == 0)
                 config_problem(r, key->start_mark, "%s: '%s' is given twice", o->name, labels[i].name);
@@ -152,13 +153,13 @@ static void take_labels(reading *r, const ea_option *o, const yaml_node_t *n, ea
 }
 
 static void take_mapping(reading *r, const char *name, const yaml_node_t *n, const ea_table *table, void *target);
-static void check_values(reading *r, const yaml_node_t *n, const ea_table *table, const void *target);
+static void config_check_values(reading *r, const yaml_node_t *n, const ea_table *table, const void *target);
 
-static void take_tables(reading *r, const ea_option *o, const yaml_node_t *n, ea_tables *target) {
+static void config_take_tables(reading *r, const ea_option *o, const yaml_node_t *n, ea_tables *target) {
     ea_err err;
     if (n->type != YAML_SEQUENCE_NODE) {
         config_problem(r, n->start_mark, "%s: expected a list of mappings, each begun by '- ', not %s", o->name,
-                       kind_of(n));
+                       config_kind_of(n));
         return;
     }
     size_t count = (size_t)(n->data.sequence.items.top - n->data.sequence.items.start);
@@ -192,7 +193,7 @@ static void config_take(reading *r, const ea_option *o, const yaml_node_t *n, vo
         take_mapping(r, o->name, n, o->table, target);
         break;
     case EA_OPT_TABLES:
-        take_tables(r, o, n, target);
+        config_take_tables(r, o, n, target);
         break;
     case EA_OPT_LABELS:
         take_labels(r, o, n, target);
@@ -202,7 +203,7 @@ static void config_take(reading *r, const ea_option *o, const yaml_node_t *n, vo
     case EA_OPT_DURATION:
     case EA_OPT_SIZE:
     case EA_OPT_CHOICE:
-        take_value(r, o, n, options);
+        config_take_value(r, o, n, options);
         break;
     }
 }
@@ -216,7 +217,8 @@ static void take_mapping(reading *r, const char *name, const yaml_node_t *n, con
     unsigned problems_before = r->problems;
     const char *where = name ? name : "the file";
     if (n->type != YAML_MAPPING_NODE) {
-        config_problem(r, n->start_mark, "%s: expected a mapping of options to values, not %s", where, kind_of(n));
+        config_problem(r, n->start_mark, "%s: expected a mapping of options to values, not %s", where,
+                       config_kind_of(n));
         return;
     }
     for (const yaml_node_pair_t *pair = n->data.mapping.pairs.start; pair < n->data.mapping.pairs.top; pair++) {
@@ -224,7 +226,7 @@ static void take_mapping(reading *r, const char *name, const yaml_node_t *n, con
                           *value = yaml_document_get_node(&r->document, pair->value);
         const char *nearest = NULL;
         if (key->type != YAML_SCALAR_NODE) {
-            config_problem(r, key->start_mark, "%s: expected an option's name, not %s", where, kind_of(key));
+            config_problem(r, key->start_mark, "%s: expected an option's name, not %s", where, config_kind_of(key));
             continue;
         }
         const char *word = (const char *)key->data.scalar.value;
@@ -263,7 +265,7 @@ static void take_mapping(reading *r, const char *name, const yaml_node_t *n, con
         config_problem(r, mark, "%s%s%s", key ? key : where, ": ", err.message);
     }
     if (r->problems == problems_before && table->check_values)
-        check_values(r, n, table, target);
+        config_check_values(r, n, table, target);
 }
 
 /* ---- places inside of values ---- */
@@ -336,7 +338,7 @@ static yaml_mark_t mark_of(const reading *r, const yaml_node_t *n, const ea_opti
     return mark;
 }
 
-static void check_values(reading *r, const yaml_node_t *n, const ea_table *table, const void *target) {
+static void config_check_values(reading *r, const yaml_node_t *n, const ea_table *table, const void *target) {
     ea_option_place place = {0};
     ea_text name;
     ea_err err;
@@ -390,7 +392,7 @@ static int is_too_deep(reading *r) {
     return depth > EA_CONFIG_DEPTH_MAX;
 }
 
-static void read_document(reading *r, yaml_parser_t *parser, const ea_table *table, void *target) {
+static void config_read_document(reading *r, yaml_parser_t *parser, const ea_table *table, void *target) {
     if (is_too_deep(r))
         return;
     if (!yaml_parser_load(parser, &r->document)) {
@@ -430,7 +432,7 @@ static int config_parse(ea_config **ret, const char *name, const char *text, siz
     }
     ea_arena_init(&r.c->arena, ARENA_LIMIT);
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, len_bytes);
-    read_document(&r, &parser, table, target);
+    config_read_document(&r, &parser, table, target);
     yaml_parser_delete(&parser);
     if (r.no_memory)
         rc = ea_fail(err, EA_ENOMEM, "read %s", name);
@@ -532,14 +534,14 @@ static const char *type_text(const ea_option *o) {
     return "";
 }
 
-static int is_of_file(const ea_option *o) {
+static int config_is_of_file(const ea_option *o) {
     return strcmp(o->name, "config") != 0;
 }
 
 static void reference_of(const ea_table *table, const char *path, ea_text *t) {
     ea_text_printf(t, "%s\n\n| option | type | default | what it does |\n|---|---|---|---|\n", table->summary);
     for (const ea_option *o = table->rows; o->name; o++) {
-        if (!is_of_file(o))
+        if (!config_is_of_file(o))
             continue;
         ea_text_printf(t, "| `%s` | %s", o->name, type_text(o));
         for (int i = 0; o->choices && o->choices[i]; i++)
@@ -582,7 +584,7 @@ static void config_begin(ea_text *t, unsigned depth, int out) {
 
 static void example_of(const ea_table *table, unsigned depth, int out, ea_text *t) {
     for (const ea_option *o = table->rows; o->name; o++) {
-        if (!is_of_file(o))
+        if (!config_is_of_file(o))
             continue;
         const char *value = o->example ? o->example : o->fallback;
         config_begin(t, depth, out);
@@ -620,7 +622,7 @@ void ea_config_example(const ea_table *table, ea_text *t) {
 
 /* ---- differences ---- */
 
-static int same_text(const char *a, const char *b) {
+static int config_same_text(const char *a, const char *b) {
     return a == b || (a && b && strcmp(a, b) == 0);
 }
 
@@ -634,19 +636,20 @@ static int same_value(const ea_option *o, const void *a, const void *b) {
     case EA_OPT_DURATION:
         return memcmp(a, b, sizeof(uint64_t)) == 0;
     case EA_OPT_STRING:
-        return same_text(*(const char *const *)a, *(const char *const *)b);
+        return config_same_text(*(const char *const *)a, *(const char *const *)b);
     case EA_OPT_STRINGS: {
         const ea_strings *x = a, *y = b;
         int same = x->count == y->count;
         for (size_t i = 0; same && i < x->count; i++)
-            same = same_text(x->items[i], y->items[i]);
+            same = config_same_text(x->items[i], y->items[i]);
         return same;
     }
     case EA_OPT_LABELS: {
         const ea_labels *x = a, *y = b;
         int same = x->count == y->count;
         for (size_t i = 0; same && i < x->count; i++)
-            same = same_text(x->items[i].name, y->items[i].name) && same_text(x->items[i].value, y->items[i].value);
+            same = config_same_text(x->items[i].name, y->items[i].name) &&
+                   config_same_text(x->items[i].value, y->items[i].value);
         return same;
     }
     case EA_OPT_TABLES:

@@ -63,7 +63,7 @@ int ea_filter_repeat_parse(const char *text, int64_t *ret_ns, const char **ret_e
     return 0;
 }
 
-static int check_filter(const void *table, const char **ret_key, ea_err *err) {
+static int event_filters_check_filter(const void *table, const char **ret_key, ea_err *err) {
     const ea_filter_config *c = table;
     const char *expression;
     uint64_t number;
@@ -148,4 +148,4 @@ static const ea_option FILTER_ROWS[] = {
 const ea_table ea_filter_table = {.summary = "What becomes of events of some classes.",
                                   .rows = FILTER_ROWS,
                                   .size = sizeof(ea_filter_config),
-                                  .check = check_filter};
+                                  .check = event_filters_check_filter};

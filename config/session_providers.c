@@ -202,7 +202,7 @@ static int are_short(const ea_strings *given, ea_err *err) {
                                            : 0;
 }
 
-static int check_names(const ea_provider_config *p, const char **ret_key, ea_err *err) {
+static int session_providers_check_names(const ea_provider_config *p, const char **ret_key, ea_err *err) {
     const struct {
         const char *key;
         const ea_strings *names;
@@ -370,7 +370,7 @@ static int check_system_provider(const ea_system_provider *system, const ea_prov
     return ea_system_keywords(system, p->any, &mask, err);
 }
 
-static int check_provider(const void *table, const char **ret_key, ea_err *err) {
+static int session_providers_check_provider(const void *table, const char **ret_key, ea_err *err) {
     const ea_provider_config *p = table;
     ea_guid guid;
     uint64_t mask;
@@ -413,7 +413,7 @@ static int check_provider(const void *table, const char **ret_key, ea_err *err) 
     for (size_t i = 0; i < p->pids.count; i++)
         if (ea_u64_parse(p->pids.items[i], &mask) || mask > UINT32_MAX)
             return ea_fail(err, EA_EINVAL, "'%.40s': expected a process id", p->pids.items[i]);
-    if ((rc = check_names(p, ret_key, err)) || (rc = check_arguments(p, ret_key, err)) ||
+    if ((rc = session_providers_check_names(p, ret_key, err)) || (rc = check_arguments(p, ret_key, err)) ||
         (rc = check_filter_data(p, ret_key, err)))
         return rc;
     *ret_key = "payload";
@@ -610,4 +610,4 @@ static const ea_option PROVIDER_ROWS[] = {
 const ea_table ea_provider_table = {.summary = "A provider that a session enables.",
                                     .rows = PROVIDER_ROWS,
                                     .size = sizeof(ea_provider_config),
-                                    .check = check_provider};
+                                    .check = session_providers_check_provider};

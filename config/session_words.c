@@ -178,7 +178,7 @@ static void scalar(ea_text *t, const char *s) {
 
 static void write_rows(const ea_option *rows, const void *item, unsigned indent, int first_dash, ea_text *t);
 
-static void write_value(const ea_option *o, const void *target, unsigned indent, ea_text *t) {
+static void session_words_write_value(const ea_option *o, const void *target, unsigned indent, ea_text *t) {
     switch (o->type) {
     case EA_OPT_FLAG:
         ea_text_str(t, *(const int *)target ? " true\n" : " false\n");
@@ -225,7 +225,7 @@ static void write_value(const ea_option *o, const void *target, unsigned indent,
 }
 
 /* Whether the option differs from its default. defaults: a struct with the fallbacks. */
-static int is_given(const ea_option *o, const void *item, const void *defaults) {
+static int session_words_is_given(const ea_option *o, const void *item, const void *defaults) {
     const char *a = (const char *)item + o->offset, *b = (const char *)defaults + o->offset;
     switch (o->type) {
     case EA_OPT_FLAG:
@@ -265,13 +265,13 @@ static void write_rows(const ea_option *rows, const void *item, unsigned indent,
     if (ea_option_fallbacks(rows, &defaults, &err))
         t->failed = 1;
     for (const ea_option *o = rows; o->name; o++) {
-        if (!is_given(o, item, &defaults))
+        if (!session_words_is_given(o, item, &defaults))
             continue;
         for (unsigned i = 0; i < indent; i++)
             ea_text_char(t, ' ');
         ea_text_printf(t, "%s%s:", first_dash ? "- " : "  ", o->name);
         first_dash = 0;
-        write_value(o, (const char *)item + o->offset, indent + 2, t);
+        session_words_write_value(o, (const char *)item + o->offset, indent + 2, t);
     }
 }
 

@@ -114,7 +114,7 @@ static int are_flags(const ea_strings *names, ea_err *err) {
     return 0;
 }
 
-static int check_name(const char *name, ea_err *err) {
+static int sessions_check_name(const char *name, ea_err *err) {
     size_t n = strlen(name);
     if (!n || name[n - 1] == '.') /* on Windows a folder has no such name */
         return ea_fail(err, EA_EINVAL, "'%.64s': a session's name has at least one character, and ends with no '.'",
@@ -239,7 +239,7 @@ static int check_session(const void *table, const char **ret_key, ea_err *err) {
     const ea_session_config *s = table;
     int rc;
     *ret_key = "name";
-    if ((rc = check_name(s->name, err)) || (rc = check_kernel_part(s, ret_key, err)) ||
+    if ((rc = sessions_check_name(s->name, err)) || (rc = check_kernel_part(s, ret_key, err)) ||
         (rc = check_images(s, ret_key, err)))
         return rc;
     *ret_key = "providers";

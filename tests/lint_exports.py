@@ -6,8 +6,8 @@ usage: tests/lint_exports.py BUILD_FOLDER [SOURCE_FOLDER]
 An exported symbol of a library below BUILD_FOLDER is used when another object of the product needs it (nm), or when a C file of the
 product names it besides its definition: in its own file, or in one that this build leaves out (Windows). FOR_TESTS lists the functions that
 exist for tests, with the reason; a line there that no longer holds is a fault too. Prints each, exits 1 when there is any, 2 when no library
-is found. Besides, a static function's name is the name of one function only in a folder of UNIQUE, and a name of one word in all of them, so
-that a debugger and a search find the one. And each counter of proto/base/counters.h is written by code: a file apart from those that only
+is found. Besides, a static function's name is the name of one function only, so that a debugger and a search find the one: files of one name
+(both programs' command of that name, a file for Windows and one for POSIX) may share it. And each counter of proto/base/counters.h is written by code: a file apart from those that only
 read counters names it.
 """
 import collections
@@ -18,19 +18,13 @@ import sys
 
 LIBRARY = re.compile(r"lib(?:ea|ec)_\w+\.a")
 PARTS = ("proto", "config", "service", "collector")
-UNIQUE = ("collector/access", "collector/app", "collector/ca", "collector/curl", "collector/detect", "collector/enroll", "collector/ingest",
-          "collector/metrics", "collector/net", "collector/pull", "collector/query", "collector/sandbox", "collector/sink", "collector/sqlite", "collector/state",
-          "collector/store", "collector/symbols", "collector/traces", "collector/web", "config", "proto/base", "proto/etl", "proto/event", "proto/evtx",
-          "proto/image", "proto/lang", "proto/relog", "proto/rules", "proto/stack", "proto/state", "proto/wire", "service/app", "service/batch",
-          "service/core", "service/decode", "service/etw", "service/eventlog", "service/host", "service/image", "service/scm", "service/ship",
-          "service/source", "service/spool")
 SYSTEM = re.compile(r"_(?:windows|posix)$")  # of these files a build has one
 COUNTERS = "proto/base/counters.h"
 COUNTER = re.compile(r"^ {4}[XGS]\((\w+), \d+,", re.M)
 # files that add counters up, check them or explain them
 READERS = ("collector/state/ledger_report.c", "collector/state/gaps.c", "collector/app/cmd_ledger.c", "service/spool/ledger.c", "service/spool/ledger.h",
            "service/spool/last_numbers.c", COUNTERS)
-STATIC = re.compile(r"^static (?:inline )?[\w\s*]*?\b(\w+)(?=\()", re.M)
+STATIC = re.compile(r"^static (?:inline )?[\w\s*]*?\b(?!_Atomic)(\w+)(?=\()", re.M)
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 STATE, ONE, WRITER, FORM = "a test looks at state that no output shows", "the smallest form for a test: the product calls the parts", \
     "tests write .etl files and records with it", "tests compare the form that the product makes in pieces"
@@ -79,13 +73,13 @@ def unused(build, source):
 
 
 def twice(source):
-    """Static functions' names that several files of UNIQUE have: {name: paths}."""
+    """Static functions' names that files of several names have: {name: paths}."""
     where = collections.defaultdict(list)
-    for folder in UNIQUE:
-        for path in sorted((source / folder).rglob("*.c")):
+    for part in PARTS:
+        for path in sorted((source / part).rglob("*.c")):
             for name in set(STATIC.findall(COMMENT.sub("", path.read_text(encoding="utf-8")))):
-                where[folder if "_" in name else "", name].append(path.relative_to(source))
-    return {name: list(map(str, paths)) for (_, name), paths in where.items() if len({SYSTEM.sub("", path.stem) for path in paths}) > 1}
+                where[name].append(path.relative_to(source))
+    return {name: list(map(str, paths)) for name, paths in where.items() if len({SYSTEM.sub("", path.stem) for path in paths}) > 1}
 
 
 def unwritten(source):

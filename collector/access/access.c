@@ -79,7 +79,7 @@ static int refresh(ec_access *a, ea_err *err) {
 /* ---- who ---- */
 
 /* The token in a header; out has room for HEADER_MAX. */
-static int token_of(const char *header, char *out) {
+static int access_token_of(const char *header, char *out) {
     size_t n = header ? strlen(header) : 0;
     if (n == 0 || n >= HEADER_MAX)
         return 0;
@@ -128,7 +128,7 @@ static int access_admit(ec_access *a, const char *address, const char *authoriza
     int rc = refresh(a, err);
     if (rc) /* not the caller's fault */
         return rc == EA_EREFUSED || rc == EA_ELIMIT ? EA_EIO : rc;
-    int given = token_of(authorization, text);
+    int given = access_token_of(authorization, text);
     const ec_token *found = given ? ec_api_tokens_find(a->tokens, a->count, text) : NULL;
     const char *id = found ? found->secret.id : known_id(a, text);
     OPENSSL_cleanse(text, sizeof text);

@@ -16,7 +16,7 @@ const char *ec_scope_name(enum ec_scope scope) {
 
 enum { SCOPE, CREATED, NAME, HOSTS, EXPIRES, OWN_FIELDS };
 
-static int parse_token(char *const *fields, void *arg) {
+static int api_tokens_parse_token(char *const *fields, void *arg) {
     ec_token *ret = arg;
     uint64_t created = 0, expires = 0;
     ret->scope = (enum ec_scope)0;
@@ -50,7 +50,7 @@ static const ec_secret_file TOKENS = {
     .later_fields = 1,
     .name_at = offsetof(ec_token, name),
     .skips_damage = 1,
-    .parse = parse_token,
+    .parse = api_tokens_parse_token,
     .print = print_token,
 };
 

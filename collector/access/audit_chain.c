@@ -61,14 +61,14 @@ void ec_audit_chain_init(ec_audit_chain *c, const char *dir, const char *name) {
     snprintf(c->path, sizeof c->path, "%s/%s", dir, name);
 }
 
-static void close_file(ec_audit_chain *c) {
+static void audit_chain_close_file(ec_audit_chain *c) {
     if (c->fd >= 0)
         close(c->fd);
     c->fd = -1;
 }
 
 void ec_audit_chain_close(ec_audit_chain *c) {
-    close_file(c);
+    audit_chain_close_file(c);
     if (c->head_fd >= 0)
         close(c->head_fd);
     c->head_fd = -1;
@@ -162,14 +162,14 @@ static void print_line(const ec_audit_chain *c, const ea_text *members, ea_text 
     ea_text_str(line, "}\n");
 }
 
-static int write_line(ec_audit_chain *c, const ea_text *line, ea_err *err) {
+static int audit_chain_write_line(ec_audit_chain *c, const ea_text *line, ea_err *err) {
     if (line->failed || line->len_bytes > EC_AUDIT_LINE_MAX)
         return ea_fail(err, EA_ENOMEM, "write %s", c->path);
     ssize_t n = write(c->fd, line->data, line->len_bytes);
     if (n != (ssize_t)line->len_bytes) {
         int os = n < 0 ? errno : ENOSPC;
         if (n > 0 && ftruncate(c->fd, (off_t)c->end)) /* half a line; the next one that opens the file cuts it off */
-            close_file(c);
+            audit_chain_close_file(c);
         return ea_fail_os(err, EA_EIO, os, "write %s", c->path);
     }
     c->end += line->len_bytes;
@@ -270,13 +270,13 @@ static int open_and_compare(ec_audit_chain *c, ea_text *line, ea_err *err) {
     rc = members.failed ? ea_fail(err, EA_ENOMEM, "write %s", c->path) : 0;
     if (!rc) {
         print_line(c, &members, line);
-        rc = write_line(c, line, err);
+        rc = audit_chain_write_line(c, line, err);
     }
     ea_text_deinit(&members);
     return rc;
 }
 
-static int open_file(ec_audit_chain *c, ea_text *line, ea_err *err) {
+static int audit_chain_open_file(ec_audit_chain *c, ea_text *line, ea_err *err) {
     ec_audit_last known = c->last;
     ec_audit_chain_close(c);
     int rc = open_and_compare(c, line, err);
@@ -291,14 +291,14 @@ static int open_file(ec_audit_chain *c, ea_text *line, ea_err *err) {
 static int rotate(ec_audit_chain *c, ea_text *line, ea_err *err) {
     char from[EC_AUDIT_PATH_BYTES], to[EC_AUDIT_PATH_BYTES];
     int rc = 0;
-    close_file(c);
+    audit_chain_close_file(c);
     for (int i = EC_AUDIT_FILES - 1; !rc && i > 0; i--) {
         ec_audit_file(from, c->path, i - 1);
         ec_audit_file(to, c->path, i);
         if (ea_path_exists(from))
             rc = ea_path_rename(from, to, err);
     }
-    return rc ? rc : open_file(c, line, err);
+    return rc ? rc : audit_chain_open_file(c, line, err);
 }
 
 int ec_audit_chain_add(ec_audit_chain *c, const ea_text *members, uint64_t max_bytes, ea_text *line, ea_err *err) {
@@ -308,7 +308,7 @@ int ec_audit_chain_add(ec_audit_chain *c, const ea_text *members, uint64_t max_b
     int is_same = c->fd >= 0 && stat(c->path, &st) == 0 && st.st_dev == c->device && st.st_ino == c->inode &&
                   (uint64_t)st.st_size == c->end;
     if (!is_same)
-        rc = open_file(c, line, err);
+        rc = audit_chain_open_file(c, line, err);
     if (!rc)
         print_line(c, members, line);
     if (!rc && c->end && line->len_bytes > max_bytes - (c->end < max_bytes ? c->end : max_bytes)) {
@@ -316,5 +316,5 @@ int ec_audit_chain_add(ec_audit_chain *c, const ea_text *members, uint64_t max_b
         if (!rc)
             print_line(c, members, line);
     }
-    return rc ? rc : write_line(c, line, err);
+    return rc ? rc : audit_chain_write_line(c, line, err);
 }

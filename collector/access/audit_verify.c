@@ -77,7 +77,7 @@ static void check_stated(checking *c, const place *at, const char *line) {
     fault(c, at, text);
 }
 
-static void take_line(checking *c, const char *line, size_t n, int file, uint64_t row) {
+static void audit_verify_take_line(checking *c, const char *line, size_t n, int file, uint64_t row) {
     static const char KEPT[] = ",\"first_kept\":";
     char text[160];
     place at = {.file = file, .row = row};
@@ -138,7 +138,7 @@ static int take_file(checking *c, int file, ea_err *err) {
         if (is_whole)
             line[--n] = 0;
         if (is_whole || file) {
-            take_line(c, line, (size_t)n, file, row);
+            audit_verify_take_line(c, line, (size_t)n, file, row);
         } else { /* a crash while it was written; the next line that is written cuts it off */
             ea_text_printf(c->report, "%s ends with %zd bytes of half a line\n", c->name, n);
         }

@@ -33,7 +33,7 @@ int ec_is_word(const char *s, const char *more, size_t room, int may_be_empty) {
     return n < room && (n > 0 || may_be_empty);
 }
 
-static int hash_of(const char *secret, size_t len_bytes, uint8_t out[EC_SECRET_HASH_BYTES]) {
+static int token_store_hash_of(const char *secret, size_t len_bytes, uint8_t out[EC_SECRET_HASH_BYTES]) {
     unsigned int n = 0;
     return EVP_Digest(secret, len_bytes, out, &n, EVP_sha256(), NULL) == 1 && n == EC_SECRET_HASH_BYTES;
 }
@@ -48,7 +48,7 @@ int ec_secret_make(const char *prefix, ec_secret *ret, char ret_text[EC_SECRET_B
     ea_text_init(&t);
     ea_text_hex(&t, random, sizeof random);
     OPENSSL_cleanse(random, sizeof random);
-    if (t.failed || !hash_of(t.data + 2 * ID_BYTES, 2 * RANDOM_BYTES, made.hash)) {
+    if (t.failed || !token_store_hash_of(t.data + 2 * ID_BYTES, 2 * RANDOM_BYTES, made.hash)) {
         rc = ea_fail(err, EA_ENOMEM, "make a token");
     } else {
         snprintf(made.id, sizeof made.id, "%.*s", 2 * ID_BYTES, t.data);
@@ -68,7 +68,7 @@ static int secret_of(const char *prefix, const char *text, ec_secret *ret) {
         return 0;
     snprintf(ret->id, sizeof ret->id, "%.*s", 2 * ID_BYTES, text + HEAD);
     const char *secret = text + HEAD + 2 * ID_BYTES + 1;
-    return hash_of(secret, strlen(secret), ret->hash);
+    return token_store_hash_of(secret, strlen(secret), ret->hash);
 }
 
 static int parse_secret(const char *id, const char *hash, ec_secret *ret) {
@@ -96,11 +96,11 @@ int ec_lock_wait(ea_file **ret, const char *path, ea_err *err) {
 
 /* ---- files ---- */
 
-static void path_of(const ec_secret_file *f, const char *dir, const char *ending, char out[1040]) {
+static void token_store_path_of(const ec_secret_file *f, const char *dir, const char *ending, char out[1040]) {
     snprintf(out, 1040, "%.1000s/%s%s", dir, f->name, ending);
 }
 
-static int read_line(const ec_secret_file *f, char *line, void *ret) {
+static int token_store_read_line(const ec_secret_file *f, char *line, void *ret) {
     char *fields[FIELDS_MAX];
     return f->fields > 2 && f->fields <= FIELDS_MAX && token_store_split(line, fields, f->fields, f->later_fields) &&
            parse_secret(fields[0], fields[1], ret) && f->parse(fields + 2, ret);
@@ -110,7 +110,7 @@ int ec_token_store_read(const ec_secret_file *f, const char *dir, void **ret, si
     char path[1040], *text = NULL;
     size_t len_bytes = 0, count = 0, number = 0;
     int rc = 0;
-    path_of(f, dir, "", path);
+    token_store_path_of(f, dir, "", path);
     int64_t modified_ns;
     int found = ea_path_modified(path, &modified_ns, err); /* a folder that may not be read is not one without tokens */
     if (found == 0) {
@@ -131,7 +131,7 @@ int ec_token_store_read(const ec_secret_file *f, const char *dir, void **ret, si
         else
             next = line + strlen(line);
         number++;
-        if (is_whole && count < f->rows_max && read_line(f, line, rows + count * f->row_bytes))
+        if (is_whole && count < f->rows_max && token_store_read_line(f, line, rows + count * f->row_bytes))
             count++;
         else if (!f->skips_damage)
             rc = ea_fail(err, EA_ECORRUPT, "read %s: line %zu is damaged", path, number);
@@ -149,7 +149,7 @@ int ec_token_store_read(const ec_secret_file *f, const char *dir, void **ret, si
 int ec_token_store_write(const ec_secret_file *f, const char *dir, const void *rows, size_t count, ea_err *err) {
     char path[1040];
     ea_text t;
-    path_of(f, dir, "", path);
+    token_store_path_of(f, dir, "", path);
     ea_text_init(&t);
     for (size_t i = 0; i < count; i++) {
         const ec_secret *secret = (const void *)((const char *)rows + i * f->row_bytes);
@@ -167,7 +167,7 @@ int ec_token_store_write(const ec_secret_file *f, const char *dir, const void *r
 
 int ec_token_store_lock(const ec_secret_file *f, const char *dir, ea_file **ret, ea_err *err) {
     char path[1040];
-    path_of(f, dir, ".lock", path);
+    token_store_path_of(f, dir, ".lock", path);
     return ec_lock_wait(ret, path, err);
 }
 

@@ -373,7 +373,7 @@ typedef struct listing {
     size_t count;
 } listing;
 
-static int add_row(const ec_ca_row *row, void *arg) {
+static int ca_add_row(const ec_ca_row *row, void *arg) {
     listing *l = arg;
     ea_text *t = &l->out;
     if (l->json) {
@@ -411,7 +411,7 @@ static int run_list(const void *options, int operand_count, char **operands) {
     ea_text_init(&l.out);
     if (l.json)
         ea_text_char(&l.out, '[');
-    int rc = ec_ca_each(o->dir, add_row, &l, &err);
+    int rc = ec_ca_each(o->dir, ca_add_row, &l, &err);
     if (l.json)
         ea_text_str(&l.out, l.count ? "\n]\n" : "]\n");
     if (rc >= 0 && l.out.failed)

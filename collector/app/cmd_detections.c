@@ -64,7 +64,7 @@ static const char *detections_text(sqlite3_stmt *st, enum detections_column colu
     return text ? text : "";
 }
 
-static void add_member(ea_text *t, sqlite3_stmt *st, const char *name, enum detections_column column) {
+static void detections_add_member(ea_text *t, sqlite3_stmt *st, const char *name, enum detections_column column) {
     ea_text_printf(t, ", \"%s\": ", name);
     ea_text_json_str(t, (const char *)sqlite3_column_text(st, column));
 }
@@ -72,28 +72,28 @@ static void add_member(ea_text *t, sqlite3_stmt *st, const char *name, enum dete
 void ec_detection_add_json(ea_text *t, sqlite3_stmt *st, unsigned parts) {
     ea_text_printf(t, "{\"number\": %lld", (long long)sqlite3_column_int64(st, NUMBER));
     ec_json_time(t, "time", sqlite3_column_int64(st, TIME), 1);
-    add_member(t, st, "host", HOST);
-    add_member(t, st, "level", LEVEL);
-    add_member(t, st, "title", TITLE);
-    add_member(t, st, "rule", RULE);
-    add_member(t, st, "source", SOURCE);
-    add_member(t, st, "state", STATE);
-    add_member(t, st, "who", WHO);
-    add_member(t, st, "comment", COMMENT);
+    detections_add_member(t, st, "host", HOST);
+    detections_add_member(t, st, "level", LEVEL);
+    detections_add_member(t, st, "title", TITLE);
+    detections_add_member(t, st, "rule", RULE);
+    detections_add_member(t, st, "source", SOURCE);
+    detections_add_member(t, st, "state", STATE);
+    detections_add_member(t, st, "who", WHO);
+    detections_add_member(t, st, "comment", COMMENT);
     ec_json_time(t, "state_time", sqlite3_column_int64(st, STATE_TIME),
                  sqlite3_column_type(st, STATE_TIME) != SQLITE_NULL);
     if (sqlite3_column_type(st, PID) == SQLITE_NULL)
         ea_text_str(t, ", \"pid\": null");
     else
         ea_text_printf(t, ", \"pid\": %lld", (long long)sqlite3_column_int64(st, PID));
-    add_member(t, st, "process", PROCESS);
-    add_member(t, st, "stream", STREAM);
+    detections_add_member(t, st, "process", PROCESS);
+    detections_add_member(t, st, "stream", STREAM);
     ea_text_printf(t, ", \"batch\": %lld, \"position\": %lld", (long long)sqlite3_column_int64(st, BATCH),
                    (long long)sqlite3_column_int64(st, POSITION));
     ec_json_time(t, "found", sqlite3_column_int64(st, FOUND), 1);
     ea_text_printf(t, ", \"tags\": %s", detections_text(st, TAGS));
     if (parts & EC_DETECTION_RULE_TEXT)
-        add_member(t, st, "rule_text", TEXT);
+        detections_add_member(t, st, "rule_text", TEXT);
     if (parts & EC_DETECTION_CHAIN)
         ea_text_printf(t, ", \"chain\": %s", detections_text(st, CHAIN));
     ea_text_printf(t, ", \"fields\": %s}", detections_text(st, FIELDS));
@@ -170,7 +170,8 @@ static void detections_add_text(ea_text *t, sqlite3_stmt *st, int is_long) {
     }
 }
 
-static int list_rows(ea_text *t, const detections_options *o, sqlite3 *db, uint64_t *ret_count, ea_err *err) {
+static int detections_list_rows(ea_text *t, const detections_options *o, sqlite3 *db, uint64_t *ret_count,
+                                ea_err *err) {
     sqlite3_stmt *st = NULL;
     int code, rc = ec_sqlite_prepare(db, &st, LIST, "read the detections", err);
     if (rc)
@@ -283,7 +284,7 @@ static int detections_list_run(const void *arg, int operand_count, char **operan
     if (!rc && o->json)
         ea_text_str(&t, "{\"detections\": [");
     if (!rc)
-        rc = list_rows(&t, o, ec_incidents_database(file), &count, &err);
+        rc = detections_list_rows(&t, o, ec_incidents_database(file), &count, &err);
     if (!rc)
         rc = count_left_out(o, ec_incidents_database(file), &left_out, &err);
     if (!rc && o->host && !count)

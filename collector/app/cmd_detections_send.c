@@ -85,13 +85,13 @@ enum send_column {
     SEND_FIELDS = 16
 };
 
-static const char *send_text(sqlite3_stmt *st, enum send_column column) {
+static const char *detections_send_send_text(sqlite3_stmt *st, enum send_column column) {
     const char *text = (const char *)sqlite3_column_text(st, column);
     return text ? text : "";
 }
 
 static void digest_add_cell(ea_text *t, sqlite3_stmt *st, enum send_column column, size_t limit_bytes) {
-    const char *text = send_text(st, column);
+    const char *text = detections_send_send_text(st, column);
     size_t len = strlen(text), used = ea_utf8_fit(text, len, limit_bytes);
     ea_text_safe(t, text, used);
     ea_text_str(t, used < len ? " ..." : "");
@@ -102,7 +102,7 @@ static void digest_add(sending *s, sqlite3_stmt *st) {
     enum { SHORT_MAX_BYTES = 300 };
 
     ea_text *t = &s->body;
-    const char *level = send_text(st, SEND_LEVEL);
+    const char *level = detections_send_send_text(st, SEND_LEVEL);
     if (!s->digest_count++) {
         ea_text_clear(t);
         s->digest_level = -1;
@@ -157,8 +157,8 @@ static void send_make(sending *s, sqlite3_stmt *st) {
     ea_text_clear(&s->body);
     ec_detection_add_json(&s->body, st, EC_DETECTION_CHAIN);
     if (ec_syslog_is_url(s->options->to)) {
-        ec_syslog_message(&s->message, (int)s->options->facility, send_text(st, SEND_LEVEL),
-                          sqlite3_column_int64(st, SEND_TIME), send_text(st, SEND_HOST), s->body.data,
+        ec_syslog_message(&s->message, (int)s->options->facility, detections_send_send_text(st, SEND_LEVEL),
+                          sqlite3_column_int64(st, SEND_TIME), detections_send_send_text(st, SEND_HOST), s->body.data,
                           s->body.len_bytes);
     } else {
         ea_text_char(&s->body, '\n');
@@ -263,7 +263,7 @@ static int send_mails(sending *s, ea_err *err) {
     return rc == EA_ECANCELED || rc > 0 ? 0 : rc;
 }
 
-static int send_all(sending *s, ea_err *err) {
+static int detections_send_send_all(sending *s, ea_err *err) {
     int rc = 0;
     if (ec_mail_is_url(s->options->to))
         return send_mails(s, err);
@@ -352,7 +352,7 @@ static int detections_send_run(const void *arg, int operand_count, char **operan
     ea_text_init(&s.recipients);
     int rc = send_open(&s, o, &err);
     if (!rc)
-        rc = send_all(&s, &err);
+        rc = detections_send_send_all(&s, &err);
     if (rc)
         ea_err_print(stderr, "etwcollector", &err);
     else

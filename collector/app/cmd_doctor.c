@@ -245,7 +245,7 @@ typedef struct judged {
     ea_err *err;
 } judged;
 
-static int take_value(const char *family, uint32_t counter, uint64_t value, void *arg) {
+static int doctor_take_value(const char *family, uint32_t counter, uint64_t value, void *arg) {
     judged *j = arg;
     enum ea_counter c = ea_counter_of_number(counter);
     if (!*family && c != EA_COUNTER_COUNT)
@@ -257,7 +257,7 @@ static int doctor_judge(const ec_state_fold *fold, void *arg) {
     judged *j = arg;
     uint64_t elsewhere = 0;
     memset(j->values, 0, sizeof j->values);
-    int rc = ec_ledger_each_last(j->tables, fold->stream_number, INT64_MAX, take_value, j, j->err);
+    int rc = ec_ledger_each_last(j->tables, fold->stream_number, INT64_MAX, doctor_take_value, j, j->err);
     if (!rc)
         rc = ec_ledger_elsewhere(j->tables, fold->stream_number, INT64_MAX, j->values, &elsewhere, j->err);
     j->streams++;

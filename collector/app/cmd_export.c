@@ -48,7 +48,7 @@ static void export_damaged(export *x, const ec_stream_row *stream, const ec_batc
     x->damaged++;
 }
 
-static int is_damage(int rc) {
+static int export_is_damage(int rc) {
     return rc == EA_ECORRUPT || rc == EA_ETRUNCATED || rc == EA_EFORMAT || rc == EA_ELIMIT || rc == EA_ENOTFOUND ||
            rc == EA_EUNSUPPORTED;
 }
@@ -88,7 +88,7 @@ static int print_batch(export *x, uint64_t stream_id, const uint8_t *data, size_
 }
 
 /* The tables with the names of what is stored now; *ret stays NULL when there are none and none can be made. */
-static int open_tables(export *x, ec_state_db **ret) {
+static int export_open_tables(export *x, ec_state_db **ret) {
     uint64_t backlog = 0;
     int rc = ec_state_worker_catch_up(x->options->store, x->options->host, EC_WAIT_FOLDED, WAIT_NS, &backlog, x->err);
     if (!rc)
@@ -133,7 +133,7 @@ static int print_stream(export *x, const ec_stream_row *stream, ea_registry *reg
             one = print_batch(x, stream->stream_id, data, len_bytes, registry, &damage);
         if (x->rc)
             return x->rc;
-        if (is_damage(one))
+        if (export_is_damage(one))
             export_damaged(x, stream, &batch, &damage);
         else if (one) {
             *x->err = damage;
@@ -214,7 +214,7 @@ static int export_run(const void *arg, int operand_count, char **operands) {
     if (!rc)
         rc = ec_store_open(&x.store, x.options->store, &(ec_store_options){0}, &err);
     if (!rc && ea_printer_wants_names(x.printer))
-        rc = open_tables(&x, &x.tables);
+        rc = export_open_tables(&x, &x.tables);
     if (!rc)
         rc = ec_question_confine(x.options->store, &err);
     if (!rc)

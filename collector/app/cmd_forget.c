@@ -73,7 +73,7 @@ static int forget_on_stream(const ec_stream_row *row, void *arg) {
 }
 
 /* *ret: NULL when no run is named. */
-static int find_run(ec_store *store, const options *o, finding *f, const uint8_t **ret, ea_err *err) {
+static int forget_find_run(ec_store *store, const options *o, finding *f, const uint8_t **ret, ea_err *err) {
     *ret = NULL;
     if (!o->run)
         return 0;
@@ -112,7 +112,7 @@ static int forget_confined(void *arg) {
     if (!rc)
         rc = ec_store_open(&store, o->store, &(ec_store_options){.writable = !o->is_dry}, &err);
     if (!rc)
-        rc = find_run(store, o, &found, &stream, &err);
+        rc = forget_find_run(store, o, &found, &stream, &err);
     if (!rc)
         rc =
             o->is_dry ? ec_forget_count(store, o->host, stream, &f, &err) : ec_forget(store, o->host, stream, &f, &err);
@@ -132,7 +132,7 @@ static int forget_confined(void *arg) {
     return ea_exit_code(rc);
 }
 
-static int forget_run(const void *arg, int operand_count, char **operands) {
+static int cmd_forget_run(const void *arg, int operand_count, char **operands) {
     options o = *(const options *)arg;
     (void)operand_count, (void)operands;
     return ec_task_run(
@@ -174,5 +174,5 @@ const ea_command ec_cmd_forget = {
                "Exit codes: 0 removed, 1 failed, or nothing is stored of the host, 2 usage.",
     .options = OPTIONS,
     .options_size = sizeof(options),
-    .run = forget_run,
+    .run = cmd_forget_run,
 };

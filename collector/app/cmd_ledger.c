@@ -43,7 +43,7 @@ static const char *comma(listing *l) {
     return text;
 }
 
-static void add_time(ea_text *t, const char *key, int64_t utc_ns) {
+static void ledger_add_time(ea_text *t, const char *key, int64_t utc_ns) {
     ea_text_printf(t, "\"%s\": \"", key);
     ea_text_utc_ns(t, utc_ns);
     ea_text_char(t, '"');
@@ -68,7 +68,8 @@ static void close_list(listing *l) {
 }
 
 /* Runs sql with ?1 = the stream, ?2 and ?3 = the window, and fn on each row. */
-static int each_row(listing *l, const char *sql, int64_t stream_number, void (*fn)(listing *l, sqlite3_stmt *s)) {
+static int ledger_each_row(listing *l, const char *sql, int64_t stream_number,
+                           void (*fn)(listing *l, sqlite3_stmt *s)) {
     sqlite3_stmt *s = NULL;
     int code, rc = 0;
     if (sqlite3_prepare_v2(l->db, sql, -1, &s, NULL) != SQLITE_OK)
@@ -129,7 +130,7 @@ static void end_family(listing *l) {
     memset(l->family_values, 0, sizeof l->family_values);
 }
 
-static int add_counter(const char *family, uint32_t number, uint64_t value, void *arg) {
+static int ledger_add_counter(const char *family, uint32_t number, uint64_t value, void *arg) {
     listing *l = arg;
     enum ea_counter c = ea_counter_of_number(number);
     const ea_counter_info *row = c == EA_COUNTER_COUNT ? NULL : ea_counter_row(c);
@@ -326,12 +327,12 @@ static void add_gap(listing *l, sqlite3_stmt *s) {
         ea_text_str(&l->out, ", events: unknown\n");
 }
 
-static void add_alert(listing *l, sqlite3_stmt *s) {
+static void ledger_add_alert(listing *l, sqlite3_stmt *s) {
     if (l->options->json) {
         ea_text_printf(
             &l->out, "%s{\"kind\": \"%s\", \"batch\": %" PRIu64 ", \"left\": %" PRIu64 ", \"right\": %" PRIu64 ", ",
             comma(l), ec_alert_name((uint32_t)column_u64(s, 2)), column_u64(s, 0), column_u64(s, 4), column_u64(s, 5));
-        add_time(&l->out, "time", sqlite3_column_int64(s, 3));
+        ledger_add_time(&l->out, "time", sqlite3_column_int64(s, 3));
         ea_text_str(&l->out, ", \"family\": ");
         ea_text_json_str(&l->out, column_str(s, 1));
         ea_text_str(&l->out, ", \"text\": ");
@@ -351,11 +352,11 @@ static void add_point(listing *l, sqlite3_stmt *s) {
     if (l->options->json) {
         ea_text_printf(&l->out, "%s{\"batch\": %" PRIu64 ", \"incarnation\": \"%" PRIu64 "\", ", comma(l),
                        column_u64(s, 0), column_u64(s, 1));
-        add_time(&l->out, "time", sqlite3_column_int64(s, 2));
+        ledger_add_time(&l->out, "time", sqlite3_column_int64(s, 2));
         ea_text_str(&l->out, ", ");
-        add_time(&l->out, "from", sqlite3_column_int64(s, 3));
+        ledger_add_time(&l->out, "from", sqlite3_column_int64(s, 3));
         ea_text_str(&l->out, ", ");
-        add_time(&l->out, "to", sqlite3_column_int64(s, 4));
+        ledger_add_time(&l->out, "to", sqlite3_column_int64(s, 4));
         ea_text_printf(&l->out, ", \"stored\": %" PRIu64 ", \"changes\": {", column_u64(s, 5));
     } else {
         ea_text_printf(&l->out, "  batch %" PRIu64 " at ", column_u64(s, 0));
@@ -447,7 +448,7 @@ static int on_fold(const ec_state_fold *fold, void *arg) {
                        l->line.data, fold->batch_count, fold->event_count, fold->missing_count, fold->damaged_count,
                        number);
         if (number)
-            add_time(&l->out, "time", utc_ns);
+            ledger_add_time(&l->out, "time", utc_ns);
         else
             ea_text_str(&l->out, "\"time\": null");
     } else {
@@ -464,7 +465,7 @@ static int on_fold(const ec_state_fold *fold, void *arg) {
     }
     l->streams++;
     open_list(l, "counters");
-    rc = ec_ledger_each_last(l->tables, fold->stream_number, number, add_counter, l, l->err);
+    rc = ec_ledger_each_last(l->tables, fold->stream_number, number, ledger_add_counter, l, l->err);
     close_list(l);
     end_family(l);
     if (rc)
@@ -482,28 +483,29 @@ static int on_fold(const ec_state_fold *fold, void *arg) {
         ea_text_add(&l->out, l->families.data, l->families.len_bytes);
     }
     open_list(l, "losses");
-    rc = each_row(l, LOSSES, fold->stream_number, add_loss);
+    rc = ledger_each_row(l, LOSSES, fold->stream_number, add_loss);
     close_list(l);
     open_list(l, "gaps");
     if (!rc)
-        rc = each_row(l, GAPS, fold->stream_number, add_gap);
+        rc = ledger_each_row(l, GAPS, fold->stream_number, add_gap);
     close_list(l);
     if (!rc && l->options->json) { /* the old name, until version 0.2 */
         open_list(l, "blindness");
-        rc = each_row(l, GAPS, fold->stream_number, add_gap);
+        rc = ledger_each_row(l, GAPS, fold->stream_number, add_gap);
         close_list(l);
     }
     open_list(l, "alerts");
     if (!rc)
-        rc = each_row(l,
-                      "SELECT a.number, family, kind, a.utc_ns, left_count, right_count, text FROM alerts a"
-                      " LEFT JOIN ledger_batches b ON b.stream = a.stream AND b.number = a.number WHERE a.stream = ?1"
-                      " AND ifnull(b.end_utc_ns, ?2) >= ?2 AND ifnull(b.begin_utc_ns < ?3, 1) ORDER BY a.number, kind",
-                      fold->stream_number, add_alert);
+        rc = ledger_each_row(
+            l,
+            "SELECT a.number, family, kind, a.utc_ns, left_count, right_count, text FROM alerts a"
+            " LEFT JOIN ledger_batches b ON b.stream = a.stream AND b.number = a.number WHERE a.stream = ?1"
+            " AND ifnull(b.end_utc_ns, ?2) >= ?2 AND ifnull(b.begin_utc_ns < ?3, 1) ORDER BY a.number, kind",
+            fold->stream_number, ledger_add_alert);
     close_list(l);
     if (!rc && l->options->series) {
         open_list(l, "series");
-        rc = each_row(l, SERIES, fold->stream_number, add_point);
+        rc = ledger_each_row(l, SERIES, fold->stream_number, add_point);
         close_list(l);
     }
     if (l->options->json)
@@ -512,7 +514,7 @@ static int on_fold(const ec_state_fold *fold, void *arg) {
 }
 
 /* Lists the times between the streams of one host, in which no session recorded. */
-static int add_gaps(listing *l) {
+static int ledger_add_gaps(listing *l) {
     sqlite3_stmt *s = NULL;
     char host[256] = "";
     int64_t covered = INT64_MIN;
@@ -536,9 +538,9 @@ static int add_gaps(listing *l) {
                 ea_text_printf(&l->out, "%s{\"host\": ", comma(l));
                 ea_text_json_str(&l->out, host);
                 ea_text_str(&l->out, ", ");
-                add_time(&l->out, "from", covered);
+                ledger_add_time(&l->out, "from", covered);
                 ea_text_str(&l->out, ", ");
-                add_time(&l->out, "to", begin);
+                ledger_add_time(&l->out, "to", begin);
                 ea_text_char(&l->out, '}');
             } else {
                 ea_text_safe(&l->out, host, strlen(host));
@@ -555,7 +557,7 @@ static int add_gaps(listing *l) {
     return code == SQLITE_DONE ? 0 : ec_fail_sqlite(l->err, l->db, "read the streams");
 }
 
-static int add_notice(const ec_notice *i, void *arg) {
+static int ledger_add_notice(const ec_notice *i, void *arg) {
     listing *l = arg;
     if (i->utc_ns < l->from_utc_ns || i->utc_ns >= l->to_utc_ns)
         return 0;
@@ -563,7 +565,7 @@ static int add_notice(const ec_notice *i, void *arg) {
         ea_text_printf(&l->out, "%s{\"host\": ", comma(l));
         ea_text_json_str(&l->out, i->host);
         ea_text_printf(&l->out, ", \"kind\": \"%s\", ", ec_notice_name(i->kind));
-        add_time(&l->out, "time", i->utc_ns);
+        ledger_add_time(&l->out, "time", i->utc_ns);
         ea_text_str(&l->out, ", \"text\": ");
         ea_text_json_str(&l->out, i->text);
         ea_text_char(&l->out, '}');
@@ -580,18 +582,18 @@ static int add_notice(const ec_notice *i, void *arg) {
 
 /* Lists the notices: what was detected while batches arrived. --from and --to are times of the collector's clock here.
  */
-static int add_notices(listing *l) {
+static int ledger_add_notices(listing *l) {
     ec_store *store = NULL;
     int rc = ec_store_open(&store, l->options->store, &(ec_store_options){0}, l->err);
     if (l->options->json)
         ea_text_str(&l->out, "\n ], \"notices\": [");
     l->first = 1;
     if (!rc)
-        rc = ec_store_each_notice(store, l->options->host, add_notice, l, l->err);
+        rc = ec_store_each_notice(store, l->options->host, ledger_add_notice, l, l->err);
     if (!rc && l->options->json) { /* the old name, until version 0.2 */
         ea_text_str(&l->out, "\n ], \"incidents\": [");
         l->first = 1;
-        rc = ec_store_each_notice(store, l->options->host, add_notice, l, l->err);
+        rc = ec_store_each_notice(store, l->options->host, ledger_add_notice, l, l->err);
     }
     ec_store_close(store);
     return rc;
@@ -631,9 +633,9 @@ static int ledger_run(const void *arg, int operand_count, char **operands) {
         rc = ec_state_db_each_fold(l.tables, o->host, on_fold, &l, &err);
     }
     if (!rc)
-        rc = add_gaps(&l);
+        rc = ledger_add_gaps(&l);
     if (!rc)
-        rc = add_notices(&l);
+        rc = ledger_add_notices(&l);
     if (!rc && o->json)
         ea_text_printf(&l.out, "], \"behind\": %" PRIu64 "}\n", backlog);
     if (!rc)

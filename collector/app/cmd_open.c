@@ -78,7 +78,7 @@ static int ingest(opening *x, ea_err *err) {
 /* ---- the summary ---- */
 
 /* A word of a command line for a shell. */
-static void add_word(ea_text *t, const char *s) {
+static void open_add_word(ea_text *t, const char *s) {
     static const char PLAIN[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+/:=@%,";
     if (*s && strspn(s, PLAIN) == strlen(s)) {
         ea_text_str(t, s);
@@ -94,19 +94,19 @@ static void add_word(ea_text *t, const char *s) {
 }
 
 /* What names the events in a further command: the files, or the store that stays. */
-static void add_source(ea_text *t, const opening *x) {
+static void open_add_source(ea_text *t, const opening *x) {
     if (x->o->store) {
         ea_text_str(t, " --store ");
-        add_word(t, x->o->store);
+        open_add_word(t, x->o->store);
         return;
     }
     for (size_t i = 0; i < x->path_count; i++) {
         ea_text_char(t, ' ');
-        add_word(t, x->paths[i]);
+        open_add_word(t, x->paths[i]);
     }
 }
 
-static void add_next(ea_text *t, const opening *x) {
+static void open_add_next(ea_text *t, const opening *x) {
     static const struct {
         const char *command, *end;
     } NEXT[] = {
@@ -118,12 +118,12 @@ static void add_next(ea_text *t, const opening *x) {
     ea_text_str(t, "next:\n");
     if (!x->o->store) {
         ea_text_str(t, "  etwcollector open --web");
-        add_source(t, x);
+        open_add_source(t, x);
         ea_text_str(t, "                  the dashboard, in a browser\n");
     }
     for (size_t i = 0; i < sizeof NEXT / sizeof *NEXT; i++) {
         ea_text_printf(t, "  etwcollector %s", NEXT[i].command);
-        add_source(t, x);
+        open_add_source(t, x);
         ea_text_printf(t, "%s\n", NEXT[i].end);
     }
 }
@@ -169,7 +169,7 @@ static int open_print_summary(const opening *x, int with_next, ea_err *err) {
     else
         open_add_text(&t, x);
     if (with_next && !x->o->json)
-        add_next(&t, x);
+        open_add_next(&t, x);
     int rc = ec_answer_write(&t, err);
     ea_text_deinit(&t);
     return rc;

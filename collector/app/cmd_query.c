@@ -62,7 +62,7 @@ static const char *cell_text(const printer *p) {
     return p->cell.data ? p->cell.data : "";
 }
 
-static int write_out(printer *p) {
+static int query_write_out(printer *p) {
     if (p->out.failed || p->cell.failed || p->held.failed)
         return p->rc = ea_fail(p->err, EA_ENOMEM, "print the answer");
     if (p->out.len_bytes && fwrite(p->out.data, 1, p->out.len_bytes, stdout) != p->out.len_bytes)
@@ -220,7 +220,7 @@ static int is_name_before(const printer *p, size_t column, const char *name) {
 }
 
 /* Copies of the names: for a table without what a terminal would take for commands; for JSON each one different. */
-static char *name_of(const printer *p, size_t column, const char *name) {
+static char *query_name_of(const printer *p, size_t column, const char *name) {
     ea_text t;
     size_t same = 1;
     ea_text_init(&t);
@@ -250,7 +250,7 @@ static int query_on_columns(void *arg, size_t count, const char *const *names, c
         return p->rc = ea_fail(p->err, EA_ENOMEM, "print the answer");
     p->columns = count;
     for (size_t i = 0; i < count; i++) {
-        p->names[i] = name_of(p, i, names[i]);
+        p->names[i] = query_name_of(p, i, names[i]);
         p->types[i] = calloc(strlen(types[i]) + 1, 1);
         if (!p->names[i] || !p->types[i])
             return p->rc = ea_fail(p->err, EA_ENOMEM, "print the answer");
@@ -277,7 +277,7 @@ static int query_on_row(void *arg, size_t count, const ec_value *cells) {
         csv_row(p, count, cells);
     else
         json_row(p, count, cells);
-    return p->out.len_bytes >= FLUSH_BYTES || p->out.failed || p->held.failed ? write_out(p) : 0;
+    return p->out.len_bytes >= FLUSH_BYTES || p->out.failed || p->held.failed ? query_write_out(p) : 0;
 }
 
 /* Writes what follows the rows: how the query ended, and what its answer lacks. */
@@ -303,7 +303,7 @@ static int query_finish(printer *p, const ec_outcome *outcome) {
                                : "# not whole: ended %s; damaged batches %" PRIu64
                                  "; batches that the history lacks %" PRIu64 "%s\n",
             ec_ending_name(outcome->ending), outcome->damaged, outcome->backlog, p->format == CSV ? "\r" : "");
-    int rc = write_out(p);
+    int rc = query_write_out(p);
     if (!rc && fflush(stdout))
         rc = ea_fail(p->err, EA_EIO, "write to standard output");
     return rc;

@@ -115,7 +115,7 @@ static size_t row_count(const section *s) {
     return s->columns ? s->count / s->columns : 0;
 }
 
-static const cell *cell_at(const section *s, size_t row, size_t column) {
+static const cell *report_cell_at(const section *s, size_t row, size_t column) {
     return &s->cells[row * s->columns + column];
 }
 
@@ -124,7 +124,7 @@ static const char *report_text_of(const section *s, const cell *c) {
 }
 
 /* What a column is in, by its name: times are shown in milliseconds, sizes in KiB. */
-static const char *unit_of(const char *name, size_t *ret_stem_bytes) {
+static const char *report_unit_of(const char *name, size_t *ret_stem_bytes) {
     size_t n = strlen(name);
     *ret_stem_bytes = n;
     if (strcmp(name, "ns") == 0 || (n > 3 && strcmp(name + n - 3, "_ns") == 0)) {
@@ -144,9 +144,9 @@ static const char *unit_of(const char *name, size_t *ret_stem_bytes) {
     return "%";
 }
 
-static void add_name(ea_text *t, const char *name) {
+static void report_add_name(ea_text *t, const char *name) {
     size_t n;
-    const char *unit = unit_of(name, &n);
+    const char *unit = report_unit_of(name, &n);
     for (size_t i = 0; i < n; i++)
         ea_text_char(t, name[i] == '_' ? ' ' : name[i]);
     if (unit)
@@ -156,8 +156,8 @@ static void add_name(ea_text *t, const char *name) {
 /* A cell for a person; what a terminal or a page would take for commands is escaped. */
 static void add_shown(ea_text *t, const section *s, size_t row, size_t column) {
     size_t n;
-    const cell *c = cell_at(s, row, column);
-    const char *unit = unit_of(s->names[column], &n);
+    const cell *c = report_cell_at(s, row, column);
+    const char *unit = report_unit_of(s->names[column], &n);
     char number[32];
     if (!unit || c->look != EC_LOOK_NUMBER || c->len_bytes >= sizeof number) {
         ea_text_safe(t, report_text_of(s, c), c->len_bytes);
@@ -181,7 +181,7 @@ static size_t first_column(const report *r) {
 
 static int is_number_column(const section *s, size_t column) {
     for (size_t row = 0; row < row_count(s); row++)
-        if (cell_at(s, row, column)->look == EC_LOOK_WORD)
+        if (report_cell_at(s, row, column)->look == EC_LOOK_WORD)
             return 0;
     return 1;
 }
@@ -189,7 +189,7 @@ static int is_number_column(const section *s, size_t column) {
 /* ---- text ---- */
 
 /* Characters, not bytes: continuation bytes of UTF-8 take no place. */
-static size_t width_of(const ea_text *t) {
+static size_t report_width_of(const ea_text *t) {
     size_t n = 0;
     for (size_t i = 0; i < t->len_bytes; i++)
         n += ((unsigned char)t->data[i] & 0xC0) != 0x80;
@@ -197,7 +197,7 @@ static size_t width_of(const ea_text *t) {
 }
 
 static void add_padded(report *r, const ea_text *word, size_t width, int is_right, int is_last) {
-    size_t n = width_of(word), pad = n < width ? width - n : 0;
+    size_t n = report_width_of(word), pad = n < width ? width - n : 0;
     for (size_t i = 0; is_right && i < pad; i++)
         ea_text_char(&r->out, ' ');
     if (word->len_bytes)
@@ -219,8 +219,8 @@ static void report_add_table(report *r, const section *s) {
             if (row < rows)
                 add_shown(&word, s, row, i);
             else
-                add_name(&word, s->names[i]);
-            size_t n = width_of(&word);
+                report_add_name(&word, s->names[i]);
+            size_t n = report_width_of(&word);
             n = n < WIDTH_MAX ? n : WIDTH_MAX;
             widths[i] = n > widths[i] ? n : widths[i];
         }
@@ -231,7 +231,7 @@ static void report_add_table(report *r, const section *s) {
             if (row)
                 add_shown(&word, s, row - 1, i);
             else
-                add_name(&word, s->names[i]);
+                report_add_name(&word, s->names[i]);
             add_padded(r, &word, widths[i], right[i], i + 1 == s->columns);
         }
     r->out.failed |= word.failed;
@@ -296,7 +296,7 @@ static void add_limit(ea_text *t, const section *s) {
     ea_text_printf(t, "not whole: it ended at a limit (%s)", ec_ending_name(s->outcome.ending));
 }
 
-static void add_text(report *r) {
+static void report_add_text(report *r) {
     ea_text_printf(&r->out, "%s\n", r->what->title);
     for (size_t i = 0; i < row_count(&r->machines); i++) {
         add_machine(&r->out, &r->machines, i);
@@ -330,7 +330,7 @@ static void add_json_rows(report *r, const section *s) {
     for (size_t row = 0; row < row_count(s); row++) {
         ea_text_str(&r->out, row ? ",\n  {" : "\n  {");
         for (size_t i = 0; i < s->columns; i++) {
-            const cell *c = cell_at(s, row, i);
+            const cell *c = report_cell_at(s, row, i);
             if (i)
                 ea_text_str(&r->out, ", ");
             ea_text_json_str(&r->out, s->names[i]);
@@ -380,7 +380,7 @@ static void add_html_table(report *r, const section *s, ea_text *word) {
     size_t first = first_column(r);
     ea_text_str(&r->out, "<table>\n<tr>");
     for (size_t i = first; i < s->columns; i++) {
-        add_name(word, s->names[i]);
+        report_add_name(word, s->names[i]);
         add_element(&r->out, is_number_column(s, i) ? "<th class=\"n\">" : "<th>", word, "</th>");
     }
     ea_text_str(&r->out, "</tr>\n");
@@ -388,7 +388,7 @@ static void add_html_table(report *r, const section *s, ea_text *word) {
         ea_text_str(&r->out, "<tr>");
         for (size_t i = first; i < s->columns; i++) {
             add_shown(word, s, row, i);
-            add_element(&r->out, cell_at(s, row, i)->look == EC_LOOK_NUMBER ? "<td class=\"n\">" : "<td>", word,
+            add_element(&r->out, report_cell_at(s, row, i)->look == EC_LOOK_NUMBER ? "<td class=\"n\">" : "<td>", word,
                         "</td>");
         }
         ea_text_str(&r->out, "</tr>\n");
@@ -446,7 +446,7 @@ static void add_page(report *r) {
 
 /* ---- the command ---- */
 
-static int take_time(const options *o, const char *what, const char *text, ec_value *ret, ea_err *err) {
+static int report_take_time(const options *o, const char *what, const char *text, ec_value *ret, ea_err *err) {
     *ret = (ec_value){.type = EC_NULL};
     if (!text || !*text)
         return 0;
@@ -489,9 +489,9 @@ static int report_run(const void *arg, int operand_count, char **operands) {
     if (!rc && !o->top)
         rc = ea_fail(&err, EA_EUSAGE, "--top 0: expected a number of rows");
     if (!rc)
-        rc = take_time(o, "--from", o->from, &r.range[0], &err);
+        rc = report_take_time(o, "--from", o->from, &r.range[0], &err);
     if (!rc)
-        rc = take_time(o, "--to", o->to, &r.range[1], &err);
+        rc = report_take_time(o, "--to", o->to, &r.range[1], &err);
     if (!rc && o->from && o->to && r.range[0].i >= r.range[1].i)
         rc = ea_fail(&err, EA_EUSAGE, "--from '%s' is not before --to '%s'", o->from, o->to);
     if (!rc)
@@ -504,7 +504,7 @@ static int report_run(const void *arg, int operand_count, char **operands) {
         else if (o->html)
             add_page(&r);
         else
-            add_text(&r);
+            report_add_text(&r);
         rc = ec_answer_write(&r.out, &err);
     }
     if (rc)

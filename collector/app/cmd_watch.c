@@ -207,8 +207,8 @@ static void report_none(const watch *w) {
 }
 
 /* The range's times; "" and NULL: it is open. */
-static int parse_time(const options *o, const char *what, const char *text, int64_t otherwise, int64_t *ret,
-                      ea_err *err) {
+static int watch_parse_time(const options *o, const char *what, const char *text, int64_t otherwise, int64_t *ret,
+                            ea_err *err) {
     *ret = otherwise;
     if (!text || !*text)
         return 0;
@@ -231,9 +231,9 @@ static int watch_run(const void *arg, int operand_count, char **operands) {
     if (!rc)
         rc = ea_lang_options_read(&o->lang, operand_count ? operands[0] : NULL, &w.name, &w.text, &w.text_bytes, &err);
     if (!rc)
-        rc = parse_time(o, "--from", o->from, INT64_MIN, &range.from_utc_ns, &err);
+        rc = watch_parse_time(o, "--from", o->from, INT64_MIN, &range.from_utc_ns, &err);
     if (!rc)
-        rc = parse_time(o, "--to", o->to, INT64_MAX, &range.to_utc_ns, &err);
+        rc = watch_parse_time(o, "--to", o->to, INT64_MAX, &range.to_utc_ns, &err);
     if (!rc)
         rc = ec_watch_streams_open(&w.streams, &range, &err);
     if (!rc)

@@ -25,7 +25,7 @@ typedef struct place {
     ea_err without; /* why there is no symbol, or none with lines */
 } place;
 
-static int add_symbol(void *arg, const ec_symbol *symbol) {
+static int where_add_symbol(void *arg, const ec_symbol *symbol) {
     place *p = arg;
     if (p->json)
         ec_symbol_json(&p->t, symbol);
@@ -47,7 +47,7 @@ static void look_up_symbol(place *p, const ea_module *m, uint64_t offset) {
              : offset > UINT32_MAX ? ea_fail(&e, EA_ELIMIT, "an image of more than 4 GiB")
                                    : ec_symbols_open(&p->desk.symbols, &p->desk.options, &e);
     if (!rc)
-        rc = ec_symbols_resolve(p->desk.symbols, &module, &rva, 1, add_symbol, p, &p->without, &e);
+        rc = ec_symbols_resolve(p->desk.symbols, &module, &rva, 1, where_add_symbol, p, &p->without, &e);
     if (rc) {
         p->without = e;
         if (p->json)
@@ -55,7 +55,7 @@ static void look_up_symbol(place *p, const ea_module *m, uint64_t offset) {
     }
 }
 
-static void add_place(const ea_module *m, void *arg) {
+static void where_add_place(const ea_module *m, void *arg) {
     place *p = arg;
     const char *name = ec_base_name(m->path);
     if (p->json) {
@@ -128,7 +128,7 @@ static int confine_place(const options *o, place *p, ea_err *err) {
 }
 
 /* Looks the address up and fills p->t: 1 found, 0 not. */
-static int look_up(const options *o, uint32_t pid, place *p, ec_moment *moment, ea_err *err) {
+static int where_look_up(const options *o, uint32_t pid, place *p, ec_moment *moment, ea_err *err) {
     ec_query *q = NULL;
     uint64_t backlog = 0;
     int rc = ec_question_open(&o->q, &q, &backlog, err);
@@ -142,7 +142,7 @@ static int look_up(const options *o, uint32_t pid, place *p, ec_moment *moment, 
         ea_text_printf(&p->t, ", \"pid\": %" PRIu32 ", \"address\": \"0x%" PRIx64 "\"", pid, p->address);
     }
     if (!rc)
-        rc = ec_query_where(q, moment->fold.stream_number, pid, moment->utc_ns, p->address, add_place, p, err);
+        rc = ec_query_where(q, moment->fold.stream_number, pid, moment->utc_ns, p->address, where_add_place, p, err);
     ec_query_close(q);
     if (!rc)
         rc = look_up_method(o, pid, p, moment, err);
@@ -163,7 +163,7 @@ static int where_run(const void *arg, int operand_count, char **operands) {
     if (!rc && ea_u64_parse(operands[0], &p.address))
         rc = ea_fail(&err, EA_EUSAGE, "\"%s\" is no address: decimal, or hex after 0x", operands[0]);
     if (!rc) {
-        int found = look_up(o, pid, &p, &moment, &err);
+        int found = where_look_up(o, pid, &p, &moment, &err);
         rc = found < 0 ? found : ec_answer_write(&p.t, &err);
         if (!rc && !found) {
             ea_text_utc_ns(&p.t, moment.utc_ns);

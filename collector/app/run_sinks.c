@@ -27,7 +27,7 @@ typedef struct item {
     ec_sink_choice sink;
 } item;
 
-static int check_item(const void *table, const char **ret_key, ea_err *err) {
+static int run_sinks_check_item(const void *table, const char **ret_key, ea_err *err) {
     return ec_sink_choice_check(&((const item *)table)->sink, ret_key, err);
 }
 
@@ -37,7 +37,7 @@ const ea_table ec_run_sinks_table = {
     .summary = "A receiver of stored events, with the options of `etwcollector sink run`.",
     .rows = ROWS,
     .size = sizeof(item),
-    .check = check_item,
+    .check = run_sinks_check_item,
 };
 
 typedef struct running {
@@ -67,12 +67,12 @@ int ec_run_sinks_check(const ea_tables *sinks, ea_err *err) {
 
 /* ---- the arguments of a child ---- */
 
-static void put_value(const ea_option *o, const char *value, ea_text *t) {
+static void run_sinks_put_value(const ea_option *o, const char *value, ea_text *t) {
     ea_text_printf(t, "--%s=%s", o->name, value);
     ea_text_char(t, 0);
 }
 
-static void put_option(const ea_option *o, const void *options, ea_text *t) {
+static void run_sinks_put_option(const ea_option *o, const void *options, ea_text *t) {
     const void *at = (const char *)options + o->offset;
     switch (o->type) {
     case EA_OPT_FLAG:
@@ -83,16 +83,16 @@ static void put_option(const ea_option *o, const void *options, ea_text *t) {
         break;
     case EA_OPT_STRING:
         if (*(const char *const *)at)
-            put_value(o, *(const char *const *)at, t);
+            run_sinks_put_value(o, *(const char *const *)at, t);
         break;
     case EA_OPT_STRINGS: {
         const ea_strings *list = at;
         for (size_t i = 0; i < list->count; i++)
-            put_value(o, list->items[i], t);
+            run_sinks_put_value(o, list->items[i], t);
         break;
     }
     case EA_OPT_CHOICE:
-        put_value(o, o->choices[*(const int *)at], t);
+        run_sinks_put_value(o, o->choices[*(const int *)at], t);
         break;
     case EA_OPT_U64:
     case EA_OPT_SIZE:
@@ -118,7 +118,7 @@ int ec_run_sinks_children(const ea_tables *sinks, const char *store, const ec_br
         ea_text_printf(greetings, "--store=%s", store);
         ea_text_char(greetings, 0);
         for (const ea_option *o = ROWS; o->name; o++)
-            put_option(o, &((const item *)sinks->items)[i], greetings);
+            run_sinks_put_option(o, &((const item *)sinks->items)[i], greetings);
         if (greetings->failed)
             return ea_fail(err, EA_ENOMEM, "start the sinks");
         if (greetings->len_bytes - begin > GREETING_MAX)

@@ -32,7 +32,7 @@ static int is_reader(const char *name) {
     return 0;
 }
 
-static int is_trace(const char *s) {
+static int trace_operands_is_trace(const char *s) {
     size_t n = strlen(s);
     const size_t batches = sizeof EA_BATCH_FILE_SUFFIX - 1;
     return *s != '-' && ((n > 4 && strcasecmp(s + n - 4, ".etl") == 0) ||
@@ -48,12 +48,12 @@ static int divide(with_traces *w, int argc, char **argv) {
         return -1;
     for (int i = 0; i < argc; i++) {
         int is_store = i > 1 && (strcmp(argv[i], store) == 0 || strncmp(argv[i], "--store=", sizeof store) == 0);
-        if (is_store && i + 1 < argc && is_trace(argv[i + 1])) /* --store x.etl */
+        if (is_store && i + 1 < argc && trace_operands_is_trace(argv[i + 1])) /* --store x.etl */
             continue;
         w->has_store |= is_store;
         w->has_host |= i > 1 && strncmp(argv[i], host, sizeof host - 1) == 0;
         w->asks_help |= i > 1 && (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0);
-        if (i > 1 && is_trace(argv[i])) {
+        if (i > 1 && trace_operands_is_trace(argv[i])) {
             if (w->count < EC_TRACE_PATHS_MAX)
                 w->paths[w->count] = argv[i];
             w->count++;

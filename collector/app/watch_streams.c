@@ -244,20 +244,20 @@ const uint64_t *ec_watch_streams_frames(const void *arg, uint32_t number, size_t
 
 /* ---- the heap ---- */
 
-static int is_before(const stream *a, const stream *b) {
+static int watch_streams_is_before(const stream *a, const stream *b) {
     return a->utc_ns != b->utc_ns ? a->utc_ns < b->utc_ns : a->machine < b->machine;
 }
 
-static void sift_down(ec_watch_streams *w) {
+static void watch_streams_sift_down(ec_watch_streams *w) {
     stream *s = w->heap[0];
     size_t at = 0;
     for (;;) {
         size_t child = 2 * at + 1;
         if (child >= w->heap_count)
             break;
-        if (child + 1 < w->heap_count && is_before(w->heap[child + 1], w->heap[child]))
+        if (child + 1 < w->heap_count && watch_streams_is_before(w->heap[child + 1], w->heap[child]))
             child++;
-        if (!is_before(w->heap[child], s))
+        if (!watch_streams_is_before(w->heap[child], s))
             break;
         w->heap[at] = w->heap[child];
         at = child;
@@ -269,7 +269,7 @@ static int watch_streams_push(ec_watch_streams *w, stream *s, ea_err *err) {
     if (EA_GROW(w->heap, w->heap_capacity, w->heap_count + 1, SIZE_MAX))
         return ea_fail(err, EA_ENOMEM, "merge streams");
     size_t at = w->heap_count++;
-    for (; at && is_before(s, w->heap[(at - 1) / 2]); at = (at - 1) / 2)
+    for (; at && watch_streams_is_before(s, w->heap[(at - 1) / 2]); at = (at - 1) / 2)
         w->heap[at] = w->heap[(at - 1) / 2];
     w->heap[at] = s;
     return 0;
@@ -278,12 +278,12 @@ static int watch_streams_push(ec_watch_streams *w, stream *s, ea_err *err) {
 static void pop(ec_watch_streams *w) {
     w->heap[0] = w->heap[--w->heap_count];
     if (w->heap_count)
-        sift_down(w);
+        watch_streams_sift_down(w);
 }
 
 /* ---- streams ---- */
 
-static const ea_clock *clock_of(const stream *s) {
+static const ea_clock *watch_streams_clock_of(const stream *s) {
     return &ea_batch_source(s->reader.view, s->reader.record->source)->clock;
 }
 
@@ -292,7 +292,7 @@ static const ea_clock *clock_of(const stream *s) {
 static int watch_advance(ec_watch_streams *w, stream *s, ea_err *err) {
     int rc = 1;
     while (!s->has_event && (rc = watch_next_record(w, s, &s->reader, err)) == 1) {
-        s->utc_ns = ea_clock_to_utc_ns(clock_of(s), s->reader.record->time_raw);
+        s->utc_ns = ea_clock_to_utc_ns(watch_streams_clock_of(s), s->reader.record->time_raw);
         if (s->reader.is_keyframe) {
             rc = ea_machine_apply(s->state, s->reader.record, s->reader.c, s->utc_ns, err);
             if (rc)
@@ -547,7 +547,8 @@ static int watch_counts(const ec_watch_streams *w, const stream *s) {
 }
 
 static int watch_deliver(ec_watch_streams *w, stream *s, ea_lang_run *run, ea_err *err) {
-    ea_lang_event event = {.record = s->reader.record, .c = s->reader.c, .clock = clock_of(s), .utc_ns = s->utc_ns};
+    ea_lang_event event = {
+        .record = s->reader.record, .c = s->reader.c, .clock = watch_streams_clock_of(s), .utc_ns = s->utc_ns};
     int rc = 0;
     if (s->ahead)
         ea_stack_ahead_find(&s->ahead->stacks, s->event_number, event.stack, &event.stack_pid);
@@ -580,7 +581,7 @@ int ec_watch_streams_next(ec_watch_streams *w, ea_lang_run *run, ea_err *err) {
     if (rc < 0)
         return rc;
     if (rc) {
-        sift_down(w);
+        watch_streams_sift_down(w);
         return 1;
     }
     pop(w);

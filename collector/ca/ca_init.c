@@ -15,7 +15,7 @@ static const char CA_USAGE[] = "critical,keyCertSign,cRLSign";
 
 /* ---- ca init ---- */
 
-static int make_key(const ec_ca_init_options *o, EVP_PKEY **ret, ea_err *err) {
+static int ca_init_make_key(const ec_ca_init_options *o, EVP_PKEY **ret, ea_err *err) {
     if (o->key_uri)
         return ec_ca_key_open(o->key_uri, o->provider, ret, err);
     *ret = EVP_EC_gen("P-256");
@@ -122,7 +122,7 @@ int ec_ca_init(const char *dir, const ec_ca_init_options *o, ea_err *err) {
     if (!rc)
         rc = check_init(dir, o, err); /* another process may have made one meanwhile */
     if (!rc)
-        rc = make_key(o, &key, err);
+        rc = ca_init_make_key(o, &key, err);
     if (!rc && o->wants_request) {
         rc = write_request(dir, o, key, err);
         if (!rc)
@@ -178,7 +178,7 @@ static int order_chain(const STACK_OF(X509) * given, STACK_OF(X509) * *ret, ea_e
     return rc;
 }
 
-static int check_own(X509 *own, EVP_PKEY *key, ea_err *err) {
+static int ca_init_check_own(X509 *own, EVP_PKEY *key, ea_err *err) {
     if (X509_check_private_key(own, key) != 1) {
         ERR_clear_error();
         return ea_fail(
@@ -219,7 +219,7 @@ int ec_ca_import(const char *dir, const char *chain_path, const char *root_path,
         }
     }
     if (!rc)
-        rc = check_own(sk_X509_value(given, 0), key, err);
+        rc = ca_init_check_own(sk_X509_value(given, 0), key, err);
     if (!rc)
         rc = order_chain(given, &chain, err);
     if (!rc)

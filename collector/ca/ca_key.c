@@ -112,7 +112,7 @@ typedef struct key_place {
     const char *uri, *provider, *paths; /* "" when the line is missing */
 } key_place;
 
-static int read_place(const char *path, key_place *ret, ea_err *err) {
+static int ca_key_read_place(const char *path, key_place *ret, ea_err *err) {
     static char none[] = "";
     key_place p = {.text = NULL};
     int rc = ea_path_check_private(path, err);
@@ -142,7 +142,7 @@ static void wipe_place(key_place *p) { /* a PIN may be in it */
 
 static int load_uri(const char *path, EVP_PKEY **ret, ea_err *err) {
     key_place p;
-    int rc = read_place(path, &p, err);
+    int rc = ca_key_read_place(path, &p, err);
     if (rc)
         return rc;
     rc = ec_ca_key_open(p.uri, *p.provider ? p.provider : NULL, ret, err);
@@ -153,7 +153,7 @@ static int load_uri(const char *path, EVP_PKEY **ret, ea_err *err) {
 int ec_ca_key_paths(const ec_ca *ca, ea_text *ret, ea_err *err) {
     key_place p;
     char *path = ec_ca_path(ca->dir, "ca.uri", "");
-    int rc = path ? read_place(path, &p, err) : ea_fail(err, EA_ENOMEM, "read the CA's key");
+    int rc = path ? ca_key_read_place(path, &p, err) : ea_fail(err, EA_ENOMEM, "read the CA's key");
     free(path);
     if (rc)
         return rc;

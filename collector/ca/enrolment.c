@@ -40,7 +40,7 @@ static int key_is_good(EVP_PKEY *key) {
 }
 
 /* The common name, when it is one that an agent may have; else "". */
-static void read_name(const X509_NAME *subject, char out[EC_CA_NAME_MAX + 1]) {
+static void enrolment_read_name(const X509_NAME *subject, char out[EC_CA_NAME_MAX + 1]) {
     int at = subject ? X509_NAME_get_index_by_NID(subject, NID_commonName, -1) : -1;
     const ASN1_STRING *text = at >= 0 ? X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)) : NULL;
     int n = text ? ASN1_STRING_length(text) : 0;
@@ -75,14 +75,14 @@ int ec_ca_read_csr(const char *pem, size_t len_bytes, X509_REQ **ret, ea_err *er
     return rc;
 }
 
-static int read_request(const char *pem, size_t len_bytes, cert_request *ret, ea_err *err) {
+static int enrolment_read_request(const char *pem, size_t len_bytes, cert_request *ret, ea_err *err) {
     int rc = ec_ca_read_csr(pem, len_bytes, &ret->csr, err);
     if (rc)
         return rc;
     ret->key = X509_REQ_get0_pubkey(ret->csr);
     if (!hash_key(ret->key, ret->key_hash))
         return ea_fail_crypto(err, "read the request's key");
-    read_name(X509_REQ_get_subject_name(ret->csr), ret->name);
+    enrolment_read_name(X509_REQ_get_subject_name(ret->csr), ret->name);
     return 0;
 }
 
@@ -133,7 +133,7 @@ static X509 *got_before(const ec_ca *ca, const char *name, const cert_request *w
 }
 
 /* 1 when a certificate of this name is valid: two machines of one name could not be distinguished. */
-static int is_taken(const ec_ca *ca, const char *name) {
+static int enrolment_is_taken(const ec_ca *ca, const char *name) {
     int64_t now = ea_utc_ns();
     const ec_ca_row *row = NULL;
     while ((row = ec_issuance_next_of_name(ca->log, name, row)))
@@ -186,9 +186,9 @@ static int enrolment_keep(ec_ca *ca, X509 *cert, const ec_ca_row *row, ea_err *e
 
 /* Signs the request for a name. renews: the serial number of the certificate that it follows, "": none. before is
  * called with the certificate made and before it is kept anywhere. */
-static int sign_request(ec_ca *ca, const cert_request *w, const char *name, const char *renews, int64_t life_s,
-                        int (*before)(void *arg, const X509 *cert, ea_err *err), void *arg, ec_ca_enrolled *ret,
-                        ea_err *err) {
+static int enrolment_sign_request(ec_ca *ca, const cert_request *w, const char *name, const char *renews,
+                                  int64_t life_s, int (*before)(void *arg, const X509 *cert, ea_err *err), void *arg,
+                                  ec_ca_enrolled *ret, ea_err *err) {
     ec_ca_row row = {0};
     X509 *cert = X509_new();
     ec_ca_request r = {.name = name};
@@ -258,7 +258,7 @@ static int enroll_with(ec_ca *ca, taking *t, ec_ca_enrolled *ret, ea_err *err) {
         X509_free(before);
         return rc;
     }
-    if (is_taken(ca, ret->name))
+    if (enrolment_is_taken(ca, ret->name))
         return ea_fail(err, EA_EEXIST,
                        "a certificate of %s is valid already: 'etwcollector ca revoke --dir DIR %s' makes room for "
                        "another machine "
@@ -267,7 +267,7 @@ static int enroll_with(ec_ca *ca, taking *t, ec_ca_enrolled *ret, ea_err *err) {
     int interrupted = g->has_key && memcmp(g->key, w->key_hash, sizeof g->key) == 0;
     if (!g->uses_left && !interrupted)
         return ea_fail(err, EA_EREFUSED, "the token is used up");
-    return sign_request(ca, w, ret->name, "", g->life_s, take_use, t, ret, err);
+    return enrolment_sign_request(ca, w, ret->name, "", g->life_s, take_use, t, ret, err);
 }
 
 int ec_ca_enroll(ec_ca *ca, const char *token, const char *csr, size_t len_bytes, ec_ca_enrolled *ret, ea_err *err) {
@@ -288,7 +288,7 @@ int ec_ca_enroll(ec_ca *ca, const char *token, const char *csr, size_t len_bytes
             rc = ea_fail(err, EA_EREFUSED, "the token has expired");
     }
     if (!rc) /* a request is parsed only for a right token */
-        rc = read_request(csr, len_bytes, &w, err);
+        rc = enrolment_read_request(csr, len_bytes, &w, err);
     if (!rc)
         rc = ec_ca_lock(ca, err);
     if (!rc) {
@@ -310,7 +310,7 @@ typedef struct holder {
     int64_t not_before_s, not_after_s; /* since 1970 */
 } holder;
 
-static int seconds_of(const ASN1_TIME *t, int64_t *ret) {
+static int enrolment_seconds_of(const ASN1_TIME *t, int64_t *ret) {
     struct tm parts;
     if (ASN1_TIME_to_tm(t, &parts) != 1)
         return 0;
@@ -332,18 +332,18 @@ static int verify_holder(const ec_ca *ca, X509 *cert, ea_err *err) {
     return rc;
 }
 
-static int read_holder(const ec_ca *ca, const uint8_t *der, size_t len_bytes, holder *ret, char *ret_name,
-                       ea_err *err) {
+static int enrolment_read_holder(const ec_ca *ca, const uint8_t *der, size_t len_bytes, holder *ret, char *ret_name,
+                                 ea_err *err) {
     const unsigned char *at = der;
     ret->cert = len_bytes <= EC_CA_CERT_MAX ? d2i_X509(NULL, &at, (long)len_bytes) : NULL;
     ERR_clear_error();
     if (!ret->cert || at != der + len_bytes || !serial_of(ret->cert, ret->serial) ||
-        !seconds_of(X509_get0_notBefore(ret->cert), &ret->not_before_s) ||
-        !seconds_of(X509_get0_notAfter(ret->cert), &ret->not_after_s))
+        !enrolment_seconds_of(X509_get0_notBefore(ret->cert), &ret->not_before_s) ||
+        !enrolment_seconds_of(X509_get0_notAfter(ret->cert), &ret->not_after_s))
         return ea_fail(err, EA_EINVAL, "the certificate, its serial number or its dates cannot be read");
     int rc = verify_holder(ca, ret->cert, err);
     if (!rc)
-        read_name(X509_get_subject_name(ret->cert), ret_name);
+        enrolment_read_name(X509_get_subject_name(ret->cert), ret_name);
     if (!rc && !*ret_name)
         rc = ea_fail(err, EA_EREFUSED, "the certificate's common name is not an agent's name");
     return rc;
@@ -381,7 +381,7 @@ static int renew_with(ec_ca *ca, holder *h, const cert_request *w, ec_ca_enrolle
         return ea_fail(err, EA_ELIMIT, "more than half of the certificate's life is left: it is renewed later");
     if (life_s <= 0)
         return ea_fail(err, EA_EINVAL, "the certificate has no life");
-    return sign_request(ca, w, ret->name, h->serial, life_s, outlives, h, ret, err);
+    return enrolment_sign_request(ca, w, ret->name, h->serial, life_s, outlives, h, ret, err);
 }
 
 int ec_ca_renew(ec_ca *ca, const uint8_t *cert, size_t cert_bytes, const char *csr, size_t csr_bytes,
@@ -389,9 +389,9 @@ int ec_ca_renew(ec_ca *ca, const uint8_t *cert, size_t cert_bytes, const char *c
     cert_request w = {.csr = NULL};
     holder h = {.cert = NULL};
     *ret = (ec_ca_enrolled){.pem = NULL};
-    int rc = read_holder(ca, cert, cert_bytes, &h, ret->name, err);
+    int rc = enrolment_read_holder(ca, cert, cert_bytes, &h, ret->name, err);
     if (!rc)
-        rc = read_request(csr, csr_bytes, &w, err);
+        rc = enrolment_read_request(csr, csr_bytes, &w, err);
     if (!rc)
         rc = ec_ca_lock(ca, err);
     if (!rc) {

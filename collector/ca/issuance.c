@@ -82,24 +82,24 @@ static void print_row(const ec_ca_row *row, ea_text *t) {
 
 /* ---- memory ---- */
 
-static size_t bucket_of(const ec_issuance *l, const char *key) {
+static size_t issuance_bucket_of(const ec_issuance *l, const char *key) {
     char folded[EC_CA_NAME_MAX + 1];
     snprintf(folded, sizeof folded, "%s", key);
     ea_name_to_lower(folded);
     return (size_t)ea_hash64(folded, strlen(folded), l->seed) & (l->buckets - 1);
 }
 
-static const char *key_of(const ec_ca_row *row, enum key key) {
+static const char *issuance_key_of(const ec_ca_row *row, enum key key) {
     return key == BY_SERIAL ? row->serial : key == BY_NAME ? row->name : row->renews;
 }
 
 static void link_entry(ec_issuance *l, size_t at) {
     entry *e = &l->entries[at];
     for (enum key key = BY_SERIAL; key < KEYS; key++) {
-        const char *text = key_of(&e->row, key);
+        const char *text = issuance_key_of(&e->row, key);
         if (!*text)
             continue;
-        uint32_t *head = &l->heads[key][bucket_of(l, text)];
+        uint32_t *head = &l->heads[key][issuance_bucket_of(l, text)];
         e->next[key] = *head;
         *head = (uint32_t)at;
     }
@@ -128,13 +128,13 @@ static int index_entries(ec_issuance *l, size_t count, ea_err *err) {
 static const ec_ca_row *next_with(const ec_issuance *l, enum key key, const char *text, const ec_ca_row *after) {
     if (!l->buckets || !*text || strlen(text) > EC_CA_NAME_MAX)
         return NULL;
-    uint32_t at = after ? ((const entry *)(const void *)after)->next[key] : l->heads[key][bucket_of(l, text)];
-    while (at != NONE && !ea_name_equal(key_of(&l->entries[at].row, key), text))
+    uint32_t at = after ? ((const entry *)(const void *)after)->next[key] : l->heads[key][issuance_bucket_of(l, text)];
+    while (at != NONE && !ea_name_equal(issuance_key_of(&l->entries[at].row, key), text))
         at = l->entries[at].next[key];
     return at == NONE ? NULL : &l->entries[at].row;
 }
 
-static int take_row(ec_issuance *l, const ec_ca_row *row, ea_err *err) {
+static int issuance_take_row(ec_issuance *l, const ec_ca_row *row, ea_err *err) {
     const ec_ca_row *known = ec_issuance_find(l, row->serial);
     if (known) { /* what it is found by stays; what changes is its revocation */
         l->entries[(const entry *)(const void *)known - l->entries].row.revoked_utc_ns = row->revoked_utc_ns;
@@ -164,7 +164,7 @@ static void forget_all(ec_issuance *l) {
 
 /* ---- the file ---- */
 
-static int take_line(ec_issuance *l, const char *begin, size_t len_bytes, ea_err *err) {
+static int issuance_take_line(ec_issuance *l, const char *begin, size_t len_bytes, ea_err *err) {
     char line[LINE_MAX_BYTES];
     ec_ca_row row;
     l->lines++;
@@ -174,11 +174,11 @@ static int take_line(ec_issuance *l, const char *begin, size_t len_bytes, ea_err
     }
     if (len_bytes >= sizeof line || strlen(line) != len_bytes || !ec_issuance_parse(line, &row))
         return ea_fail(err, EA_ECORRUPT, "read %s: line %llu is damaged", l->path, (unsigned long long)l->lines);
-    return take_row(l, &row, err);
+    return issuance_take_row(l, &row, err);
 }
 
 /* All whole lines from l->offset on. */
-static int read_lines(ec_issuance *l, ea_err *err) {
+static int issuance_read_lines(ec_issuance *l, ea_err *err) {
     char *data = malloc(READ_BYTES);
     int rc = data ? 0 : ea_fail(err, EA_ENOMEM, "read %s", l->path);
     size_t n = 0, used = 1;
@@ -189,7 +189,7 @@ static int read_lines(ec_issuance *l, ea_err *err) {
             const char *end = memchr(data + used, '\n', n - used);
             if (!end)
                 break;
-            rc = take_line(l, data + used, (size_t)(end - data) - used, err);
+            rc = issuance_take_line(l, data + used, (size_t)(end - data) - used, err);
             used = (size_t)(end - data) + 1;
         }
         if (!rc && !used && n == READ_BYTES)
@@ -200,7 +200,7 @@ static int read_lines(ec_issuance *l, ea_err *err) {
     return rc;
 }
 
-static int open_file(ec_issuance *l, ea_err *err) {
+static int issuance_open_file(ec_issuance *l, ea_err *err) {
     struct stat st;
     ea_file *file = NULL;
     if (stat(l->path, &st))
@@ -212,7 +212,7 @@ static int open_file(ec_issuance *l, ea_err *err) {
     l->file = file;
     l->inode = st.st_ino;
     forget_all(l);
-    return read_lines(l, err);
+    return issuance_read_lines(l, err);
 }
 
 int ec_issuance_open(ec_issuance **ret, const char *dir, int writable, ea_err *err) {
@@ -228,7 +228,7 @@ int ec_issuance_open(ec_issuance **ret, const char *dir, int writable, ea_err *e
     l->writable = writable;
     int rc = ea_random_bytes(&l->seed, sizeof l->seed, err);
     if (!rc)
-        rc = open_file(l, err);
+        rc = issuance_open_file(l, err);
     if (rc) {
         ec_issuance_close(l);
         return rc;
@@ -252,8 +252,8 @@ int ec_issuance_catch_up(ec_issuance *l, ea_err *err) {
         return ea_fail_os(err, EA_EIO, errno, "read %s", l->path);
     /* another file has this name since the log was rewritten; the old one is open, so its number is not used again */
     if (st.st_ino != l->inode || (uint64_t)st.st_size < l->offset)
-        return open_file(l, err);
-    return read_lines(l, err);
+        return issuance_open_file(l, err);
+    return issuance_read_lines(l, err);
 }
 
 /* Writes the text and begins a new one, when it is long or at the end. */
@@ -284,7 +284,7 @@ int ec_issuance_add(ec_issuance *l, const ec_ca_row *rows, size_t count, ea_err 
     if (!rc)
         rc = ea_file_sync(l->file, err);
     for (size_t i = 0; !rc && i < count; i++)
-        rc = take_row(l, &rows[i], err);
+        rc = issuance_take_row(l, &rows[i], err);
     ea_text_deinit(&t);
     if (!rc) {
         l->offset = end;
@@ -295,17 +295,17 @@ int ec_issuance_add(ec_issuance *l, const ec_ca_row *rows, size_t count, ea_err 
 
 /* ---- the rewrite ---- */
 
-static int is_kept(const ec_ca_row *row, int64_t now_utc_ns) {
+static int issuance_is_kept(const ec_ca_row *row, int64_t now_utc_ns) {
     return row->not_after_utc_ns > now_utc_ns - EC_ISSUANCE_KEPT_S * SECOND_NS;
 }
 
-static int write_kept(const ec_issuance *l, ea_file *file, int64_t now_utc_ns, ea_err *err) {
+static int issuance_write_kept(const ec_issuance *l, ea_file *file, int64_t now_utc_ns, ea_err *err) {
     uint64_t offset = 0;
     int rc = 0;
     ea_text t;
     ea_text_init(&t);
     for (size_t i = 0; !rc && i < l->count; i++) {
-        if (!is_kept(&l->entries[i].row, now_utc_ns))
+        if (!issuance_is_kept(&l->entries[i].row, now_utc_ns))
             continue;
         print_row(&l->entries[i].row, &t);
         rc = issuance_flush(file, &offset, &t, WRITE_BYTES, err);
@@ -323,7 +323,7 @@ int ec_issuance_compact(ec_issuance *l, int64_t now_utc_ns, ea_err *err) {
     if (l->lines < l->compact_at)
         return 0;
     for (size_t i = 0; i < l->count; i++)
-        kept += (uint64_t)is_kept(&l->entries[i].row, now_utc_ns);
+        kept += (uint64_t)issuance_is_kept(&l->entries[i].row, now_utc_ns);
     l->compact_at = 2 * kept + EC_ISSUANCE_SLACK;
     if (l->lines < l->compact_at)
         return 0;
@@ -335,12 +335,12 @@ int ec_issuance_compact(ec_issuance *l, int64_t now_utc_ns, ea_err *err) {
     snprintf(path, n, "%s.tmp", l->path);
     int rc = ea_file_open(&file, path, EA_OPEN_CREATE, err);
     if (!rc)
-        rc = write_kept(l, file, now_utc_ns, err);
+        rc = issuance_write_kept(l, file, now_utc_ns, err);
     ea_file_close(file);
     if (!rc)
         rc = ea_path_rename(path, l->path, err);
     if (!rc)
-        rc = open_file(l, err);
+        rc = issuance_open_file(l, err);
     l->compact_at = 2 * kept + EC_ISSUANCE_SLACK;
     free(path);
     return rc;

@@ -184,7 +184,7 @@ static int64_t plus_span(int64_t ns, int64_t span_ns) {
     return ns > INT64_MAX - span_ns ? INT64_MAX : ns + span_ns;
 }
 
-static uint32_t part_of(const look *l, const char *rule) {
+static uint32_t correlations_part_of(const look *l, const char *rule) {
     char key[KEY_BYTES];
     for (uint32_t i = 0; rule && i < l->correlation->rule_count; i++)
         if (strcmp(key_of_info(info_of_part(l->rules, l->correlation->rules[i]), key), rule) == 0)
@@ -229,7 +229,7 @@ static int read_hits(ec_correlations *c, look *l, ea_err *err) {
         }
         correlations_row row = {.batch = (uint64_t)sqlite3_column_int64(st, 2),
                                 .position = (uint64_t)sqlite3_column_int64(st, 3),
-                                .part = part_of(l, (const char *)sqlite3_column_text(st, 4)),
+                                .part = correlations_part_of(l, (const char *)sqlite3_column_text(st, 4)),
                                 .utc_ns = sqlite3_column_int64(st, 5),
                                 .pid = (uint32_t)sqlite3_column_int64(st, 7),
                                 .has_pid = sqlite3_column_type(st, 7) != SQLITE_NULL};
@@ -270,7 +270,8 @@ static int is_alerted(ec_correlations *c, const look *l, int64_t utc_ns, ea_err 
 /* ---- correlations of correlations ---- */
 
 /* A text of a JSON object, in the chain's arena; *ret is NULL when it has none. */
-static int member_of(ec_correlations *c, const char *json, const char *name, const char **ret, ea_err *err) {
+static int correlations_member_of(ec_correlations *c, const char *json, const char *name, const char **ret,
+                                  ea_err *err) {
     sqlite3_stmt *st = NULL;
     int rc = correlations_prepare(c, MEMBER, &st, err);
     *ret = NULL;
@@ -294,7 +295,7 @@ static int write_chained(ec_correlations *c, const ea_rule_correlation *r, const
     ea_text_clear(&c->tags);
     ea_text_char(&c->tags, '{');
     for (uint32_t i = 0; i < r->field_count && !rc; i++) {
-        rc = member_of(c, fields, r->fields[i], &value, err);
+        rc = correlations_member_of(c, fields, r->fields[i], &value, err);
         ea_text_str(&c->group, i ? ", " : "");
         if (rc || !value) {
             ea_text_str(&c->group, "null");
@@ -313,7 +314,7 @@ static int write_chained(ec_correlations *c, const ea_rule_correlation *r, const
     h->group = ea_arena_strdup(&c->chain_arena, c->group.len_bytes ? c->group.data : "");
     h->fields = c->tags.failed ? NULL : ea_arena_strdup(&c->chain_arena, c->tags.data);
     if (!rc && *r->field)
-        rc = member_of(c, fields, r->field, &h->value, err);
+        rc = correlations_member_of(c, fields, r->field, &h->value, err);
     return !rc && (c->group.failed || !h->group || !h->fields) ? ea_fail(err, EA_ENOMEM, CORRELATING) : rc;
 }
 
@@ -384,7 +385,7 @@ static int keep_alert(ec_correlations *c, look *l, const correlations_row *row, 
     return !rc && kept == 2 ? ec_detections_leave_out_one(c->detections, &row->stream, row->batch, l->name, err) : rc;
 }
 
-static int add_alert(ec_correlations *c, look *l, const correlations_row *row, ea_err *err) {
+static int correlations_add_alert(ec_correlations *c, look *l, const correlations_row *row, ea_err *err) {
     sqlite3_stmt *st = NULL;
     int rc = is_alerted(c, l, row->utc_ns, err);
     if (rc)
@@ -418,7 +419,7 @@ static int count_value(ec_correlations *c, const char *value, int change, uint64
 }
 
 /* The types whose conditions are about numbers. */
-static int is_of_numbers(const ea_rule_correlation *r) {
+static int correlations_is_of_numbers(const ea_rule_correlation *r) {
     return r->type >= EA_VALUE_SUM && r->type <= EA_VALUE_PERCENTILE;
 }
 
@@ -428,11 +429,12 @@ static const char *value_of_row(void *arg, size_t i) {
 }
 
 /* What the span has, as a member of the detection's fields. */
-static void write_found(ec_correlations *c, const ea_rule_correlation *r, uint64_t in_span, uint64_t distinct) {
+static void correlations_write_found(ec_correlations *c, const ea_rule_correlation *r, uint64_t in_span,
+                                     uint64_t distinct) {
     static const char *const NAMES[] = {"matches", "values", "sum", "average", "percentile", "matches", "matches"};
     ea_text_clear(&c->found);
     ea_text_printf(&c->found, "\"%s\": \"", NAMES[r->type]);
-    if (is_of_numbers(r))
+    if (correlations_is_of_numbers(r))
         ec_span_numbers_write(&c->numbers, r, &c->found);
     else
         ea_text_printf(&c->found, "%" PRIu64, r->type == EA_VALUE_COUNT ? distinct : in_span);
@@ -445,7 +447,7 @@ static int judge_hits(ec_correlations *c, look *l, ea_err *err) {
     uint64_t counts[EA_RULES_CORRELATED_MAX] = {0}, distinct = 0;
     int64_t begun_ns[EA_RULES_CORRELATED_MAX]; /* of the latest sequence of the rules up to each */
     int is_begun[EA_RULES_CORRELATED_MAX] = {0}, rc = 0;
-    int has_numbers = is_of_numbers(r);
+    int has_numbers = correlations_is_of_numbers(r);
     uint32_t seen = 0; /* rules with a hit in the span */
     uint64_t in_span = 0;
     size_t first = 0;
@@ -488,8 +490,8 @@ static int judge_hits(ec_correlations *c, look *l, ea_err *err) {
             return ea_fail(err, rc, CORRELATING);
         if (!holds || row->utc_ns < l->from_ns)
             continue;
-        write_found(c, r, in_span, distinct);
-        rc = add_alert(c, l, row, err);
+        correlations_write_found(c, r, in_span, distinct);
+        rc = correlations_add_alert(c, l, row, err);
     }
     return rc;
 }

@@ -205,7 +205,7 @@ static int load_rules(ec_detector *d, ea_err *err) {
 
 /* ---- the events of a range of batches ---- */
 
-static const char *cell_at(const ec_detector *d, size_t i) {
+static const char *detector_cell_at(const ec_detector *d, size_t i) {
     return d->cells[i].len_bytes ? d->cells[i].data : "";
 }
 
@@ -378,7 +378,8 @@ static int judge_row(ec_detector *d, sqlite3_stmt *st, const detector_class *c, 
         if (d->cells[i].failed)
             return ea_fail(err, EA_ENOMEM, "run the rules");
         if (i >= EC_RULES_HEAD_COLUMNS && d->looks[i] != EC_LOOK_EMPTY)
-            values[value_count++] = (ea_rules_value){c->statement.fields[field], cell_at(d, i), d->cells[i].len_bytes};
+            values[value_count++] =
+                (ea_rules_value){c->statement.fields[field], detector_cell_at(d, i), d->cells[i].len_bytes};
         d->row_bytes += d->cells[i].len_bytes;
     }
     d->event_count++;
@@ -635,7 +636,7 @@ static int prepare_class(void *arg, const char *class_name, size_t len) {
     return rc;
 }
 
-static int keep_going(void *arg) {
+static int detector_keep_going(void *arg) {
     const ec_detector *d = arg;
     return !atomic_load_explicit(&d->stop, memory_order_relaxed) && ea_thread_cpu_ns() <= d->deadline_ns;
 }
@@ -648,7 +649,7 @@ static void detector_name_drive(void *arg, ea_text *path) {
 
 /* Opens the store as it is now, and prepares the statements for the classes in it. */
 static int open_round(ec_detector *d, ea_err *err) {
-    const ec_sql_options options = {.keep_going = keep_going, .arg = d};
+    const ec_sql_options options = {.keep_going = detector_keep_going, .arg = d};
     const ec_rules_early_options early = {
         .rules = d->files.rules, .run = d->run, .name_drive = detector_name_drive, .arg = d};
     size_t count = 0;
@@ -792,7 +793,7 @@ static int take_stream(const ec_detections_stream *s, void *arg) {
 }
 
 /* Nothing is stored of a stream any more: retention or a removal took it. */
-static int forget_stream(ec_detector *d, const ec_detections_stream *s, ea_err *err) {
+static int detector_forget_stream(ec_detector *d, const ec_detections_stream *s, ea_err *err) {
     int rc = ec_detections_begin(d->kept, err);
     if (!rc && (rc = ec_detections_judged(d->kept, s, 0, 1, err)))
         ec_detections_undo(d->kept);
@@ -846,7 +847,7 @@ static int judge_turn(ec_detector *d, ec_store *store, ec_state_db *state, ec_de
     ec_detector_reach reach;
     int rc = ec_detector_read_reach(store, state, s, &reach, err);
     if (!rc && !reach.highest)
-        rc = forget_stream(d, s, err);
+        rc = detector_forget_stream(d, s, err);
     if (rc || !reach.highest || s->next > reach.last)
         return rc;
     if (turn_waits(d, s->host)) {
@@ -873,7 +874,7 @@ static int take_turn(ec_detector *d, ec_store *store, ec_state_db *state, ec_det
     return rc;
 }
 
-static int goes_on(ec_detector *d) {
+static int detector_goes_on(ec_detector *d) {
     return !d->is_broken && !atomic_load(&d->stop) && !atomic_load(&d->reload);
 }
 
@@ -897,7 +898,7 @@ static int judge_streams(ec_detector *d, ec_store *store, ec_state_db *state, ea
     }
     if (d->stream_count)
         qsort(d->turns, d->stream_count, sizeof *d->turns, by_taken);
-    for (size_t i = 0; i < d->stream_count && goes_on(d); i++) {
+    for (size_t i = 0; i < d->stream_count && detector_goes_on(d); i++) {
         ec_detections_stream *s = &d->streams[d->turns[i].stream];
         ea_err own = {0};
         if (ea_thread_cpu_ns() >= ends_ns) {

@@ -56,7 +56,7 @@ static int add_recipients(ec_mail *m, const char *lines, ea_err *err) {
 }
 
 /* The next line of a login. 0: there is none, or it is too long. */
-static int take_line(const char **at, char ret[EC_MAIL_LOGIN_MAX + 1]) {
+static int mail_take_line(const char **at, char ret[EC_MAIL_LOGIN_MAX + 1]) {
     size_t len = strcspn(*at, "\n"), used = len && (*at)[len - 1] == '\r' ? len - 1 : len;
     if (!used || used > EC_MAIL_LOGIN_MAX || memchr(*at, '\r', used))
         return 0;
@@ -68,7 +68,7 @@ static int take_line(const char **at, char ret[EC_MAIL_LOGIN_MAX + 1]) {
 
 static int take_login(ec_mail *m, const char *login, ea_err *err) {
     const char *at = login;
-    return !login || (take_line(&at, m->name) && take_line(&at, m->password) && !*at)
+    return !login || (mail_take_line(&at, m->name) && mail_take_line(&at, m->password) && !*at)
                ? 0
                : ea_fail(err, EA_EUSAGE, "the login file: expected a line with the name and one with the password");
 }

@@ -45,7 +45,7 @@ static int answer(int rc, const ea_err *err) {
     return sent;
 }
 
-static int send_text(const receiver *r, const char *text, size_t len, ea_err *err) {
+static int send_worker_send_text(const receiver *r, const char *text, size_t len, ea_err *err) {
     if (r->mail)
         return ec_mail_send(r->mail, text, len, err);
     return r->syslog ? ec_syslog_send(r->syslog, text, len, err) : ec_webhook_post(r->webhook, text, len, err);
@@ -61,7 +61,7 @@ static int serve(ec_message_reader *in, const receiver *r) {
         const char *text = ec_message_get_bytes(&m, &len);
         if (m.letter != 'P' || m.failed)
             return EA_ECORRUPT;
-        if ((rc = answer(send_text(r, text, len, &err), &err)))
+        if ((rc = answer(send_worker_send_text(r, text, len, &err), &err)))
             break;
     }
     return rc;
@@ -139,7 +139,7 @@ static int worker_answer(ec_send_worker *w, ea_err *err) {
     return code ? ea_fail_os(err, code, os_error, "%.480s", text) : 0;
 }
 
-static int worker_run(ec_send_worker *w, ea_err *err) {
+static int send_worker_worker_run(ec_send_worker *w, ea_err *err) {
     ea_text t;
     int out = -1;
     int rc = ec_child_start(&(ec_child_options){.name = EC_SEND_WORKER_NAME, .variables = VARIABLES}, &w->pid, &w->in,
@@ -178,7 +178,7 @@ int ec_send_worker_start(ec_send_worker **ret, const ec_send_options *o, ea_err 
     w->login = strdup(o->login ? o->login : "");
     int rc = !w->to || !w->ca || !w->headers || !w->mail_from || !w->recipients || !w->login
                  ? ea_fail(err, EA_ENOMEM, "send detections")
-                 : worker_run(w, err);
+                 : send_worker_worker_run(w, err);
     if (rc)
         ec_send_worker_end(w);
     else
@@ -201,7 +201,7 @@ void ec_send_worker_end(ec_send_worker *w) {
 
 int ec_send_worker_post(ec_send_worker *w, const char *text, size_t len_bytes, ea_err *err) {
     ea_text t;
-    int rc = w->pid ? 0 : worker_run(w, err);
+    int rc = w->pid ? 0 : send_worker_worker_run(w, err);
     if (rc)
         return rc;
     ea_text_init(&t);

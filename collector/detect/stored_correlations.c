@@ -119,7 +119,7 @@ int ec_stored_correlations_take(ec_stored_correlations *c, const ec_rules_statem
     return rc;
 }
 
-static int compare_times(const void *a, const void *b) {
+static int stored_correlations_compare_times(const void *a, const void *b) {
     const ec_correlation_hit *x = a, *y = b;
     if (x->utc_ns != y->utc_ns)
         return x->utc_ns < y->utc_ns ? -1 : 1;
@@ -173,7 +173,7 @@ int ec_stored_correlations_judge(ec_stored_correlations *c, void (*fn)(void *arg
                                  void *arg, uint64_t *ret_left_out, ea_err *err) {
     int rc = ec_detections_begin(c->detections, err);
     if (c->hit_count > 1)
-        qsort(c->hits, c->hit_count, sizeof *c->hits, compare_times);
+        qsort(c->hits, c->hit_count, sizeof *c->hits, stored_correlations_compare_times);
     for (size_t i = 0; i < c->hit_count && !rc; i += TOGETHER) {
         size_t count = c->hit_count - i < TOGETHER ? c->hit_count - i : TOGETHER;
         ec_correlations_found found = {.new_count = 0};

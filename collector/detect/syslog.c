@@ -284,7 +284,7 @@ static void add_ascii(ea_text *t, const char *json, size_t len_bytes) {
 }
 
 /* Critical, error, warning, notice, informational of RFC 5424. */
-static int severity_of(const char *level) {
+static int syslog_severity_of(const char *level) {
     static const char *const LEVELS[] = {"critical", "high", "medium", "low", "informational"};
 
     enum { FIRST = 2, NOTICE = 5 };
@@ -300,7 +300,7 @@ void ec_syslog_message(ea_text *t, int facility, const char *level, int64_t utc_
     enum { DIGITS_LESS = 2 }; /* the seventh, and Z */
 
     ea_text_clear(t);
-    ea_text_printf(t, "<%d>1 ", facility * 8 + severity_of(level));
+    ea_text_printf(t, "<%d>1 ", facility * 8 + syslog_severity_of(level));
     ea_text_utc_ns(t, utc_ns);
     if (!t->failed)
         t->len_bytes -= DIGITS_LESS;

@@ -145,7 +145,7 @@ typedef struct holder {
 } holder;
 
 /* The client's, after a check. */
-static int read_holder(const ec_enroll *e, struct evhttp_request *http, holder *ret, ea_err *err) {
+static int enroll_server_read_holder(const ec_enroll *e, struct evhttp_request *http, holder *ret, ea_err *err) {
     SSL *ssl = bufferevent_openssl_get_ssl(evhttp_connection_get_bufferevent(evhttp_request_get_connection(http)));
     int days = 0, seconds = 0;
     int rc = ssl ? ec_tls_identify(e->options.tls, ssl, ret->name, err) : ea_fail(err, EA_EREFUSED, "no TLS");
@@ -169,7 +169,7 @@ typedef struct request {
 } request;
 
 /* NULL: none is given. */
-static const char *token_of(struct evhttp_request *http) {
+static const char *enroll_server_token_of(struct evhttp_request *http) {
     const char *value = evhttp_find_header(evhttp_request_get_input_headers(http), "Authorization");
     return value && strncasecmp(value, "Bearer ", 7) == 0 && strlen(value) < TOKEN_TEXT_MAX ? value + 7 : NULL;
 }
@@ -187,7 +187,7 @@ static ec_rate *take_caller(const ec_enroll *e, const char *address, const char 
 /* Only the signer knows whether a token is right. A wrong token is not charged to the rate of the callers that have the
  * right token with the same id. */
 static void enroll_server_enroll(ec_enroll *e, struct evhttp_request *http, const request *r, outcome *o) {
-    const char *token = token_of(http);
+    const char *token = enroll_server_token_of(http);
     char id[EC_SECRET_ID_BYTES] = "";
     if (!token) {
         (void)ea_fail(&o->err, EA_EREFUSED, "a token is needed: Authorization: Bearer TOKEN");
@@ -229,7 +229,7 @@ static void note_renewed_twice(const ec_enroll *e, const outcome *o) {
 
 static void enroll_server_renew(ec_enroll *e, struct evhttp_request *http, const request *r, outcome *o) {
     holder h = {.der = NULL};
-    o->is_right = read_holder(e, http, &h, &o->err) == 0;
+    o->is_right = enroll_server_read_holder(e, http, &h, &o->err) == 0;
     if (!o->is_right) {
         set_status(o, 401);
     } else if (take_caller(e, r->address, h.id, "certificate", o) && take_renewal(e, &h, o)) {
@@ -296,7 +296,7 @@ static void enroll_server_answer(ec_enroll *e, struct evhttp_request *http, cons
     }
 }
 
-static void on_request(struct evhttp_request *http, void *arg) {
+static void enroll_server_on_request(struct evhttp_request *http, void *arg) {
     ec_enroll *e = arg;
     outcome o = {.title = "Service Unavailable"};
     char address[EC_HOST_BYTES];
@@ -317,7 +317,7 @@ static void on_request(struct evhttp_request *http, void *arg) {
 
 /* ---- start and stop ---- */
 
-static void on_wake(void *arg) {
+static void enroll_server_on_wake(void *arg) {
     const ec_enroll *e = arg;
     event_base_loopbreak(e->http.events);
 }
@@ -334,7 +334,7 @@ static int look_each_second(ec_enroll *e, ea_err *err) {
     return e->look && event_add(e->look, &SECOND) == 0 ? 0 : ea_fail(err, EA_ENOMEM, "serve enrolments");
 }
 
-static int start_http(ec_enroll *e, ea_err *err) {
+static int enroll_server_start_http(ec_enroll *e, ea_err *err) {
     return ec_http_open(&e->http,
                         &(ec_http_options){.what = "enrolments",
                                            .listen = e->options.listen,
@@ -347,8 +347,8 @@ static int start_http(ec_enroll *e, ea_err *err) {
                                            .timeout_s = TIMEOUT_S,
                                            .headers_max_bytes = HEADERS_MAX,
                                            .body_max_bytes = EC_CA_CSR_MAX,
-                                           .on_request = on_request,
-                                           .on_wake = on_wake,
+                                           .on_request = enroll_server_on_request,
+                                           .on_wake = enroll_server_on_wake,
                                            .arg = e},
                         err);
 }
@@ -366,7 +366,7 @@ int ec_enroll_start(ec_enroll **ret, const ec_enroll_options *options, ea_err *e
     if (!rc)
         rc = ec_rate_limiter_create(&e->failures, err);
     if (!rc)
-        rc = start_http(e, err);
+        rc = enroll_server_start_http(e, err);
     if (!rc)
         rc = look_each_second(e, err);
     if (!rc)

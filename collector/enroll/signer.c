@@ -56,7 +56,7 @@ static int read_bytes(int fd, uint8_t *out, size_t n, int64_t deadline_ns, ea_er
 }
 
 /* The next message, in a body that the caller frees, on failure, too. */
-static int read_message(int fd, int64_t deadline_ns, uint8_t **ret_body, ec_signer_message *ret, ea_err *err) {
+static int signer_read_message(int fd, int64_t deadline_ns, uint8_t **ret_body, ec_signer_message *ret, ea_err *err) {
     uint8_t head[EC_SIGNER_HEAD_BYTES];
     char kind;
     size_t n;
@@ -95,7 +95,7 @@ static ec_signer_field text_field(const char *s) {
 
 /* ---- the collector's side ---- */
 
-static void end_child(ec_signer *s) {
+static void signer_end_child(ec_signer *s) {
     if (!s->has_child)
         return;
     close(s->in);
@@ -106,7 +106,7 @@ static void end_child(ec_signer *s) {
 
 /* It ended, or said what it must not. */
 static void lose_child(ec_signer *s, const char *why) {
-    end_child(s);
+    signer_end_child(s);
     s->pause_s = s->pause_s * 2 > PAUSE_MAX_S ? PAUSE_MAX_S : s->pause_s ? s->pause_s * 2 : PAUSE_MIN_S;
     s->next_ns = ea_monotonic_ns() + s->pause_s * SECOND_NS;
     ea_count(s->options.counters, EA_COUNT_signer_ended, 1);
@@ -114,7 +114,7 @@ static void lose_child(ec_signer *s, const char *why) {
                 why, s->pause_s);
 }
 
-static int take_answer(const ec_signer_message *m, ec_ca_enrolled *ret, ea_err *err) {
+static int signer_take_answer(const ec_signer_message *m, ec_ca_enrolled *ret, ea_err *err) {
     const ec_signer_field *f = m->fields;
     if (m->kind != EC_SIGNER_ANSWER)
         return ea_fail(err, EA_ECORRUPT, "read a message of the signer: expected an answer");
@@ -143,10 +143,10 @@ static int take_reply(const ec_signer *s, int64_t wait_s, ec_ca_enrolled *ret, i
     uint8_t *body = NULL;
     ec_signer_message signer_answer;
     *ret_is_lost = 1;
-    int rc = read_message(s->out, ea_monotonic_ns() + wait_s * SECOND_NS, &body, &signer_answer, err);
+    int rc = signer_read_message(s->out, ea_monotonic_ns() + wait_s * SECOND_NS, &body, &signer_answer, err);
     if (!rc) {
         *ret_is_lost = signer_answer.kind != EC_SIGNER_ANSWER;
-        rc = take_answer(&signer_answer, ret, err);
+        rc = signer_take_answer(&signer_answer, ret, err);
     }
     free(body);
     return rc;
@@ -168,7 +168,7 @@ int ec_signer_greeting(const ec_broker *broker, const char *ca_dir, const char *
     return ec_signer_print(&m, t, err);
 }
 
-static int start_child(ec_signer *s, ea_err *err) {
+static int signer_start_child(ec_signer *s, ea_err *err) {
     int is_lost = 1;
     ec_ca_enrolled none = {.pem = NULL};
     int rc = ec_broker_start_child(s->options.broker, s->options.child, &s->in, &s->out, err);
@@ -178,7 +178,7 @@ static int start_child(ec_signer *s, ea_err *err) {
     rc = take_reply(s, START_S, &none, &is_lost, err); /* to the greeting */
     free(none.pem);
     if (rc)
-        end_child(s);
+        signer_end_child(s);
     return rc;
 }
 
@@ -187,7 +187,7 @@ int ec_signer_start(ec_signer **ret, const ec_signer_options *options, ea_err *e
     if (!s)
         return ea_fail(err, EA_ENOMEM, "start the signer");
     s->options = *options;
-    int rc = start_child(s, err);
+    int rc = signer_start_child(s, err);
     if (rc) {
         ec_signer_stop(s);
         return rc;
@@ -199,7 +199,7 @@ int ec_signer_start(ec_signer **ret, const ec_signer_options *options, ea_err *e
 void ec_signer_stop(ec_signer *s) {
     if (!s)
         return;
-    end_child(s);
+    signer_end_child(s);
     free(s);
 }
 
@@ -219,7 +219,7 @@ void ec_signer_look(ec_signer *s) {
     }
     if (s->has_child || ea_monotonic_ns() < s->next_ns)
         return;
-    if (start_child(s, &err))
+    if (signer_start_child(s, &err))
         lose_child(s, err.message);
     else
         ec_log_line(s->options.log, "the process that signs certificates has been started again");
@@ -274,7 +274,7 @@ static int signer_answer(int rc, const ec_ca_enrolled *got, const ea_err *failur
     return write_message(STDOUT_FILENO, &m, &err);
 }
 
-static void limit_one(int which, uint64_t value) {
+static void signer_limit_one(int which, uint64_t value) {
     struct rlimit l = {.rlim_cur = value, .rlim_max = value};
     (void)setrlimit((__rlimit_resource_t)which, &l);
 }
@@ -284,8 +284,8 @@ static void signer_limit(uint64_t parent) {
     (void)signal(SIGTERM, SIG_IGN); /* it goes to all processes of a service; the collector answers what it has first */
     (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* no ptrace, and no /proc/PID/mem, by other processes of this user */
-    limit_one(RLIMIT_NOFILE, FILES_MAX);
-    limit_one(RLIMIT_FSIZE, FILE_BYTES);
+    signer_limit_one(RLIMIT_NOFILE, FILES_MAX);
+    signer_limit_one(RLIMIT_FSIZE, FILE_BYTES);
 }
 
 /* A provider's libraries and what OpenSSL reads late; the rest is in ca.uri. */
@@ -336,7 +336,7 @@ static int signer_confine(const ec_ca *ca, const char *dir, ea_err *err) {
     return rc;
 }
 
-static int serve_one(ec_ca *ca, const ec_signer_message *m) {
+static int signer_serve_one(ec_ca *ca, const ec_signer_message *m) {
     const ec_signer_field *f = m->fields;
     ec_ca_enrolled got = {.pem = NULL};
     ea_err err = {0};
@@ -359,7 +359,7 @@ int ec_signer_main(void) {
     ea_err err = {0};
     uint64_t parent = 0;
     const ec_ca_enrolled none = {.pem = NULL};
-    int rc = read_message(STDIN_FILENO, 0, &body, &m, &err);
+    int rc = signer_read_message(STDIN_FILENO, 0, &body, &m, &err);
     if (rc || m.kind != EC_SIGNER_OPEN || ea_u64_parse(m.fields[0].data, &parent)) {
         fprintf(stderr, "etwcollector: %s is started by the command run\n", EC_SIGNER_NAME);
         free(body);
@@ -375,9 +375,9 @@ int ec_signer_main(void) {
     int written = signer_answer(rc, &none, &err);
     while (!rc && !written) {
         body = NULL;
-        rc = read_message(STDIN_FILENO, 0, &body, &m, &err);
+        rc = signer_read_message(STDIN_FILENO, 0, &body, &m, &err);
         if (!rc)
-            written = serve_one(ca, &m);
+            written = signer_serve_one(ca, &m);
         free(body);
     }
     ec_ca_close(ca);

@@ -59,7 +59,7 @@ void ec_duplicate_agents_destroy(ec_duplicate_agents *t) {
 }
 
 /* Finds the agent's row. A new agent replaces the agent of the same set that was silent longest. */
-static identity *row_of(ec_duplicate_agents *t, const char *agent) {
+static identity *duplicate_agents_row_of(ec_duplicate_agents *t, const char *agent) {
     identity *set = &t->rows[ea_hash64(agent, strlen(agent), 0) % t->sets * WAYS], *oldest = set;
     for (int i = 0; i < WAYS; i++) {
         if (strcmp(set[i].agent, agent) == 0)
@@ -85,7 +85,7 @@ static int take_connection(run_entry *r, uint64_t connection) {
 }
 
 int ec_duplicate_agents_see(ec_duplicate_agents *t, const ec_visit *v, int64_t now_ns, ec_duplicate_agent *ret) {
-    identity *row = row_of(t, v->agent);
+    identity *row = duplicate_agents_row_of(t, v->agent);
     int at = 0, returned = 0;
     row->seen_ns = now_ns;
     while (at < EC_RUNS_OF_AGENT && (!row->runs[at].seen_ns || strcmp(row->runs[at].run, v->run) != 0))
@@ -124,7 +124,7 @@ int ec_duplicate_agents_see(ec_duplicate_agents *t, const ec_visit *v, int64_t n
 }
 
 int ec_duplicate_agents_may_report(ec_duplicate_agents *t, const char *agent, unsigned what, int64_t now_ns) {
-    identity *row = row_of(t, agent);
+    identity *row = duplicate_agents_row_of(t, agent);
     int64_t *reported_ns = &row->reported_ns[what % KINDS];
     if (*reported_ns && now_ns - *reported_ns < HOUR_NS)
         return 0;

@@ -183,7 +183,7 @@ static void ingest_server_hold(base *b, const agent *a, int64_t bytes) {
 }
 
 /* Whether there is memory for more of the agent's uploads. is_counted: as a refusal of the quota. */
-static int has_room(const base *b, const agent *a, int is_counted) {
+static int ingest_server_has_room(const base *b, const agent *a, int is_counted) {
     const ec_ingest_options *o = &b->in->options;
     return atomic_load_explicit(&b->in->held_bytes, memory_order_relaxed) < o->max_waiting_bytes &&
            ec_quota_has_room(o->quota, EC_QUOTA_uploads, a->name, is_counted, ea_monotonic_ns());
@@ -198,7 +198,7 @@ static int may_grow(base *b, conn *c) {
         return 1;
     if (!c->is_admitted && c->agent->admitted >= b->in->options.max_agent_requests)
         return 0;
-    if (has_room(b, c->agent, 0))
+    if (ingest_server_has_room(b, c->agent, 0))
         return 1;
     if (c->agent->has_going || b->going >= GOING_MAX)
         return 0;
@@ -255,7 +255,7 @@ static void ingest_server_admit(base *b) {
     }
 }
 
-static void on_end(ec_guest *guest) {
+static void ingest_server_on_end(ec_guest *guest) {
     conn *c = (conn *)(void *)guest;
     base *b = base_of(c);
     unpause(c);
@@ -270,7 +270,7 @@ static void on_end(ec_guest *guest) {
     }
 }
 
-static const char *name_of(const ec_guest *guest) {
+static const char *ingest_server_name_of(const ec_guest *guest) {
     const conn *c = (const conn *)(const void *)guest;
     return c->agent ? c->agent->name : NULL;
 }
@@ -322,7 +322,7 @@ static void refuse_body(const base *b, conn *c, unsigned retry_after_s) {
 }
 
 /* Bytes came into, or left, a connection's input buffer. Only counts and marks: evhttp's own reading follows. */
-static void on_input(ec_guest *guest, size_t added, size_t deleted) {
+static void ingest_server_on_input(ec_guest *guest, size_t added, size_t deleted) {
     conn *c = (conn *)(void *)guest;
     base *b = base_of(c);
     c->buffered_bytes += added;
@@ -352,7 +352,7 @@ static void on_input(ec_guest *guest, size_t added, size_t deleted) {
     }
     ea_count(b->in->options.counters, EA_COUNT_ingest_upload_waits, 1);
     if (!has_sent_too_much(b, c->agent, 1))
-        (void)has_room(b, c->agent, 1);
+        (void)ingest_server_has_room(b, c->agent, 1);
     c->wait_next = NULL;
     c->wait_link = b->paused_last;
     *b->paused_last = c;
@@ -360,7 +360,7 @@ static void on_input(ec_guest *guest, size_t added, size_t deleted) {
     ec_guest_pause(guest);
 }
 
-static void on_second(void *arg) {
+static void ingest_server_on_second(void *arg) {
     ingest_server_admit(arg);
 }
 
@@ -476,7 +476,7 @@ static uint64_t on_waiting(void *arg) {
 }
 
 /* The base's thread: sends what is answered, or ends. */
-static void on_wake(void *arg) {
+static void ingest_server_on_wake(void *arg) {
     base *b = arg;
     ea_mutex_lock(b->mutex);
     ec_upload *list = b->answered;
@@ -652,7 +652,7 @@ static void ingest_server_serve(base *b, conn *c, struct evhttp_request *http) {
 }
 
 /* A whole request. */
-static void on_request(struct evhttp_request *http, void *arg) {
+static void ingest_server_on_request(struct evhttp_request *http, void *arg) {
     base *b = arg;
     char name[EC_AGENT_NAME_BYTES + 1];
     ea_err err;
@@ -799,17 +799,17 @@ static int base_init(base *b, ec_ingest *in, ea_err *err) {
                               .log = o->log,
                               .guest_bytes = sizeof(conn),
                               .on_handshake = on_handshake,
-                              .on_input = on_input,
-                              .on_end = on_end,
-                              .name_of = name_of,
-                              .on_second = on_second,
+                              .on_input = ingest_server_on_input,
+                              .on_end = ingest_server_on_end,
+                              .name_of = ingest_server_name_of,
+                              .on_second = ingest_server_on_second,
                               .arg = b};
     if ((rc = ec_guard_create(&b->guard, &guard, err)))
         return rc;
     ec_guard_listen(b->guard, bound);
-    if ((rc = ec_wake_open(&b->wake, b->events, on_wake, b, err)))
+    if ((rc = ec_wake_open(&b->wake, b->events, ingest_server_on_wake, b, err)))
         return rc;
-    evhttp_set_gencb(b->http, on_request, b);
+    evhttp_set_gencb(b->http, ingest_server_on_request, b);
     evhttp_set_allowed_methods(b->http, EVHTTP_REQ_GET | EVHTTP_REQ_POST);
     evhttp_set_max_headers_size(b->http, MAX_HEADER_BYTES);
     evhttp_set_max_body_size(b->http, (ev_ssize_t)o->max_body_bytes);
@@ -836,7 +836,7 @@ static void base_deinit(base *b) {
     ea_mutex_destroy(b->mutex);
 }
 
-static void use_defaults(ec_ingest_options *o) {
+static void ingest_server_use_defaults(ec_ingest_options *o) {
     if (!o->threads)
         o->threads = 1;
     if (!o->max_body_bytes)
@@ -876,7 +876,7 @@ int ec_ingest_start(ec_ingest **ret, const ec_ingest_options *options, ea_err *e
     if (!in)
         return ea_fail(err, EA_ENOMEM, "start");
     in->options = *options;
-    use_defaults(&in->options);
+    ingest_server_use_defaults(&in->options);
     const ec_ingest_options *o = &in->options;
     int rc = start_tls(in, err);
     if (!rc) {

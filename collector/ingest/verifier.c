@@ -254,7 +254,7 @@ static void verifier_leave(worker *me, ec_upload *u) EA_REQUIRES(me->v->mutex) {
     ea_cond_broadcast(me->v->lanes[me->lane].wake); /* its agent's next one may be served */
 }
 
-static void open_store(worker *me) {
+static void verifier_open_store(worker *me) {
     const ec_verifier_options *o = &me->v->options;
     ea_err err;
     if (o->folder && !me->store && ec_store_open(&me->store, o->folder, &(ec_store_options){0}, &err))
@@ -282,7 +282,7 @@ static void worker_main(void *arg) {
         while (!verifier_is_stopping(v) &&
                ea_cpu_throttle_wait(&pace, v->options.counters, EA_COUNT_ingest_paced_seconds)) {
         }
-        open_store(me);
+        verifier_open_store(me);
         while (u && !go_on(me, u)) {
             ea_mutex_lock(me->v->mutex);
             int is_left = !v->stopping; /* else its lane's threads may have ended */

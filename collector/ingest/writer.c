@@ -71,8 +71,8 @@ static int reserve_answer(ec_writer *w, size_t batches) { /* two arrays of one c
 
 /* Adds elements that are not there yet; seen: where they are, by their hashes. What does not fit is left to a later
  * answer. */
-static void add_names(void **list, size_t *count, size_t *capacity, ea_u64_map *seen, const void *more,
-                      size_t more_count, size_t element_bytes) {
+static void writer_add_names(void **list, size_t *count, size_t *capacity, ea_u64_map *seen, const void *more,
+                             size_t more_count, size_t element_bytes) {
     for (size_t i = 0; i < more_count; i++) {
         const uint8_t *one = (const uint8_t *)more + i * element_bytes;
         uint64_t hash = ea_hash64(one, element_bytes, 0);
@@ -86,15 +86,15 @@ static void add_names(void **list, size_t *count, size_t *capacity, ea_u64_map *
 
 static void add_known(ec_writer *w, const ec_store_notes *notes) {
     void *list = w->known;
-    add_names(&list, &w->known_count, &w->known_capacity, &w->known_seen, notes->described, notes->described_count,
-              sizeof *w->known);
+    writer_add_names(&list, &w->known_count, &w->known_capacity, &w->known_seen, notes->described,
+                     notes->described_count, sizeof *w->known);
     w->known = list;
 }
 
 static void add_unknown(ec_writer *w, const ec_store_notes *notes) {
     void *list = w->unknown;
-    add_names(&list, &w->unknown_count, &w->unknown_capacity, &w->unknown_seen, notes->missing, notes->missing_count,
-              sizeof *w->unknown);
+    writer_add_names(&list, &w->unknown_count, &w->unknown_capacity, &w->unknown_seen, notes->missing,
+                     notes->missing_count, sizeof *w->unknown);
     w->unknown = list;
 }
 
@@ -107,7 +107,7 @@ static void writer_refuse(ec_writer *w, uint64_t number, enum ea_refusal_cause c
 
 /* Adds a notice to the store, unless one of the same kind was logged for this agent within the hour. When the store
  * fails, the notice is only logged: no batch depends on it. */
-static void add_notice(ec_writer *w, const char *agent, enum ec_notice_kind kind, const char *text) {
+static void writer_add_notice(ec_writer *w, const char *agent, enum ec_notice_kind kind, const char *text) {
     ea_err err;
     if (!ec_duplicate_agents_may_report(w->identities, agent, kind, ea_monotonic_ns()))
         return;
@@ -130,7 +130,7 @@ static void look_at_identity(ec_writer *w, const ec_upload *u) {
              "machine, a copied key, or a second agent)",
              *u->run ? u->run : "?", u->peer, *other.other_run ? other.other_run : "?", other.other_peer,
              (double)other.other_age_ns / 1e9);
-    add_notice(w, u->agent, EC_NOTICE_TWICE, text);
+    writer_add_notice(w, u->agent, EC_NOTICE_TWICE, text);
 }
 
 static int writer_is_stopping(ec_writer *w) {
@@ -225,7 +225,7 @@ static void writer_append(ec_writer *w, const appending *a, const uint8_t *batch
         ea_count(c, EA_COUNT_ingest_conflicts, 1);
         w->conflicted = 1;
         writer_refuse(w, number, EA_REFUSED_CONFLICT, err.message);
-        add_notice(w, u->agent, EC_NOTICE_CONFLICT, err.message);
+        writer_add_notice(w, u->agent, EC_NOTICE_CONFLICT, err.message);
         ec_log_about(w->options.log, EC_LOG_AGENT, "%s: %s", u->agent, err.message);
         break;
     case EA_ECORRUPT:
@@ -239,7 +239,7 @@ static void writer_append(ec_writer *w, const appending *a, const uint8_t *batch
         break;
     case EA_EREFUSED: /* so much of the agent is kept that an operator has to look at it; the agent keeps the rest */
         writer_refuse(w, number, EA_REFUSED_RETRY, err.message);
-        add_notice(w, u->agent, EC_NOTICE_KEPT, err.message);
+        writer_add_notice(w, u->agent, EC_NOTICE_KEPT, err.message);
         w->is_kept_full = 1;
         break;
     case EA_ENOTFOUND:
@@ -314,7 +314,7 @@ static void append_upload(ec_writer *w, ec_upload *u) {
             "the store is full of what is younger than --retain-min-age, and this agent has more "
             "than its share of it";
         ea_count(w->options.counters, EA_COUNT_store_refused_full, 1);
-        add_notice(w, u->agent, EC_NOTICE_SHARE, FULL);
+        writer_add_notice(w, u->agent, EC_NOTICE_SHARE, FULL);
         ec_upload_refuse(u, 429, RETRY_FULL_S, FULL);
         return;
     }

@@ -69,7 +69,7 @@ static void add_sample(ea_text *t, const char *name, const stream *s, const char
     ea_text_printf(t, "%s} %" PRIu64 "\n", label, value);
 }
 
-static int take_value(const char *name, uint32_t counter, uint64_t value, void *arg) {
+static int metrics_take_value(const char *name, uint32_t counter, uint64_t value, void *arg) {
     stream *s = arg;
     enum ea_counter c = ea_counter_of_number(counter);
     if (c == EA_COUNTER_COUNT)
@@ -144,7 +144,7 @@ static int read_streams(ec_state_db *t, size_t max, streams *ret, uint64_t *ret_
         snprintf(to->fold.host, sizeof to->fold.host, "%s", host ? (const char *)host : "");
         if (sqlite3_column_bytes(s, 2) == EA_STREAM_ID_BYTES)
             memcpy(to->fold.stream, sqlite3_column_blob(s, 2), EA_STREAM_ID_BYTES);
-        rc = ec_ledger_each_last(t, to->fold.stream_number, INT64_MAX, take_value, to, err);
+        rc = ec_ledger_each_last(t, to->fold.stream_number, INT64_MAX, metrics_take_value, to, err);
         if (rc == EA_ENOMEM)
             rc = ea_fail(err, rc, "read the ledgers");
         if (!rc)
@@ -212,7 +212,7 @@ static uint64_t unbalanced_families(const stream *s) {
 }
 
 /* Gaps by kind, and how many events they lack at the least. */
-static void add_gaps(const exposition *x, const streams *all) {
+static void metrics_add_gaps(const exposition *x, const streams *all) {
     static const struct {
         const char *name, *help;
         int of_events;
@@ -238,7 +238,7 @@ static void add_gaps(const exposition *x, const streams *all) {
 
 /* Events that an agent had when it last counted them, and that have not come since: its own numbers are those of its
  * last batch, and nothing that this collector acknowledges after that batch is in them. */
-static uint64_t waiting_events(const stream *s) {
+static uint64_t metrics_waiting_events(const stream *s) {
     const uint64_t *v = s->values, here = s->fold.event_count,
                    come = s->elsewhere < UINT64_MAX - here ? here + s->elsewhere : here;
     const uint64_t acknowledged = v[EA_COUNT_events_acknowledged];
@@ -272,7 +272,7 @@ static void add_ledgers(const exposition *x, const streams *all, uint64_t left_o
     add_head(x, "etwcollector_waiting_events", EA_GAUGE,
              "events of the stream that its agent had by its last numbers, and that have not come");
     for (size_t i = 0; i < all->count; i++)
-        add_sample(t, "etwcollector_waiting_events", &all->items[i], "", waiting_events(&all->items[i]));
+        add_sample(t, "etwcollector_waiting_events", &all->items[i], "", metrics_waiting_events(&all->items[i]));
     add_head(x, "etwcollector_ledger_balanced", EA_GAUGE,
              "1 while the equation holds in the last numbers; none while that cannot be judged");
     for (size_t i = 0; i < all->count; i++) {
@@ -292,7 +292,7 @@ static void add_ledgers(const exposition *x, const streams *all, uint64_t left_o
         add_sample(t, "etwcollector_ledger_unbalanced_families", &all->items[i], "",
                    unbalanced_families(&all->items[i]));
     add_families(x, all);
-    add_gaps(x, all);
+    metrics_add_gaps(x, all);
     add_head(x, "etwcollector_ledger_alerts", EA_GAUGE, "alerts about the stream, see etwcollector ledger");
     for (size_t i = 0; i < all->count; i++)
         add_sample(t, "etwcollector_ledger_alerts", &all->items[i], "", all->items[i].alerts);
@@ -323,14 +323,14 @@ static int add_states(const exposition *x, ec_state_db *tables, const streams *a
     return rc;
 }
 
-static void add_number(const exposition *x, const char *name, const char *help, uint64_t value) {
+static void metrics_add_number(const exposition *x, const char *name, const char *help, uint64_t value) {
     add_head(x, name, EA_GAUGE, help);
     ea_text_printf(x->t, "%s %" PRIu64 "\n", name, value);
 }
 
 /* Adds the notices of what was detected while batches arrived, by agent and kind, under their name and the old one;
  * nothing when none was ever kept. */
-static int add_notices(const exposition *x, sqlite3 *db, ea_err *err) {
+static int metrics_add_notices(const exposition *x, sqlite3 *db, ea_err *err) {
     static const char *const NAMES[][2] = {
         {"etwcollector_notices", "notices that are kept, see etwcollector ledger"},
         {"etwcollector_incidents", "the old name of etwcollector_notices"}, /* until version 0.2 */
@@ -388,9 +388,9 @@ static int add_hosts(const exposition *x, sqlite3 *db, ea_err *err) {
     sqlite3_finalize(s);
     if (code != SQLITE_DONE)
         return ec_fail_sqlite(err, db, "read the streams");
-    add_number(x, "etwcollector_hosts", "agents of which something was ever stored", count);
-    add_number(x, "etwcollector_hosts_left_out", "agents that are not named here",
-               count > EC_METRICS_HOSTS ? count - EC_METRICS_HOSTS : 0);
+    metrics_add_number(x, "etwcollector_hosts", "agents of which something was ever stored", count);
+    metrics_add_number(x, "etwcollector_hosts_left_out", "agents that are not named here",
+                       count > EC_METRICS_HOSTS ? count - EC_METRICS_HOSTS : 0);
     return 0;
 }
 
@@ -513,7 +513,7 @@ static int add_store(const exposition *x, const char *dir, ec_state_db *t, ea_er
     int rc = ec_store_open(&store, dir, &(ec_store_options){0}, err);
     if (rc)
         return rc;
-    rc = add_notices(x, ec_store_database(store), err);
+    rc = metrics_add_notices(x, ec_store_database(store), err);
     if (!rc)
         rc = add_hosts(x, ec_store_database(store), err);
     if (!rc && t)
@@ -525,12 +525,12 @@ static int add_store(const exposition *x, const char *dir, ec_state_db *t, ea_er
     ec_store_close(store);
     if (rc)
         return rc;
-    add_number(x, "etwcollector_store_segments", "segment files in the store", size.segment_count);
-    add_number(x, "etwcollector_store_segment_size_bytes", "bytes of the segment files", size.segment_bytes);
-    add_number(x, "etwcollector_store_index_size_bytes", "bytes in use of index.db", size.index_bytes);
-    add_number(x, "etwcollector_store_state_size_bytes", "bytes in use of state.db", size.state_bytes);
-    add_number(x, "etwcollector_store_free_bytes", "bytes that are free on the store's file system",
-               ea_path_free_bytes(dir));
+    metrics_add_number(x, "etwcollector_store_segments", "segment files in the store", size.segment_count);
+    metrics_add_number(x, "etwcollector_store_segment_size_bytes", "bytes of the segment files", size.segment_bytes);
+    metrics_add_number(x, "etwcollector_store_index_size_bytes", "bytes in use of index.db", size.index_bytes);
+    metrics_add_number(x, "etwcollector_store_state_size_bytes", "bytes in use of state.db", size.state_bytes);
+    metrics_add_number(x, "etwcollector_store_free_bytes", "bytes that are free on the store's file system",
+                       ea_path_free_bytes(dir));
     return 0;
 }
 

@@ -35,7 +35,7 @@ static int add_sink(const ec_sink_row *row, void *arg) {
     return 0;
 }
 
-static int add_counts(const ec_sink_stream *s, void *arg) {
+static int sink_metrics_add_counts(const ec_sink_stream *s, void *arg) {
     sink_numbers *n = arg;
     for (int i = 0; i < EC_SINK_FATE_COUNT; i++)
         n->counts[i] += s->counts[i];
@@ -126,7 +126,7 @@ int ec_metrics_sinks(const char *dir, sqlite3 *index, int open_metrics, ea_text 
     if (!rc && l.count)
         rc = ec_sqlite_prepare(index, &st, LAG_SQL, "read what waits for sinks", err);
     for (size_t i = 0; !rc && i < l.count; i++) {
-        rc = ec_sinks_each_stream(sinks, l.items[i].row.name, add_counts, &l.items[i], err);
+        rc = ec_sinks_each_stream(sinks, l.items[i].row.name, sink_metrics_add_counts, &l.items[i], err);
         if (!rc)
             rc = read_lag(st, &l.items[i].row.place, &l.items[i].lag_s, err);
         if (!rc)

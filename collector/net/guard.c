@@ -104,21 +104,21 @@ static void enter_stage(ec_guest *c, enum ec_guest_stage which) {
     count_stage(c, 1);
 }
 
-static uint32_t count_of(const ec_guard *g, enum ec_guest_stage which) {
+static uint32_t guard_count_of(const ec_guard *g, enum ec_guest_stage which) {
     return g->stages[which].count - g->stages[which].doomed;
 }
 
 static int has_too_many(const ec_guard *g) {
     uint32_t n = 0;
     for (size_t i = 0; i < EC_GUEST_STAGE_COUNT; i++)
-        n += count_of(g, i);
+        n += guard_count_of(g, i);
     return n >= g->o.limits.connections;
 }
 
 /* ---- addresses ---- */
 
 /* The connection's other end: 0, or -1. A path of a Unix socket is an address like any other: zeros. */
-static int read_address(ec_guest *c, uint8_t out[EC_GUARD_ADDRESS_BYTES]) {
+static int guard_read_address(ec_guest *c, uint8_t out[EC_GUARD_ADDRESS_BYTES]) {
     struct sockaddr_storage a = {0};
     socklen_t len = sizeof a;
     struct sockaddr_in v4;
@@ -250,7 +250,7 @@ static void end_plain(ec_guard *g) {
 /* ---- room ---- */
 
 static int is_full(const ec_guard *g) {
-    return has_too_many(g) || count_of(g, EC_GUEST_SHAKING) >= g->o.limits.handshakes;
+    return has_too_many(g) || guard_count_of(g, EC_GUEST_SHAKING) >= g->o.limits.handshakes;
 }
 
 /* The first of a list that waits since before_ns, has not been closed, and is of the address (NULL: any). */
@@ -279,7 +279,7 @@ static int has_waiting(const ec_guard *g) {
 }
 
 /* The listener is full: when another connection waits, closes one that it can do without. */
-static void make_room(ec_guard *g) {
+static void guard_make_room(ec_guard *g) {
     end_plain(g);
     if (!is_full(g) || !has_waiting(g))
         return;
@@ -318,7 +318,7 @@ static void on_retry(evutil_socket_t fd, short what, void *arg) {
     ec_guard *g = arg;
     (void)fd, (void)what;
     g->is_paused = 0;
-    make_room(g);
+    guard_make_room(g);
     if (is_full(g))
         retry_later(g);
     update_listening(g);
@@ -370,7 +370,7 @@ static const char *guard_judge(ec_guest *c, enum ea_counter *ret_cause) {
     const ec_guard_limits *l = &g->o.limits;
     uint8_t bytes[EC_GUARD_ADDRESS_BYTES];
     *ret_cause = EA_COUNT_net_refused_connections;
-    if (read_address(c, bytes))
+    if (guard_read_address(c, bytes))
         return "its address is unknown";
     address **at = address_slot(g, bytes);
     if (!*at) {
@@ -415,7 +415,7 @@ static void on_soon(evutil_socket_t none, short what, void *arg) {
         return;
     }
     if (is_full(g)) {
-        make_room(g);
+        guard_make_room(g);
         retry_later(g);
     }
     update_listening(g);
@@ -512,7 +512,7 @@ static void take_input(ec_guest *c, struct evbuffer *input, size_t n) {
         c->slots[c->slot] += (uint32_t)n;
 }
 
-static void on_input(struct evbuffer *input, const struct evbuffer_cb_info *info, void *arg) {
+static void guard_on_input(struct evbuffer *input, const struct evbuffer_cb_info *info, void *arg) {
     ec_guest *c = arg;
     const ec_guard_options *o = &c->guard->o;
     size_t deleted = info->n_deleted;
@@ -559,7 +559,7 @@ static struct bufferevent *on_connection(struct event_base *events, void *arg) {
     struct bufferevent *bev = !soon      ? NULL
                               : g->o.tls ? make_encrypted(g, c)
                                          : bufferevent_socket_new(events, -1, BEV_OPT_CLOSE_ON_FREE);
-    if (!bev || !evbuffer_add_cb(bufferevent_get_input(bev), on_input, c) ||
+    if (!bev || !evbuffer_add_cb(bufferevent_get_input(bev), guard_on_input, c) ||
         (c->ssl && !SSL_set_ex_data(c->ssl, g->ssl_index, c))) {
         if (bev)
             bufferevent_free(bev);
@@ -671,7 +671,7 @@ static int is_too_slow(ec_guest *c, int64_t now_ns) {
     return 0;
 }
 
-static void look_at(ec_guest *c, int64_t now_ns) {
+static void guard_look_at(ec_guest *c, int64_t now_ns) {
     const ec_guard_limits *l = &c->guard->o.limits;
     int64_t took_ns = now_ns - c->step_ns;
     if (c->is_doomed || c->is_paused)
@@ -691,26 +691,26 @@ static void look_at(ec_guest *c, int64_t now_ns) {
     }
 }
 
-static void on_second(evutil_socket_t fd, short what, void *arg) {
+static void guard_on_second(evutil_socket_t fd, short what, void *arg) {
     ec_guard *g = arg;
     int64_t now_ns = ea_monotonic_ns();
     (void)fd, (void)what;
     end_plain(g);
     for (size_t i = 0; i < EC_GUEST_STAGE_COUNT; i++)
         for (ec_guest *c = g->stages[i].first; c; c = c->next)
-            look_at(c, now_ns);
+            guard_look_at(c, now_ns);
     if (g->o.on_second)
         g->o.on_second(g->o.arg);
 }
 
 /* ---- the guard ---- */
 
-static void on_thread(evutil_socket_t fd, short what, void *arg) {
+static void guard_on_thread(evutil_socket_t fd, short what, void *arg) {
     (void)fd, (void)what;
     guard_of_loop = arg;
 }
 
-static void use_defaults(ec_guard_limits *l) {
+static void guard_use_defaults(ec_guard_limits *l) {
     uint32_t half;
     l->connections = l->connections ? l->connections : 2048;
     if (!l->address_connections || l->address_connections > l->connections)
@@ -734,17 +734,17 @@ int ec_guard_create(ec_guard **ret, const ec_guard_options *options, ea_err *err
     if (!g)
         return ea_fail(err, EA_ENOMEM, "guard the listener");
     g->o = *options;
-    use_defaults(&g->o.limits);
+    guard_use_defaults(&g->o.limits);
     if (!g->o.guest_bytes)
         g->o.guest_bytes = sizeof(ec_guest);
     for (size_t i = 0; i < EC_GUEST_STAGE_COUNT; i++)
         g->stages[i].last = &g->stages[i].first;
     int rc = ea_random_bytes(&g->seed, sizeof g->seed, err);
     g->ssl_index = SSL_get_ex_new_index(0, NULL, NULL, NULL, on_ssl_free);
-    g->second = event_new(g->o.events, -1, EV_PERSIST, on_second, g);
+    g->second = event_new(g->o.events, -1, EV_PERSIST, guard_on_second, g);
     g->retry = event_new(g->o.events, -1, 0, on_retry, g);
     g->round = event_new(g->o.events, -1, 0, on_round, g);
-    g->thread = event_new(g->o.events, -1, 0, on_thread, g);
+    g->thread = event_new(g->o.events, -1, 0, guard_on_thread, g);
     if (!rc && (g->ssl_index < 0 || !g->second || !g->retry || !g->round || !g->thread ||
                 event_add(g->second, &second) || event_add(g->thread, &now)))
         rc = ea_fail(err, EA_ENOMEM, "guard the listener");

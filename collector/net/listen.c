@@ -86,7 +86,7 @@ static const char *word_at(const char *line, int which) {
     return line;
 }
 
-static int is_word(const char *at, const char *word) {
+static int listen_is_word(const char *at, const char *word) {
     size_t n = strlen(word);
     return strncmp(at, word, n) == 0 && at[n] == ' ';
 }
@@ -107,8 +107,8 @@ int ec_listen_peer_user(struct evhttp_request *http, uint32_t *ret) {
         enum { FROM = 1, TO = 2, USER = 7 };
 
         const char *digits = word_at(line, USER);
-        found =
-            is_word(word_at(line, FROM), from) && is_word(word_at(line, TO), to) && ea_digits_parse(&digits, 10, &user);
+        found = listen_is_word(word_at(line, FROM), from) && listen_is_word(word_at(line, TO), to) &&
+                ea_digits_parse(&digits, 10, &user);
     }
     if (list)
         fclose(list);

@@ -22,7 +22,7 @@ struct ec_log {
     ea_line_log lines;
 };
 
-static void write_line(void *arg, const char *line, size_t len_bytes) {
+static void log_write_line(void *arg, const char *line, size_t len_bytes) {
     const ec_log *log = arg;
     FILE *out = log->out;
     ea_text t;
@@ -48,7 +48,7 @@ int ec_log_create(ec_log **ret, FILE *out, unsigned lines_a_minute, ea_counters 
     log->out = out;
     log->counters = counters;
     log->lines = (ea_line_log){.lines_a_minute = lines_a_minute ? lines_a_minute : 60,
-                               .write = write_line,
+                               .write = log_write_line,
                                .arg = log,
                                .kinds = KIND_TEXTS,
                                .kind_count = EC_LOG_KIND_COUNT};

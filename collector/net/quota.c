@@ -142,14 +142,14 @@ static void unlink_entry(ec_quota *q, entry *e) {
     e->newer = e->older = NULL;
 }
 
-static void link_newest(ec_quota *q, entry *e) {
+static void quota_link_newest(ec_quota *q, entry *e) {
     EA_ASSERT(!e->newer && !e->older && q->newest != e);
     e->older = q->newest;
     *(q->newest ? &q->newest->newer : &q->oldest) = e;
     q->newest = e;
 }
 
-static entry **slot_of(ec_quota *q, enum ec_quota_who who, const char *name) {
+static entry **quota_slot_of(ec_quota *q, enum ec_quota_who who, const char *name) {
     entry **at = &q->slots[ea_hash64(name, strlen(name), (uint64_t)who) % SLOTS];
     while (*at && ((*at)->who != who || strcmp((*at)->name, name) != 0))
         at = &(*at)->chain;
@@ -169,7 +169,7 @@ static void drop_one(ec_quota *q, int64_t now_ns) {
         return; /* all hold memory, which is bounded elsewhere: one more name */
     if (!idle && q->counters)
         ea_count(q->counters, EA_COUNT_quota_names_dropped, 1);
-    entry **at = slot_of(q, found->who, found->name);
+    entry **at = quota_slot_of(q, found->who, found->name);
     EA_ASSERT(*at == found && q->count);
     *at = found->chain;
     unlink_entry(q, found);
@@ -178,16 +178,16 @@ static void drop_one(ec_quota *q, int64_t now_ns) {
 }
 
 /* The name's entry, filled, the newest now; NULL when memory runs out: then there is no limit. */
-static entry *entry_of(ec_quota *q, enum ec_quota_who who, const char *long_name, int64_t now_ns) {
+static entry *quota_entry_of(ec_quota *q, enum ec_quota_who who, const char *long_name, int64_t now_ns) {
     char name[EC_QUOTA_NAME_BYTES + 1];
     ea_mutex_assert_held(q->mutex);
     snprintf(name, sizeof name, "%s", long_name);
-    entry *e = *slot_of(q, who, name);
+    entry *e = *quota_slot_of(q, who, name);
     if (e) {
         quota_fill(q, e, now_ns);
         if (q->newest != e) {
             unlink_entry(q, e);
-            link_newest(q, e);
+            quota_link_newest(q, e);
         }
         return e;
     }
@@ -201,8 +201,8 @@ static entry *entry_of(ec_quota *q, enum ec_quota_who who, const char *long_name
     e->filled_ns = now_ns;
     for (int i = 0; i < EC_QUOTA_COUNT; i++)
         e->buckets[i].left = capacity(q, i);
-    *slot_of(q, who, name) = e; /* the end of its chain */
-    link_newest(q, e);
+    *quota_slot_of(q, who, name) = e; /* the end of its chain */
+    quota_link_newest(q, e);
     q->count++;
     return e;
 }
@@ -246,7 +246,7 @@ int ec_quota_take(ec_quota *q, enum ec_quota_who who, const char *name, const ec
     if (!q)
         return 1;
     ea_mutex_lock(q->mutex);
-    entry *e = entry_of(q, who, name, now_ns);
+    entry *e = quota_entry_of(q, who, name, now_ns);
     for (int i = 0; e && granted && i < EC_QUOTA_COUNT; i++) {
         double amount = (double)needed->of[i], most = capacity(q, i);
         if (amount > most)
@@ -268,7 +268,7 @@ int ec_quota_check(ec_quota *q, enum ec_quota_who who, const char *name, int64_t
     if (!q)
         return 1;
     ea_mutex_lock(q->mutex);
-    entry *e = entry_of(q, who, name, now_ns);
+    entry *e = quota_entry_of(q, who, name, now_ns);
     for (int i = 0; e && granted && i < EC_QUOTA_COUNT; i++)
         if (is_limited_rate(q, e, i) && e->buckets[i].left < 0)
             granted = quota_refuse(q, e, i, -e->buckets[i].left, now_ns, ret);
@@ -280,7 +280,7 @@ void ec_quota_charge(ec_quota *q, enum ec_quota_resource which, const char *name
     if (!q || !amount)
         return;
     ea_mutex_lock(q->mutex);
-    entry *e = entry_of(q, ROWS[which].who, name, now_ns);
+    entry *e = quota_entry_of(q, ROWS[which].who, name, now_ns);
     if (e) {
         e->buckets[which].left -= (double)amount;
         e->buckets[which].used += amount;
@@ -292,7 +292,7 @@ void ec_quota_refund(ec_quota *q, enum ec_quota_resource which, const char *name
     if (!q)
         return;
     ea_mutex_lock(q->mutex);
-    entry *e = entry_of(q, ROWS[which].who, name, now_ns);
+    entry *e = quota_entry_of(q, ROWS[which].who, name, now_ns);
     if (e) {
         bucket *b = &e->buckets[which];
         b->left += (double)amount;
@@ -308,7 +308,7 @@ int ec_quota_has_room(ec_quota *q, enum ec_quota_resource which, const char *nam
     if (!q || !q->limits.of[which])
         return 1;
     ea_mutex_lock(q->mutex);
-    entry *e = entry_of(q, ROWS[which].who, name, now_ns);
+    entry *e = quota_entry_of(q, ROWS[which].who, name, now_ns);
     if (e && (ROWS[which].is_held ? e->buckets[which].used >= q->limits.of[which] : e->buckets[which].left < 0)) {
         if (is_counted)
             note_refusal(q, e, which, now_ns);
@@ -322,7 +322,7 @@ void ec_quota_hold(ec_quota *q, enum ec_quota_resource which, const char *name, 
     if (!q || !amount)
         return;
     ea_mutex_lock(q->mutex);
-    entry *e = entry_of(q, ROWS[which].who, name, now_ns);
+    entry *e = quota_entry_of(q, ROWS[which].who, name, now_ns);
     if (e) {
         bucket *b = &e->buckets[which];
         uint64_t given = amount < 0 ? (uint64_t)-amount : 0;

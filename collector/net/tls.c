@@ -426,7 +426,7 @@ static int add_own_chain(ec_tls *tls, ea_err *err) {
     return rc;
 }
 
-static char *copy_string(const char *s) {
+static char *tls_copy_string(const char *s) {
     size_t n = strlen(s) + 1;
     char *p = malloc(n);
     if (p)
@@ -434,7 +434,7 @@ static char *copy_string(const char *s) {
     return p;
 }
 
-static int open_pem(const ec_tls *tls, const char *path, char **ret_pem, BIO **ret, ea_err *err) {
+static int tls_open_pem(const ec_tls *tls, const char *path, char **ret_pem, BIO **ret, ea_err *err) {
     size_t len_bytes = 0;
     int rc = ec_broker_read(tls->broker, path, MAX_FILE_BYTES, ret_pem, &len_bytes, err);
     if (rc)
@@ -451,7 +451,7 @@ static int open_pem(const ec_tls *tls, const char *path, char **ret_pem, BIO **r
 static int load_own(const ec_tls *tls, SSL_CTX *ctx, ea_err *err) {
     BIO *bio = NULL;
     char *pem = NULL;
-    int rc = open_pem(tls, tls->cert_path, &pem, &bio, err);
+    int rc = tls_open_pem(tls, tls->cert_path, &pem, &bio, err);
     X509 *cert = rc ? NULL : PEM_read_bio_X509_AUX(bio, NULL, refuse_password, NULL);
     if (!rc && (!cert || SSL_CTX_use_certificate(ctx, cert) != 1))
         rc = ssl_fail(err, EA_EFORMAT, tls->cert_path);
@@ -468,7 +468,7 @@ static int load_own(const ec_tls *tls, SSL_CTX *ctx, ea_err *err) {
     free(pem);
     if (rc)
         return rc;
-    rc = open_pem(tls, tls->key_path, &pem, &bio, err);
+    rc = tls_open_pem(tls, tls->key_path, &pem, &bio, err);
     if (rc)
         return rc;
     int has_password = 0;
@@ -537,10 +537,10 @@ int ec_tls_create(ec_tls **ret, const ec_tls_options *options, ea_err *err) {
     ea_u64_map_init(&tls->client_ends, CLIENTS_MAX);
     tls->log = options->log;
     tls->broker = options->broker;
-    tls->cert_path = copy_string(options->cert_path);
-    tls->key_path = copy_string(options->key_path);
-    tls->crl_path = options->crl_path ? copy_string(options->crl_path) : NULL;
-    tls->ticket_path = options->ticket_path ? copy_string(options->ticket_path) : NULL;
+    tls->cert_path = tls_copy_string(options->cert_path);
+    tls->key_path = tls_copy_string(options->key_path);
+    tls->crl_path = options->crl_path ? tls_copy_string(options->crl_path) : NULL;
+    tls->ticket_path = options->ticket_path ? tls_copy_string(options->ticket_path) : NULL;
     int rc = ea_mutex_create(&tls->mutex, err);
     if (!rc && (!tls->cert_path || !tls->key_path || (options->crl_path && !tls->crl_path) ||
                 (options->ticket_path && !tls->ticket_path)))

@@ -64,7 +64,7 @@ static int compare_waiting(const void *a, const void *b) {
 
 /* The classes that are wanted; without a choice the filter has none, which means all. *ret_any: 0 when no stored class
  * is wanted. */
-static int choose_classes(ec_batch_order *b, int *ret_any, ea_err *err) {
+static int batch_order_choose_classes(ec_batch_order *b, int *ret_any, ea_err *err) {
     const ec_batch_order_options *o = &b->options;
     const ea_class *const *all;
     size_t count, n = 0;
@@ -87,7 +87,7 @@ static int choose_classes(ec_batch_order *b, int *ret_any, ea_err *err) {
 static int list_batches(ec_batch_order *b, ea_err *err) {
     ec_index_query *find = NULL;
     ec_found found;
-    int any, rc = choose_classes(b, &any, err);
+    int any, rc = batch_order_choose_classes(b, &any, err);
     if (rc || !any)
         return rc;
     rc = ec_index_query_open(&find, ec_archive_store(b->options.archive), &b->filter, err);
@@ -189,7 +189,7 @@ static int check_sources(ec_batch_order *b, lane *l, ea_err *err) {
     return 0;
 }
 
-static int is_wanted(const ec_batch_order *b, lane *l, const ea_class *c) {
+static int batch_order_is_wanted(const ec_batch_order *b, lane *l, const ea_class *c) {
     if (c->kind == EA_KIND_KEYFRAME)
         return 0;
     if (!b->options.wants)
@@ -202,7 +202,7 @@ static int is_wanted(const ec_batch_order *b, lane *l, const ea_class *c) {
 }
 
 /* The header event of a trace: the output has one of its own. */
-static int is_header(const ea_record *r) {
+static int batch_order_is_header(const ea_record *r) {
     return r->opcode == 0 && r->hook_id == 0 && r->flags & EA_FLAG_CLASSIC_HEADER &&
            ea_guid_equal(&r->provider, &EVENT_TRACE);
 }
@@ -212,7 +212,7 @@ static int next_of_lane(ec_batch_order *b, lane *l) {
     ea_err damage = {0};
     int rc;
     while ((rc = ea_batch_next(l->view, &l->r, &l->c, &damage)) == 1) {
-        if (is_header(l->r) || !is_wanted(b, l, l->c))
+        if (batch_order_is_header(l->r) || !batch_order_is_wanted(b, l, l->c))
             continue;
         l->time = l->is_same[l->r->source] ? l->r->time_raw
                                            : ea_clock_convert(&ea_batch_source(l->view, l->r->source)->clock,
@@ -238,7 +238,7 @@ static int read_batch(ec_batch_order *b, lane *l, ea_err *err) {
 }
 
 /* Damage is reported, and the lane has no view then. */
-static int open_batch(ec_batch_order *b, lane *l, const waiting *w, ea_err *err) {
+static int batch_order_open_batch(ec_batch_order *b, lane *l, const waiting *w, ea_err *err) {
     ea_err damage = {0};
     l->at = *w;
     int rc = read_batch(b, l, &damage);
@@ -256,7 +256,7 @@ static int open_batch(ec_batch_order *b, lane *l, const waiting *w, ea_err *err)
 
 /* ---- the order ---- */
 
-static int is_before(const lane *x, const lane *y) {
+static int batch_order_is_before(const lane *x, const lane *y) {
     if (x->time != y->time)
         return x->time < y->time;
     if (x->at.stream != y->at.stream)
@@ -268,7 +268,7 @@ static void sink(ec_batch_order *b, size_t at) {
     for (;;) {
         size_t first = at;
         for (size_t child = 2 * at + 1; child <= 2 * at + 2 && child < b->heap_count; child++)
-            if (is_before(&b->lanes[b->heap[child]], &b->lanes[b->heap[first]]))
+            if (batch_order_is_before(&b->lanes[b->heap[child]], &b->lanes[b->heap[first]]))
                 first = child;
         if (first == at)
             return;
@@ -281,7 +281,7 @@ static void sink(ec_batch_order *b, size_t at) {
 
 static void batch_order_push(ec_batch_order *b, uint16_t number) {
     size_t at = b->heap_count++;
-    for (; at && is_before(&b->lanes[number], &b->lanes[b->heap[(at - 1) / 2]]); at = (at - 1) / 2)
+    for (; at && batch_order_is_before(&b->lanes[number], &b->lanes[b->heap[(at - 1) / 2]]); at = (at - 1) / 2)
         b->heap[at] = b->heap[(at - 1) / 2];
     b->heap[at] = number;
 }
@@ -315,7 +315,7 @@ static int open_waiting(ec_batch_order *b, ea_err *err) {
             return ea_fail(err, EA_ECANCELED, "read batches");
         uint16_t number = b->free_lanes[b->free_count - 1];
         lane *l = &b->lanes[number];
-        rc = open_batch(b, l, &b->batches[b->next++], err);
+        rc = batch_order_open_batch(b, l, &b->batches[b->next++], err);
         if (!rc && l->view && next_of_lane(b, l)) {
             b->free_count--;
             batch_order_push(b, number);
@@ -380,7 +380,7 @@ int ec_batch_order_look(const ec_batch_order_options *options, int64_t from_utc_
     for (size_t i = 0; !rc && i < b->count; i++) {
         if (seen[b->batches[i].stream])
             continue;
-        rc = open_batch(b, &b->lanes[0], &b->batches[i], err);
+        rc = batch_order_open_batch(b, &b->lanes[0], &b->batches[i], err);
         if (!rc && b->lanes[0].view) {
             note_sources(b->lanes[0].view, ret);
             seen[b->batches[i].stream] = 1;

@@ -39,7 +39,7 @@ static int row_of_module(sqlite3_stmt *s, ec_rundown_records *w, ea_err *err) {
     return ec_rundown_module(w, &m, err);
 }
 
-static const char *text_at(sqlite3_stmt *s, int column) {
+static const char *history_rundown_text_at(sqlite3_stmt *s, int column) {
     const char *text = (const char *)sqlite3_column_text(s, column);
     return text ? text : "";
 }
@@ -47,17 +47,17 @@ static const char *text_at(sqlite3_stmt *s, int column) {
 static int row_of_name(sqlite3_stmt *s, ec_rundown_records *w, ea_err *err) {
     const ea_name_row name = {.kind = (uint8_t)sqlite3_column_int(s, 0),
                               .address = ec_u64_from_sql(sqlite3_column_int64(s, 1)),
-                              .name = text_at(s, 2)};
+                              .name = history_rundown_text_at(s, 2)};
     return ec_rundown_name(w, &name, err);
 }
 
 static int row_of_volume(sqlite3_stmt *s, ec_rundown_records *w, ea_err *err) {
-    return ec_rundown_volume(w, text_at(s, 0), text_at(s, 1), err);
+    return ec_rundown_volume(w, history_rundown_text_at(s, 0), history_rundown_text_at(s, 1), err);
 }
 
-static int each_row(ec_state_db *tables, const char *sql, int64_t stream_number, int64_t utc_ns,
-                    int (*fn)(sqlite3_stmt *s, ec_rundown_records *w, ea_err *err), ec_rundown_records *w,
-                    ea_err *err) {
+static int history_rundown_each_row(ec_state_db *tables, const char *sql, int64_t stream_number, int64_t utc_ns,
+                                    int (*fn)(sqlite3_stmt *s, ec_rundown_records *w, ea_err *err),
+                                    ec_rundown_records *w, ea_err *err) {
     sqlite3_stmt *s = NULL;
     int code, rc = ec_sqlite_prepare(ec_state_db_database(tables), &s, sql, DOING, err);
     if (rc)
@@ -82,6 +82,7 @@ int ec_history_rundown(ec_state_db *tables, int64_t stream_number, int64_t utc_n
 
     int rc = 0;
     for (size_t i = 0; !rc && i < sizeof TABLES / sizeof *TABLES; i++)
-        rc = each_row(tables, TABLES[i].sql, stream_number, utc_ns, TABLES[i].fn, w, err);
-    return !rc && volumes ? each_row(tables, VOLUMES, stream_number, utc_ns, row_of_volume, w, err) : rc;
+        rc = history_rundown_each_row(tables, TABLES[i].sql, stream_number, utc_ns, TABLES[i].fn, w, err);
+    return !rc && volumes ? history_rundown_each_row(tables, VOLUMES, stream_number, utc_ns, row_of_volume, w, err)
+                          : rc;
 }

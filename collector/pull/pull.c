@@ -48,7 +48,7 @@ typedef struct pull {
 
 /* ---- the streams ---- */
 
-static int is_in_window(const pull *p, const ec_index_query_row *row) {
+static int pull_is_in_window(const pull *p, const ec_index_query_row *row) {
     return row->event_count && row->begin_utc_ns < p->o->to_utc_ns && row->end_utc_ns >= p->o->from_utc_ns;
 }
 
@@ -76,7 +76,7 @@ static int choose_streams(pull *p) {
     if (!p->streams || !p->of_runs)
         return ea_fail(p->err, EA_ENOMEM, "pull");
     for (size_t i = 0; i < count; i++)
-        if (is_in_window(p, &all[i].row))
+        if (pull_is_in_window(p, &all[i].row))
             p->streams[p->stream_count++] = &all[i];
     for (size_t i = 0; i < count; i++) {
         int found = 0;
@@ -173,7 +173,7 @@ static int write_record(pull *p, const ea_record *r) {
     return ec_pull_output_add(p->output, &merged, p->err);
 }
 
-static int emit_added(void *arg, const ea_relog_event *event) {
+static int pull_emit_added(void *arg, const ea_relog_event *event) {
     pull *p = arg;
     p->result->added++;
     return write_record(p, (const ea_record *)event); /* one layout: relog.c */
@@ -279,7 +279,7 @@ static int take_rundown(void *arg, const ea_record *r, const ea_class *c, ea_err
 }
 
 /* When the run that a stream is of began, as the history has it: 1 and *ret with the fold of the stream; 0: unknown. */
-static int find_run(pull *p, const ec_archive_stream *stream, ec_state_fold *ret) {
+static int pull_find_run(pull *p, const ec_archive_stream *stream, ec_state_fold *ret) {
     int64_t begin = INT64_MAX;
     int known = 0;
     for (size_t i = 0; p->tables && i < p->of_runs_count; i++) {
@@ -312,7 +312,7 @@ static int read_history(pull *p) {
         ec_state_fold fold;
         if (!is_first_of_run(p, i))
             continue;
-        int known = find_run(p, p->streams[i], &fold);
+        int known = pull_find_run(p, p->streams[i], &fold);
         if (known < 0)
             rc = known;
         else if (!known)
@@ -359,7 +359,7 @@ static int take_event(pull *p, const ea_record *r, const ea_class *c) {
     return verdict;
 }
 
-static int read_window(pull *p) {
+static int pull_read_window(pull *p) {
     ec_batch_order *b = NULL;
     const ea_record *r;
     const ea_class *c;
@@ -396,7 +396,7 @@ static int write_trace(pull *p) {
                                     .to_raw = p->to_raw,
                                     .bare = p->o->bare,
                                     .is_filtered = p->where != NULL,
-                                    .emit = emit_added,
+                                    .emit = pull_emit_added,
                                     .emit_arg = p};
     int rc = ea_cut_create(&p->cut, &options, p->err);
     if (!rc && !p->o->bare)
@@ -404,7 +404,7 @@ static int write_trace(pull *p) {
     if (!rc && (!p->o->bare || p->where))
         rc = read_history(p);
     if (!rc)
-        rc = read_window(p);
+        rc = pull_read_window(p);
     if (!rc && !p->o->bare)
         rc = read_after(p);
     if (!rc)

@@ -117,7 +117,7 @@ static int begin_record(ec_rundown_records *w, const record_kind *kind, uint32_t
     return 0;
 }
 
-static ea_event_value *value_of(ec_rundown_records *w, const char *name) {
+static ea_event_value *rundown_records_value_of(ec_rundown_records *w, const char *name) {
     for (size_t i = 0; i < w->count; i++)
         if (strcmp(w->c->fields[ea_class_top_field(w->c, i)].name, name) == 0)
             return &w->values[i];
@@ -125,16 +125,16 @@ static ea_event_value *value_of(ec_rundown_records *w, const char *name) {
 }
 
 /* What a field of the machine's pointer size cannot hold, an agent made up: its low bits are written. */
-static void set_number(ec_rundown_records *w, const char *name, uint64_t number) {
-    ea_event_value *v = value_of(w, name);
+static void rundown_records_set_number(ec_rundown_records *w, const char *name, uint64_t number) {
+    ea_event_value *v = rundown_records_value_of(w, name);
     if (!v)
         return;
     unsigned width = w->c->fields[ea_class_top_field(w->c, (size_t)(v - w->values))].width;
     v->number = width < 8 ? number & ((UINT64_C(1) << 8 * width) - 1) : number;
 }
 
-static void set_text(ec_rundown_records *w, const char *name, const char *text) {
-    ea_event_value *v = value_of(w, name);
+static void rundown_records_set_text(ec_rundown_records *w, const char *name, const char *text) {
+    ea_event_value *v = rundown_records_value_of(w, name);
     if (v)
         *v = (ea_event_value){.kind = EA_VALUE_TEXT, .data = text, .count = strlen(text)};
 }
@@ -192,24 +192,24 @@ int ec_rundown_process(ec_rundown_records *w, const ea_process *p, ea_err *err) 
     int rc = begin_record(w, &PROCESS, p->pid, UINT32_MAX, err);
     if (rc)
         return rc;
-    set_number(w, "UniqueProcessKey", p->unique_key);
-    set_number(w, "ProcessId", p->pid);
-    set_number(w, "ParentId", p->parent_pid);
-    set_number(w, "SessionId", p->session_id);
-    set_number(w, "DirectoryTableBase", p->directory_table_base);
-    set_number(w, "Flags", p->flags);
-    set_text(w, "ImageFileName", p->image_name);
-    set_text(w, "CommandLine", p->command_line);
-    set_text(w, "PackageFullName", p->package);
-    set_text(w, "ApplicationId", p->application);
+    rundown_records_set_number(w, "UniqueProcessKey", p->unique_key);
+    rundown_records_set_number(w, "ProcessId", p->pid);
+    rundown_records_set_number(w, "ParentId", p->parent_pid);
+    rundown_records_set_number(w, "SessionId", p->session_id);
+    rundown_records_set_number(w, "DirectoryTableBase", p->directory_table_base);
+    rundown_records_set_number(w, "Flags", p->flags);
+    rundown_records_set_text(w, "ImageFileName", p->image_name);
+    rundown_records_set_text(w, "CommandLine", p->command_line);
+    rundown_records_set_text(w, "PackageFullName", p->package);
+    rundown_records_set_text(w, "ApplicationId", p->application);
     size_t n = ea_sid_parse(p->sid, sid);
-    ea_event_value *user = value_of(w, "UserSID");
+    ea_event_value *user = rundown_records_value_of(w, "UserSID");
     if (n && user) {
         parts[2] = (ea_event_value){.kind = EA_VALUE_BYTES, .data = sid, .count = n};
         *user = (ea_event_value){.kind = EA_VALUE_LIST, .items = parts, .count = 3};
     }
     if (write_payload(w, NULL) == EA_EINVAL) {
-        set_text(w, "ImageFileName", rundown_records_narrow(p->image_name, latin, sizeof latin));
+        rundown_records_set_text(w, "ImageFileName", rundown_records_narrow(p->image_name, latin, sizeof latin));
         w->altered++;
     }
     return finish_record(w, err);
@@ -221,24 +221,24 @@ int ec_rundown_thread(ec_rundown_records *w, const ea_thread_row *t, ea_err *err
     int rc = begin_record(w, kind, t->pid, t->tid, err);
     if (rc)
         return rc;
-    set_number(w, "ProcessId", t->pid);
-    set_number(w, "TThreadId", t->tid);
-    set_number(w, "StackBase", t->stack_base);
-    set_number(w, "StartAddr", t->start_address);
-    set_number(w, "Win32StartAddr", t->win32_start_address);
-    set_number(w, "TebBase", t->teb);
+    rundown_records_set_number(w, "ProcessId", t->pid);
+    rundown_records_set_number(w, "TThreadId", t->tid);
+    rundown_records_set_number(w, "StackBase", t->stack_base);
+    rundown_records_set_number(w, "StartAddr", t->start_address);
+    rundown_records_set_number(w, "Win32StartAddr", t->win32_start_address);
+    rundown_records_set_number(w, "TebBase", t->teb);
     if (!t->tid && t->cpu < 8 * w->options.pointer_size)
-        set_number(w, "Affinity", UINT64_C(1) << t->cpu);
-    set_text(w, "ThreadName", t->name);
+        rundown_records_set_number(w, "Affinity", UINT64_C(1) << t->cpu);
+    rundown_records_set_text(w, "ThreadName", t->name);
     rc = finish_record(w, err);
     if (rc || !*t->name || kind != &OLD_THREAD)
         return rc;
     rc = begin_record(w, &THREAD_NAME, t->pid, t->tid, err);
     if (rc)
         return rc;
-    set_number(w, "ProcessId", t->pid);
-    set_number(w, "ThreadId", t->tid);
-    set_text(w, "ThreadName", t->name);
+    rundown_records_set_number(w, "ProcessId", t->pid);
+    rundown_records_set_number(w, "ThreadId", t->tid);
+    rundown_records_set_text(w, "ThreadName", t->name);
     return finish_record(w, err);
 }
 
@@ -284,8 +284,8 @@ int ec_rundown_name(ec_rundown_records *w, const ea_name_row *name, ea_err *err)
     int rc = begin_record(w, is_key ? &KEY_NAME : &FILE_NAME, UINT32_MAX, UINT32_MAX, err);
     if (rc)
         return rc;
-    set_number(w, is_key ? "KeyHandle" : "FileObject", name->address);
-    set_text(w, is_key ? "KeyName" : "FileName", name->name);
+    rundown_records_set_number(w, is_key ? "KeyHandle" : "FileObject", name->address);
+    rundown_records_set_text(w, is_key ? "KeyName" : "FileName", name->name);
     return finish_record(w, err);
 }
 
@@ -293,7 +293,7 @@ int ec_rundown_volume(ec_rundown_records *w, const char *nt, const char *dos, ea
     int rc = begin_record(w, &VOLUME, UINT32_MAX, UINT32_MAX, err);
     if (rc)
         return rc;
-    set_text(w, "NtPath", nt);
-    set_text(w, "DosPath", dos);
+    rundown_records_set_text(w, "NtPath", nt);
+    rundown_records_set_text(w, "DosPath", dos);
     return finish_record(w, err);
 }

@@ -139,7 +139,7 @@ pid_t ec_broker_pid(const ec_broker *b) {
     return b->pid;
 }
 
-static void put_string(ea_text *t, const void *data, size_t n) {
+static void broker_put_string(ea_text *t, const void *data, size_t n) {
     uint8_t head[4];
     ea_store32(head, (uint32_t)n);
     ea_text_add(t, head, sizeof head);
@@ -151,9 +151,9 @@ static void put_child(ea_text *t, const ec_broker_child *c) {
     ea_text_init(&names);
     for (const char *const *v = c->variables; v && *v; v++)
         ea_text_printf(&names, "%s\n", *v);
-    put_string(t, c->name, strlen(c->name));
-    put_string(t, names.data, names.len_bytes);
-    put_string(t, c->greeting, c->greeting_bytes);
+    broker_put_string(t, c->name, strlen(c->name));
+    broker_put_string(t, names.data, names.len_bytes);
+    broker_put_string(t, c->greeting, c->greeting_bytes);
     t->failed |= names.failed;
     ea_text_deinit(&names);
 }
@@ -185,13 +185,13 @@ int ec_broker_settle(ec_broker *b, const ec_broker_duties *d, ea_err *err) {
             else if (!(b->paths[b->path_count++] = strdup(d->paths[i])))
                 rc = ea_fail(err, EA_ENOMEM, "start the broker");
         }
-    put_string(&t, parent, strlen(parent));
-    put_string(&t, d->written ? d->written : "", d->written ? strlen(d->written) : 0);
-    put_string(&t, children, strlen(children));
+    broker_put_string(&t, parent, strlen(parent));
+    broker_put_string(&t, d->written ? d->written : "", d->written ? strlen(d->written) : 0);
+    broker_put_string(&t, children, strlen(children));
     for (size_t i = 0; !rc && i < d->child_count; i++)
         put_child(&t, &d->children[i]);
     for (size_t i = 0; !rc && i < b->path_count; i++)
-        put_string(&t, b->paths[i], strlen(b->paths[i]));
+        broker_put_string(&t, b->paths[i], strlen(b->paths[i]));
     if (!rc && t.failed)
         rc = ea_fail(err, EA_ENOMEM, "start the broker");
     if (!rc && t.len_bytes > SETUP_MAX)
@@ -390,7 +390,7 @@ static int take_setup(duties *d, int from) {
     return 1;
 }
 
-static int write_file(const duties *d, const request *q) {
+static int broker_write_file(const duties *d, const request *q) {
     ea_err err = {0};
     if (!d->bytes[WRITTEN] || q->number > sizeof q->data)
         return EPERM;
@@ -398,7 +398,7 @@ static int write_file(const duties *d, const request *q) {
     return rc ? (err.os_error ? err.os_error : EIO) : 0;
 }
 
-static int start_child(duties *d, uint32_t child, int *ret_fds) {
+static int broker_start_child(duties *d, uint32_t child, int *ret_fds) {
     ea_err err = {0};
     if (child >= d->child_count)
         return EPERM;
@@ -424,12 +424,12 @@ static void look_at_child(duties *d, uint32_t child, reply *ret) {
     }
 }
 
-static void ask_child(const duties *d, uint32_t child) {
+static void broker_ask_child(const duties *d, uint32_t child) {
     if (child < d->child_count && d->children[child])
         (void)kill(d->children[child], SIGTERM); /* ours, and not waited for yet */
 }
 
-static void end_child(duties *d, uint32_t child) {
+static void broker_end_child(duties *d, uint32_t child) {
     int status;
     if (child >= d->child_count || !d->children[child])
         return;
@@ -469,20 +469,20 @@ static void broker_serve(duties *d, int fd) {
                 answer.os_error = q.number < d->count - d->paths ? errno : EPERM;
             break;
         case WRITE:
-            answer.os_error = write_file(d, &q);
+            answer.os_error = broker_write_file(d, &q);
             break;
         case START:
-            answer.os_error = start_child(d, q.number, fds);
+            answer.os_error = broker_start_child(d, q.number, fds);
             count = answer.os_error ? 0 : 2;
             break;
         case LOOK:
             look_at_child(d, q.number, &answer);
             break;
         case ASK:
-            ask_child(d, q.number);
+            broker_ask_child(d, q.number);
             break;
         case END:
-            end_child(d, q.number);
+            broker_end_child(d, q.number);
             break;
         case LOWER:
             answer.os_error = lower(d, q.number);
@@ -513,7 +513,7 @@ int ec_broker_main(void) {
     close(EC_CHILD_EXTRA_OUT);
     broker_serve(&d, EC_CHILD_EXTRA_IN);
     for (uint32_t i = 0; i < d.child_count; i++)
-        end_child(&d, i);
+        broker_end_child(&d, i);
     free(d.setup);
     return 0;
 }

@@ -128,7 +128,7 @@ int ec_child_start(const ec_child_options *options, pid_t *ret_pid, int *ret_in,
     return 0;
 }
 
-static void limit_one(int which, uint64_t value) {
+static void child_limit_one(int which, uint64_t value) {
     struct rlimit l = {.rlim_cur = value, .rlim_max = value};
     (void)setrlimit((__rlimit_resource_t)which, &l);
 }
@@ -157,8 +157,8 @@ void ec_child_limit(uint64_t parent, uint64_t cpu_s, uint64_t limit_bytes) {
     ec_child_follow(parent);
     (void)ec_child_set_score(getpid());
     EA_IGNORE(nice(NICE));
-    limit_one(RLIMIT_CORE, 0);
-    limit_one(RLIMIT_CPU, cpu_s ? cpu_s : RLIM_INFINITY);
+    child_limit_one(RLIMIT_CORE, 0);
+    child_limit_one(RLIMIT_CPU, cpu_s ? cpu_s : RLIM_INFINITY);
     if (limit_bytes)
         ec_child_limit_memory(limit_bytes);
 }
@@ -177,7 +177,7 @@ void ec_child_limit_memory(uint64_t limit_bytes) {
     }
     free(text);
     uint64_t base = pages * (uint64_t)sysconf(_SC_PAGESIZE);
-    limit_one(RLIMIT_AS, limit_bytes > UINT64_MAX - base ? RLIM_INFINITY : base + limit_bytes);
+    child_limit_one(RLIMIT_AS, limit_bytes > UINT64_MAX - base ? RLIM_INFINITY : base + limit_bytes);
 #endif
 }
 

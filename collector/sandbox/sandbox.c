@@ -102,7 +102,7 @@ static uint64_t allowed_by(enum ec_sandbox_access access) {
     return 0;
 }
 
-static int add_path(int rules, const ec_sandbox_path *p, uint64_t handled, ea_err *err) {
+static int sandbox_add_path(int rules, const ec_sandbox_path *p, uint64_t handled, ea_err *err) {
     struct stat st;
     int own = p->path ? open(p->path, O_PATH | O_CLOEXEC) : -1, fd = p->path ? own : p->fd;
     if (p->path && own < 0)
@@ -141,7 +141,7 @@ static int restrict_files(const ec_sandbox *s, ea_err *err) {
         return ea_fail_os(err, errno == EMFILE ? EA_ELIMIT : EA_EIO, errno, "enter the sandbox: make Landlock's rules");
     int rc = 0;
     for (size_t i = 0; !rc && i < s->path_count; i++)
-        rc = add_path(rules, &s->paths[i], all.files, err);
+        rc = sandbox_add_path(rules, &s->paths[i], all.files, err);
     if (!rc && syscall(CALL_RESTRICT, rules, 0))
         rc = ea_fail_os(err, EA_EIO, errno, "enter the sandbox: apply Landlock's rules");
     close(rules);

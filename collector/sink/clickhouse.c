@@ -85,13 +85,13 @@ void ec_clickhouse_insert(ea_text *out, const char *table) {
 
 /* ---- RowBinary: numbers are little-endian, a text has its length (LEB128) before it ---- */
 
-static void put_bytes(ea_text *out, const char *data, size_t len_bytes) {
+static void clickhouse_put_bytes(ea_text *out, const char *data, size_t len_bytes) {
     ea_text_varint(out, len_bytes);
     ea_text_add(out, data, len_bytes);
 }
 
 static void put_STRING(ea_text *out, const char *text) {
-    put_bytes(out, text, strlen(text));
+    clickhouse_put_bytes(out, text, strlen(text));
 }
 
 static void put_number(ea_text *out, uint64_t v, size_t len_bytes) {
@@ -141,6 +141,6 @@ size_t ec_clickhouse_row_add(ea_text *out, ea_text *scratch, const ec_outbox_bat
 #undef PUT
     ea_text_clear(scratch);
     ea_render_json(scratch, record, c, clock, 0);
-    put_bytes(out, scratch->data ? scratch->data : "", scratch->len_bytes);
+    clickhouse_put_bytes(out, scratch->data ? scratch->data : "", scratch->len_bytes);
     return 0;
 }

@@ -27,14 +27,14 @@ static void put_tag(ea_text *out, unsigned member, unsigned type) {
 }
 
 /* A message as a member: the result is where it begins, after room for a length of one byte. */
-static size_t begin_message(ea_text *out, unsigned member) {
+static size_t otlp_begin_message(ea_text *out, unsigned member) {
     put_tag(out, member, OTLP_BYTES);
     ea_text_char(out, 0);
     return out->len_bytes;
 }
 
 /* Sets its length. A message that is longer than that room moves. */
-static void end_message(ea_text *out, size_t begin) {
+static void otlp_end_message(ea_text *out, size_t begin) {
     uint8_t length[OTLP_VARINT_MAX];
     size_t len = out->len_bytes - begin, n = 0;
     for (size_t left = len; n == 0 || left; left >>= 7)
@@ -64,23 +64,23 @@ static void put_fixed64(ea_text *out, unsigned member, int64_t v) {
 enum { ANY_STRING = 1, ANY_BOOL, ANY_INT, ANY_DOUBLE, ANY_ARRAY, ANY_MAP };
 
 /* An attribute: a KeyValue whose value is a text. */
-static void put_text(ea_text *out, unsigned member, const char *key, const char *text, size_t len_bytes) {
-    size_t pair = begin_message(out, member);
+static void otlp_put_text(ea_text *out, unsigned member, const char *key, const char *text, size_t len_bytes) {
+    size_t pair = otlp_begin_message(out, member);
     otlp_put_bytes(out, 1, key, strlen(key));
-    size_t value = begin_message(out, 2);
+    size_t value = otlp_begin_message(out, 2);
     otlp_put_bytes(out, ANY_STRING, text, len_bytes);
-    end_message(out, value);
-    end_message(out, pair);
+    otlp_end_message(out, value);
+    otlp_end_message(out, pair);
 }
 
 static void put_int(ea_text *out, unsigned member, const char *key, int64_t v) {
-    size_t pair = begin_message(out, member);
+    size_t pair = otlp_begin_message(out, member);
     otlp_put_bytes(out, 1, key, strlen(key));
-    size_t value = begin_message(out, 2);
+    size_t value = otlp_begin_message(out, 2);
     put_tag(out, ANY_INT, OTLP_VARINT);
     ea_text_varint(out, (uint64_t)v);
-    end_message(out, value);
-    end_message(out, pair);
+    otlp_end_message(out, value);
+    otlp_end_message(out, pair);
 }
 
 /* Reads a value of JSON, and writes it. */
@@ -93,7 +93,7 @@ typedef struct otlp_json {
 static int json_value(otlp_json *j, int depth);
 
 /* A text after its first quote. Mostly it has no escapes, and is the bytes up to the next quote. */
-static int json_text(otlp_json *j, unsigned member) {
+static int otlp_json_text(otlp_json *j, unsigned member) {
     const char *begin = j->at.at, *quote = memchr(begin, '"', (size_t)(j->at.end - begin));
     if (quote && !memchr(begin, '\\', (size_t)(quote - begin))) {
         otlp_put_bytes(j->out, member, begin, (size_t)(quote - begin));
@@ -141,17 +141,17 @@ static int json_many(otlp_json *j, int is_map, int depth) {
     if (ea_json_take_char(&j->at, end))
         return 1;
     do {
-        size_t item = begin_message(j->out, 1), value = item;
+        size_t item = otlp_begin_message(j->out, 1), value = item;
         if (is_map) {
-            if (!ea_json_take_char(&j->at, '"') || !json_text(j, 1) || !ea_json_take_char(&j->at, ':'))
+            if (!ea_json_take_char(&j->at, '"') || !otlp_json_text(j, 1) || !ea_json_take_char(&j->at, ':'))
                 return 0;
-            value = begin_message(j->out, 2);
+            value = otlp_begin_message(j->out, 2);
         }
         if (!json_value(j, depth))
             return 0;
-        end_message(j->out, value);
+        otlp_end_message(j->out, value);
         if (is_map)
-            end_message(j->out, item);
+            otlp_end_message(j->out, item);
     } while (ea_json_take_char(&j->at, ','));
     return ea_json_take_char(&j->at, end);
 }
@@ -182,14 +182,14 @@ static int json_value(otlp_json *j, int depth) {
     ea_json_skip_blanks(&j->at);
     char first = j->at.at < j->at.end ? *j->at.at : 0;
     if (first != '{' && first != '[')
-        return ea_json_take_char(&j->at, '"') ? json_text(j, ANY_STRING) : json_word(j);
+        return ea_json_take_char(&j->at, '"') ? otlp_json_text(j, ANY_STRING) : json_word(j);
     if (depth >= OTLP_DEPTH_MAX)
         return json_raw(j);
     j->at.at++;
-    size_t many = begin_message(j->out, first == '{' ? ANY_MAP : ANY_ARRAY);
+    size_t many = otlp_begin_message(j->out, first == '{' ? ANY_MAP : ANY_ARRAY);
     if (!json_many(j, first == '{', depth + 1))
         return 0;
-    end_message(j->out, many);
+    otlp_end_message(j->out, many);
     return 1;
 }
 
@@ -198,7 +198,7 @@ static int json_value(otlp_json *j, int depth) {
 enum { LOG_TIME = 1, LOG_SEVERITY = 2, LOG_BODY = 5, LOG_ATTRIBUTES = 6, LOG_OBSERVED = 11, LOG_EVENT_NAME = 12 };
 
 /* Levels of Windows, 1 (critical) to 5 (verbose), as numbers of severity; 0: others. */
-static uint64_t severity_of(uint8_t level) {
+static uint64_t otlp_severity_of(uint8_t level) {
     enum { FATAL = 21, ERROR = 17, WARN = 13, INFO = 9, DEBUG = 5 };
 
     static const uint8_t SEVERITIES[] = {0, FATAL, ERROR, WARN, INFO, DEBUG};
@@ -231,16 +231,16 @@ static int json_member(otlp_json *j, ea_text *ignored) {
         return rc;
     }
     int is_body = strcmp(key + before, "fields") == 0;
-    size_t pair = begin_message(out, is_body ? LOG_BODY : LOG_ATTRIBUTES), value = pair;
+    size_t pair = otlp_begin_message(out, is_body ? LOG_BODY : LOG_ATTRIBUTES), value = pair;
     if (!is_body) {
         otlp_put_bytes(out, 1, key, strlen(key));
-        value = begin_message(out, 2);
+        value = otlp_begin_message(out, 2);
     }
     if (!json_value(j, 0))
         return 0;
-    end_message(out, value);
+    otlp_end_message(out, value);
     if (!is_body)
-        end_message(out, pair);
+        otlp_end_message(out, pair);
     return 1;
 }
 
@@ -268,18 +268,18 @@ size_t ec_otlp_row_add(ea_text *out, ea_text *scratch, const ec_outbox_batch *ba
     int64_t utc_ns = ea_clock_to_utc_ns(clock, record->time_raw);
     put_fixed64(out, LOG_TIME, utc_ns < 0 ? 0 : utc_ns); /* 0: it is not known */
     put_fixed64(out, LOG_OBSERVED, batch->received_utc_ns);
-    if (severity_of(record->level)) {
+    if (otlp_severity_of(record->level)) {
         put_tag(out, LOG_SEVERITY, OTLP_VARINT);
-        ea_text_varint(out, severity_of(record->level));
+        ea_text_varint(out, otlp_severity_of(record->level));
     }
     otlp_put_bytes(out, LOG_EVENT_NAME, c->name, strlen(c->name));
-    put_text(out, LOG_ATTRIBUTES, "log.record.uid", id, strlen(id));
+    otlp_put_text(out, LOG_ATTRIBUTES, "log.record.uid", id, strlen(id));
     if (record->pid != (uint32_t)OTLP_NO_PID)
         put_int(out, LOG_ATTRIBUTES, "process.pid", record->pid);
     if (record->tid != (uint32_t)OTLP_NO_PID)
         put_int(out, LOG_ATTRIBUTES, "thread.id", record->tid);
     if (process)
-        put_text(out, LOG_ATTRIBUTES, "process.executable.name", process, strlen(process));
+        otlp_put_text(out, LOG_ATTRIBUTES, "process.executable.name", process, strlen(process));
     ea_text_clear(scratch);
     ea_render_json(scratch, record, c, clock, 0);
     if (scratch->failed || !scratch->data || !put_members(out, scratch))
@@ -294,17 +294,17 @@ void ec_otlp_body(ea_text *body, const char *rows, ec_sink_item **items, size_t 
     (void)target;
     for (size_t i = 0; i < count;) {
         const char *host = items[i]->host;
-        size_t resource_logs = begin_message(body, 1), resource = begin_message(body, 1);
-        put_text(body, 1, "host.name", host, strlen(host));
-        put_text(body, 1, "service.name", SERVICE, sizeof SERVICE - 1);
-        end_message(body, resource);
-        size_t scope_logs = begin_message(body, 2), scope = begin_message(body, 1);
+        size_t resource_logs = otlp_begin_message(body, 1), resource = otlp_begin_message(body, 1);
+        otlp_put_text(body, 1, "host.name", host, strlen(host));
+        otlp_put_text(body, 1, "service.name", SERVICE, sizeof SERVICE - 1);
+        otlp_end_message(body, resource);
+        size_t scope_logs = otlp_begin_message(body, 2), scope = otlp_begin_message(body, 1);
         otlp_put_bytes(body, 1, SCOPE, sizeof SCOPE - 1);
-        end_message(body, scope);
+        otlp_end_message(body, scope);
         for (; i < count && strcmp(items[i]->host, host) == 0; i++)
             otlp_put_bytes(body, 2, rows + items[i]->offset, items[i]->len_bytes);
-        end_message(body, scope_logs);
-        end_message(body, resource_logs);
+        otlp_end_message(body, scope_logs);
+        otlp_end_message(body, resource_logs);
     }
 }
 
@@ -367,7 +367,7 @@ static int take_member(const uint8_t **at, const uint8_t *end, otlp_member *ret)
 }
 
 /* The last member of that number in a message: 1; 0: none; -1: this is no message. */
-static int find_member(otlp_bytes message, uint64_t number, otlp_member *ret) {
+static int otlp_find_member(otlp_bytes message, uint64_t number, otlp_member *ret) {
     const uint8_t *at = message.data, *end = at + message.len_bytes;
     otlp_member m;
     int found = 0, rc;
@@ -380,7 +380,7 @@ static int find_member(otlp_bytes message, uint64_t number, otlp_member *ret) {
 }
 
 /* A text of the receiver's. */
-static void add_reason(ea_text *reason, otlp_bytes text) {
+static void otlp_add_reason(ea_text *reason, otlp_bytes text) {
     if (!text.len_bytes)
         return;
     size_t len = text.len_bytes < OTLP_REASON_MAX ? text.len_bytes : OTLP_REASON_MAX, begin = reason->len_bytes;
@@ -394,9 +394,9 @@ int ec_otlp_judge(ec_sink_judge *j, const char *answer, size_t len_bytes, ec_sin
                   ea_text *reason, ea_err *err) {
     otlp_member partial = {0}, rejected = {0}, why = {0};
     (void)j;
-    int rc = find_member((otlp_bytes){(const uint8_t *)answer, len_bytes}, 1, &partial);
-    if (rc > 0 && (rc = find_member(partial.bytes, 1, &rejected)) >= 0)
-        rc = find_member(partial.bytes, 2, &why);
+    int rc = otlp_find_member((otlp_bytes){(const uint8_t *)answer, len_bytes}, 1, &partial);
+    if (rc > 0 && (rc = otlp_find_member(partial.bytes, 1, &rejected)) >= 0)
+        rc = otlp_find_member(partial.bytes, 2, &why);
     if (rc < 0 || rejected.value > INT64_MAX)
         return ea_fail(err, EA_EFORMAT, "read the answer: expected ExportLogsServiceResponse");
     size_t refused = rejected.value < count ? (size_t)rejected.value : count;
@@ -404,13 +404,13 @@ int ec_otlp_judge(ec_sink_judge *j, const char *answer, size_t len_bytes, ec_sin
         items[i]->verdict = i < count - refused ? EC_VERDICT_ACCEPTED : EC_VERDICT_REFUSED;
     if (refused) {
         ea_text_printf(reason, "%zu of the request's %zu rows were rejected: ", refused, count);
-        add_reason(reason, why.bytes);
+        otlp_add_reason(reason, why.bytes);
     }
     return 0;
 }
 
 void ec_otlp_why(ea_text *reason, const char *answer, size_t len_bytes) {
     otlp_member message = {0};
-    if (find_member((otlp_bytes){(const uint8_t *)answer, len_bytes}, 2, &message) > 0)
-        add_reason(reason, message.bytes);
+    if (otlp_find_member((otlp_bytes){(const uint8_t *)answer, len_bytes}, 2, &message) > 0)
+        otlp_add_reason(reason, message.bytes);
 }

@@ -265,7 +265,7 @@ static int is_known_row(ec_detections *d, const ec_detections_stream *s, const e
     return rc;
 }
 
-static int add_text(ec_detections *d, const char *text, ea_err *err) {
+static int detections_put_text(ec_detections *d, const char *text, ea_err *err) {
     sqlite3_stmt *st = NULL;
     int rc = detections_prepare(d, ADD_TEXT, &st, err);
     if (rc)
@@ -288,7 +288,7 @@ int ec_detections_add(ec_detections *d, const ec_detections_stream *s, const ec_
         *ret = 2;
         return 0;
     }
-    rc = row->text ? add_text(d, row->text, err) : 0;
+    rc = row->text ? detections_put_text(d, row->text, err) : 0;
     if (!rc)
         rc = detections_prepare(d, ADD, &st, err);
     if (rc)

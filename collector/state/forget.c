@@ -98,7 +98,7 @@ static int is_theirs(const erasing *e, ec_segment *seg, const ec_record *r, uint
 }
 
 /* Erases those records of an open segment. Skips damaged parts. */
-static int erase_records(const erasing *e, ec_segment *seg, int only_look, int *ret_found) {
+static int forget_erase_records(const erasing *e, ec_segment *seg, int only_look, int *ret_found) {
     uint64_t at = EC_SEGMENT_HEADER_BYTES, next, capacity_end = seg->end;
     uint8_t *data = NULL;
     size_t capacity = 0;
@@ -148,20 +148,20 @@ static int erase_segment(uint64_t number, void *arg) {
     if (rc == EA_ECORRUPT || rc == EA_ETRUNCATED)
         return 0; /* its header is damaged: nothing in it can be read */
     if (!rc)
-        rc = erase_records(e, &seg, 1, &found);
+        rc = forget_erase_records(e, &seg, 1, &found);
     ec_segment_close(&seg);
     if (rc || !found)
         return rc;
     rc = ec_segment_open_own(&seg, e->segments, number, e->err);
     if (!rc)
-        rc = erase_records(e, &seg, 0, &found);
+        rc = forget_erase_records(e, &seg, 0, &found);
     if (!rc)
         rc = ec_segment_sync(&seg, e->err);
     ec_segment_close(&seg);
     return rc;
 }
 
-static int remove_copy(const char *name, int is_dir, void *arg) {
+static int forget_remove_copy(const char *name, int is_dir, void *arg) {
     const erasing *e = arg;
     char path[PATH_BYTES];
     size_t n = strlen(name);
@@ -364,7 +364,7 @@ static int remove_all(ec_store *s, const subject *who, ec_forgotten *ret, ea_err
                                     : "INSERT OR IGNORE INTO forgetting VALUES(?1)",
                         who, NULL, err);
     if (!rc)
-        rc = ea_path_list(segments, remove_copy, &e, err);
+        rc = ea_path_list(segments, forget_remove_copy, &e, err);
     if (!rc)
         rc = ec_segment_each(segments, erase_segment, &e, err);
     if (!rc)

@@ -146,7 +146,7 @@ void ec_session_facts_of(const ea_batch_view *v, ec_session_facts *ret) {
     }
 }
 
-static uint32_t cause_of(const ea_class *c) {
+static uint32_t gaps_cause_of(const ea_class *c) {
     if (c && strcmp(c->name, "LostEvent/RTLostEvent") == 0)
         return EC_GAP_LOST_EVENT;
     if (c && strcmp(c->name, "LostEvent/RTLostBuffer") == 0)
@@ -164,7 +164,7 @@ int ec_lost_find(ea_batch_view *v, ec_lost_record *ret, size_t *ret_count, ea_er
     int64_t *last;
     *ret_count = 0;
     for (size_t g = 0; g < ea_batch_group_count(v); g++)
-        any += cause_of(ea_batch_group_class(v, g)) != 0;
+        any += gaps_cause_of(ea_batch_group_class(v, g)) != 0;
     if (!any)
         return 0;
     int rc = ea_batch_get_events(v, &e, err);
@@ -176,7 +176,8 @@ int ec_lost_find(ea_batch_view *v, ec_lost_record *ret, size_t *ret_count, ea_er
     for (size_t i = 0; i < CPUS; i++)
         last[i] = INT64_MIN;
     for (uint32_t i = 0; i < e->count; i++) {
-        uint32_t cause = e->source[i] < ea_batch_source_count(v) ? cause_of(ea_batch_group_class(v, e->group[i])) : 0;
+        uint32_t cause =
+            e->source[i] < ea_batch_source_count(v) ? gaps_cause_of(ea_batch_group_class(v, e->group[i])) : 0;
         int64_t utc_ns = e->source[i] < ea_batch_source_count(v) ? utc_of(v, e, i) : INT64_MIN,
                 *before = &last[e->cpu[i]];
         if (cause && count == EC_LOST_RECORDS) {
@@ -361,7 +362,7 @@ static int read_loss(ec_gaps *b, size_t k, ea_err *err) {
     return rc ? rc : sum_records(b, k, t->number, INT64_MAX, &t->pending, err);
 }
 
-static int read_number(ec_gaps *b, sqlite3_stmt *s, uint64_t *ret, ea_err *err) {
+static int gaps_read_number(ec_gaps *b, sqlite3_stmt *s, uint64_t *ret, ea_err *err) {
     int code = sqlite3_step(s);
     if (code == SQLITE_ROW)
         *ret = (uint64_t)sqlite3_column_int64(s, 0);
@@ -389,14 +390,14 @@ int ec_gaps_open(ec_gaps **ret, ec_state_db *t, const ec_state_fold *fold, ea_er
         rc = gaps_prepare(b, GREATEST, &s, err);
         if (!rc)
             sqlite3_bind_int64(s, 2, ea_counter_row((enum ea_counter)c)->number);
-        rc = rc ? rc : read_number(b, s, &b->greatest[c], err);
+        rc = rc ? rc : gaps_read_number(b, s, &b->greatest[c], err);
     }
     if (!rc)
         rc = gaps_prepare(b, FIND_OPEN, &s, err);
     if (!rc) {
         sqlite3_bind_int64(s, 2, INT64_MAX);
         sqlite3_bind_int64(s, 3, INT64_MIN);
-        rc = read_number(b, s, &open, err);
+        rc = gaps_read_number(b, s, &open, err);
         b->has_open = open != 0;
     }
     if (!rc)
@@ -404,7 +405,7 @@ int ec_gaps_open(ec_gaps **ret, ec_state_db *t, const ec_state_fold *fold, ea_er
     if (!rc) {
         for (int i = 0; i < 3; i++)
             sqlite3_bind_int64(s, 2 + i, EC_GAP_LOST_EVENT + i);
-        rc = read_number(b, s, &b->recorded_count, err);
+        rc = gaps_read_number(b, s, &b->recorded_count, err);
     }
     if (rc) {
         ec_gaps_close(b);
@@ -438,7 +439,7 @@ static int close_holes(ec_gaps *b, ea_err *err) {
 }
 
 /* When the session began, as far as that is before the first event at hand. */
-static int64_t begin_of(const ec_gaps *b) {
+static int64_t gaps_begin_of(const ec_gaps *b) {
     int64_t begin = b->facts.begin_utc_ns, first = b->row.begin_utc_ns;
     return begin == INT64_MIN || begin > first ? first : begin;
 }
@@ -458,7 +459,7 @@ int ec_gaps_begin(ec_gaps *b, const ec_state_fold *fold, const ec_batch_row *at,
     if (rc)
         return rc;
     sqlite3_bind_int64(s, 2, at->begin_utc_ns);
-    sqlite3_bind_int64(s, 3, begin_of(b));
+    sqlite3_bind_int64(s, 3, gaps_begin_of(b));
     sqlite3_bind_int64(s, 4, INT64_MIN);
     sqlite3_bind_int64(s, 5, INT64_MAX);
     b->has_open = 0;
@@ -471,7 +472,7 @@ int ec_gaps_begin(ec_gaps *b, const ec_state_fold *fold, const ec_batch_row *at,
 static span around(ec_gaps *b) {
     int has_before = b->fold->end_utc_ns != INT64_MIN, has_after = b->row.event_count != 0;
     span s = {has_before  ? b->fold->end_utc_ns
-              : has_after ? begin_of(b)
+              : has_after ? gaps_begin_of(b)
                           : INT64_MIN,
               has_after ? b->row.begin_utc_ns : INT64_MAX, 0};
     if (s.begin_utc_ns > s.end_utc_ns)
@@ -580,7 +581,7 @@ int ec_gaps_counted(ec_gaps *b, enum ea_counter c, uint64_t value, int64_t begin
     if (is_at_once(c) && !b->facts.is_live)
         s.begin_utc_ns = INT64_MIN; /* all of the stream's time */
     else if (b->row.event_count)
-        s = (span){begin_utc_ns == INT64_MIN ? begin_of(b) : begin_utc_ns, b->row.end_utc_ns, 0};
+        s = (span){begin_utc_ns == INT64_MIN ? gaps_begin_of(b) : begin_utc_ns, b->row.end_utc_ns, 0};
     else
         b->has_open = 1;
     if (s.begin_utc_ns > s.end_utc_ns)
@@ -616,7 +617,7 @@ int ec_gaps_recorded(ec_gaps *b, const ec_lost_record *records, size_t count, ea
     EA_ASSERT(b->fold && count <= EC_LOST_RECORDS); /* after ec_gaps_begin */
     for (size_t i = 0; !rc && i < count; i++) {
         const ec_lost_record *l = &records[i];
-        const span s = {l->begin_utc_ns != INT64_MIN ? l->begin_utc_ns : begin_of(b), l->end_utc_ns, l->count};
+        const span s = {l->begin_utc_ns != INT64_MIN ? l->begin_utc_ns : gaps_begin_of(b), l->end_utc_ns, l->count};
         const row r = {.first = b->row.number,
                        .last = b->row.number,
                        .cause = l->cause,

@@ -100,7 +100,7 @@ static int has_column(ec_incidents *a, const char *table, const char *column) {
 }
 
 /* Adds the columns that the file's detections lack. Another process may be doing the same. */
-static int add_columns(ec_incidents *a, ea_err *err) {
+static int incidents_add_columns(ec_incidents *a, ea_err *err) {
     char sql[200];
     if (has_column(a, "detections", NEW_COLUMNS[NEW_COLUMN_COUNT - 1].name))
         return 0;
@@ -163,7 +163,7 @@ int ec_incidents_open(ec_incidents **ret, const char *dir, int writable, ea_err 
     if (!rc && (writable || !is_there))
         rc = incidents_exec(a, SCHEMA, err);
     if (!rc && is_there)
-        rc = writable ? add_columns(a, err) : show_columns(a, err);
+        rc = writable ? incidents_add_columns(a, err) : show_columns(a, err);
     for (int i = 0; !rc && writable && i < COUNT; i++)
         if (sqlite3_prepare_v2(a->db, STATEMENTS[i], -1, &a->statements[i], NULL) != SQLITE_OK)
             rc = ec_fail_sqlite(err, a->db, "keep incidents");

@@ -123,7 +123,7 @@ static int ledger_report_prepare(ec_ledger *l, enum statement which, sqlite3_stm
 }
 
 /* The entry of a counter, made with 0 when it is new; NULL: no room (*ret_rc 0) or no memory. */
-static entry *entry_of(ec_ledger *l, const char *family, uint32_t counter, int *ret_rc) {
+static entry *ledger_report_entry_of(ec_ledger *l, const char *family, uint32_t counter, int *ret_rc) {
     *ret_rc = 0;
     for (size_t i = 0; i < l->count; i++)
         if (l->entries[i].counter == counter && strncmp(l->entries[i].family, family, FAMILY_MAX_BYTES - 1) == 0)
@@ -150,7 +150,7 @@ static void values_of(const ec_ledger *l, const char *family, uint64_t *ret) {
 }
 
 /* The state of a family, made when it is new; NULL: the session's own, or no room. */
-static family_state *family_of(ec_ledger *l, const char *name) {
+static family_state *ledger_report_family_of(ec_ledger *l, const char *name) {
     if (!*name)
         return NULL;
     for (size_t i = 0; i < l->family_count; i++)
@@ -186,7 +186,8 @@ static int read_back(ec_ledger *l, const ec_state_fold *fold, ea_err *err) {
         return rc;
     while ((code = sqlite3_step(s)) == SQLITE_ROW && !rc) {
         const unsigned char *family = sqlite3_column_text(s, 0);
-        entry *e = entry_of(l, family ? (const char *)family : "", (uint32_t)sqlite3_column_int64(s, 1), &rc);
+        entry *e =
+            ledger_report_entry_of(l, family ? (const char *)family : "", (uint32_t)sqlite3_column_int64(s, 1), &rc);
         if (e)
             e->value = (uint64_t)sqlite3_column_int64(s, 2);
     }
@@ -202,7 +203,7 @@ static int read_back(ec_ledger *l, const ec_state_fold *fold, ea_err *err) {
         l->off_by[k - 1] = (int64_t)(left - right);
     }
     for (size_t i = 0; i < l->count; i++)
-        family_of(l, l->entries[i].family);
+        ledger_report_family_of(l, l->entries[i].family);
     for (size_t f = 0; f < l->family_count; f++) {
         values_of(l, l->families[f].name, values);
         for (int k = EC_ALERT_DELIVERED; k <= EC_ALERT_BATCHED; k++) {
@@ -284,16 +285,16 @@ static int raise_alert(ec_ledger *l, const char *family, enum ec_alert_kind kind
 
 /* ---- one batch ---- */
 
-static int take_count(const ea_ledger_count *n, void *arg) {
+static int ledger_report_take_count(const ea_ledger_count *n, void *arg) {
     ec_ledger *l = arg;
     int rc;
     l->any = 1;
     l->utc_ns = n->utc_ns;
     l->now_incarnation = n->incarnation;
-    family_state *f = family_of(l, n->family);
+    family_state *f = ledger_report_family_of(l, n->family);
     if (f)
         f->has_counts = 1;
-    entry *e = entry_of(l, n->family, n->counter, &rc);
+    entry *e = ledger_report_entry_of(l, n->family, n->counter, &rc);
     if (!e)
         return rc ? ea_fail(l->err, rc, "keep a ledger")
                   : raise_alert(l, "", EC_ALERT_UNREADABLE, 0, 0, "the ledger has more than %d counters", ENTRIES_MAX);
@@ -339,14 +340,14 @@ static int take_zeros(ec_ledger *l, const uint8_t *batch, size_t len_bytes) {
     named m = {.ledger = l};
     int rc = ea_batch_each_count(batch, len_bytes, mark_named, &m, l->err);
     for (size_t i = 0; i < l->count && !rc; i++) {
-        const family_state *f = family_of(l, l->entries[i].family);
+        const family_state *f = ledger_report_family_of(l, l->entries[i].family);
         int is_reported = !*l->entries[i].family || (f && f->has_counts) || l->now_incarnation != l->incarnation;
         if (is_reported && !m.seen[i] && l->entries[i].value) {
             ea_ledger_count zero = {.counter = l->entries[i].counter,
                                     .family = l->entries[i].family,
                                     .incarnation = l->now_incarnation,
                                     .utc_ns = l->utc_ns};
-            rc = take_count(&zero, l);
+            rc = ledger_report_take_count(&zero, l);
         }
     }
     return rc;
@@ -451,7 +452,7 @@ static int take_hole(ec_ledger *l, uint64_t made_before, int comparable, uint64_
 }
 
 /* What the ledger admits to have lost. */
-static int take_losses(ec_ledger *l) {
+static int ledger_report_take_losses(ec_ledger *l) {
     uint64_t values[EA_COUNTER_COUNT];
     int rc = 0;
     values_of(l, "", values);
@@ -482,7 +483,7 @@ int ec_ledger_take(ec_ledger *l, const ec_state_fold *fold, const ec_batch_row *
     if (!rc)
         rc = ea_batch_each_tombstone(batch, len_bytes, take_tombstone, l, err);
     if (!rc)
-        rc = ea_batch_each_count(batch, len_bytes, take_count, l, err);
+        rc = ea_batch_each_count(batch, len_bytes, ledger_report_take_count, l, err);
     if (rc == EA_ECORRUPT || rc == EA_EFORMAT || rc == EA_ELIMIT)
         rc = raise_alert(l, "", EC_ALERT_UNREADABLE, 0, 0, "the ledger cannot be read");
     if (!rc && l->any)
@@ -497,7 +498,7 @@ int ec_ledger_take(ec_ledger *l, const ec_state_fold *fold, const ec_batch_row *
     l->has_batch = 1;
     l->incarnation = l->now_incarnation;
     l->events_since = 0;
-    rc = take_losses(l);
+    rc = ledger_report_take_losses(l);
     if (row->event_count)
         l->last_end_utc_ns = row->end_utc_ns;
     if (!rc)

@@ -77,7 +77,7 @@ static const char *object_names_db_column_text(sqlite3_stmt *s, int at) {
     return v ? (const char *)v : "";
 }
 
-static void read_name(sqlite3_stmt *s, uint8_t kind, ea_name_row *ret) {
+static void object_names_db_read_name(sqlite3_stmt *s, uint8_t kind, ea_name_row *ret) {
     *ret = (ea_name_row){.number = (uint64_t)sqlite3_column_int64(s, 0),
                          .address = ec_u64_from_sql(sqlite3_column_int64(s, 1)),
                          .begin_utc_ns = sqlite3_column_int64(s, 2),
@@ -98,7 +98,7 @@ static void read_operation(sqlite3_stmt *s, ea_operation_row *ret) {
 
 /* ---- opening ---- */
 
-static int count_rows(ec_object_names_db *n, ea_err *err) {
+static int object_names_db_count_rows(ec_object_names_db *n, ea_err *err) {
     sqlite3_stmt *s = NULL;
     int rc = object_names_db_prepare(n, S_COUNT_NAMES, &s, err);
     if (rc || (rc = ec_sqlite_step(s, "look a name up", err)) < 0)
@@ -132,7 +132,7 @@ int ec_object_names_db_open(ec_object_names_db **ret, ec_state_db *tables, int64
         n->options.limit_operations = (uint64_t)1 << 20;
     ea_text_init(&n->scratch);
     ea_text_init(&n->found);
-    int rc = count_rows(n, err);
+    int rc = object_names_db_count_rows(n, err);
     if (rc) {
         ec_object_names_db_close(n);
         return rc;
@@ -166,7 +166,7 @@ static void evicted(const ec_object_names_db *n, uint64_t count) {
 
 /* ---- keeping rows ---- */
 
-static int last_name(void *arg, uint8_t kind, uint64_t address, ea_name_row *ret, ea_err *err) {
+static int object_names_db_last_name(void *arg, uint8_t kind, uint64_t address, ea_name_row *ret, ea_err *err) {
     ec_object_names_db *n = arg;
     sqlite3_stmt *s = NULL;
     int rc = object_names_db_prepare(n, S_LAST_NAME, &s, err);
@@ -176,7 +176,7 @@ static int last_name(void *arg, uint8_t kind, uint64_t address, ea_name_row *ret
     sqlite3_bind_int64(s, 3, ec_u64_to_sql(address));
     rc = ec_sqlite_step(s, "look a name up", err);
     if (rc == 1)
-        read_name(s, kind, ret);
+        object_names_db_read_name(s, kind, ret);
     return rc;
 }
 
@@ -210,7 +210,7 @@ static int drop_names(ec_object_names_db *n, ea_err *err) {
     return rc;
 }
 
-static int put_name(void *arg, const ea_name_row *row, ea_err *err) {
+static int object_names_db_put_name(void *arg, const ea_name_row *row, ea_err *err) {
     ec_object_names_db *n = arg;
     sqlite3_stmt *s = NULL;
     int rc;
@@ -247,7 +247,7 @@ static int put_name(void *arg, const ea_name_row *row, ea_err *err) {
     return 0;
 }
 
-static int last_operation(void *arg, uint64_t irp, ea_operation_row *ret, ea_err *err) {
+static int object_names_db_last_operation(void *arg, uint64_t irp, ea_operation_row *ret, ea_err *err) {
     ec_object_names_db *n = arg;
     sqlite3_stmt *s = NULL;
     int rc = object_names_db_prepare(n, S_LAST_OPERATION, &s, err);
@@ -275,7 +275,7 @@ static int drop_operations(ec_object_names_db *n, ea_err *err) {
     return 0;
 }
 
-static int put_operation(void *arg, const ea_operation_row *row, ea_err *err) {
+static int object_names_db_put_operation(void *arg, const ea_operation_row *row, ea_err *err) {
     ec_object_names_db *n = arg;
     sqlite3_stmt *s = NULL;
     int rc;
@@ -321,7 +321,9 @@ static int put_volume(void *arg, const char *nt, const char *dos, ea_err *err) {
 
 int ec_object_names_db_apply(ec_object_names_db *n, const ea_record *record, const ea_class *c, int64_t utc_ns,
                              ea_err *err) {
-    static const ea_object_names_backing TABLES = {last_name, put_name, last_operation, put_operation, put_volume};
+    static const ea_object_names_backing TABLES = {object_names_db_last_name, object_names_db_put_name,
+                                                   object_names_db_last_operation, object_names_db_put_operation,
+                                                   put_volume};
     int rc = ea_object_names_fold(&TABLES, n, &n->scratch, record, c, utc_ns, err);
     sqlite3_reset(n->prepared[S_LAST_NAME]); /* of NULL: nothing */
     sqlite3_reset(n->prepared[S_LAST_OPERATION]);
@@ -342,7 +344,7 @@ int ec_object_names_db_find(ec_object_names_db *n, enum ea_name_kind kind, uint6
     sqlite3_bind_int64(s, 4, utc_ns);
     for (int first = 1; !found && (rc = ec_sqlite_step(s, "look a name up", err)) == 1; first = 0) {
         ea_name_row row;
-        read_name(s, (uint8_t)kind, &row);
+        object_names_db_read_name(s, (uint8_t)kind, &row);
         if (!first && row.begin_utc_ns != begin) /* an older one, that this one replaced */
             break;
         begin = row.begin_utc_ns;
@@ -355,7 +357,7 @@ int ec_object_names_db_find(ec_object_names_db *n, enum ea_name_kind kind, uint6
 }
 
 /* Volumes hold for the whole stream. */
-static int read_volumes(ec_object_names_db *n, ea_err *err) {
+static int object_names_db_read_volumes(ec_object_names_db *n, ea_err *err) {
     sqlite3_stmt *s = NULL;
     int rc = object_names_db_prepare(n, S_VOLUMES, &s, err);
     if (rc)
@@ -385,17 +387,18 @@ static int object_names_db_answer(ec_object_names_db *n, int rc, const ea_err *e
     return rc > 0;
 }
 
-static int resolve_path(const void *arg, const char *path, size_t len_bytes, ea_text *out) {
+static int object_names_db_resolve_path(const void *arg, const char *path, size_t len_bytes, ea_text *out) {
     ec_object_names_db *n = (ec_object_names_db *)(uintptr_t)arg;
     ea_err err = {0};
     if (!n->volumes_read) {
         n->volumes_read = 1;
-        (void)object_names_db_answer(n, read_volumes(n, &err), &err);
+        (void)object_names_db_answer(n, object_names_db_read_volumes(n, &err), &err);
     }
     return ea_volumes_path(n->volumes, n->volume_count, path, len_bytes, out);
 }
 
-static int resolve_number(const void *arg, uint8_t semantic, uint64_t value, int64_t utc_ns, ea_text *out) {
+static int object_names_db_resolve_number(const void *arg, uint8_t semantic, uint64_t value, int64_t utc_ns,
+                                          ea_text *out) {
     ec_object_names_db *n = (ec_object_names_db *)(uintptr_t)arg;
     ea_err err = {0};
     int is_key = semantic == EA_SEM_KCB;
@@ -405,7 +408,7 @@ static int resolve_number(const void *arg, uint8_t semantic, uint64_t value, int
     int rc = ec_object_names_db_find(n, is_key ? EA_NAME_KEY : EA_NAME_FILE, value, utc_ns, &n->found, &err);
     if (!object_names_db_answer(n, rc, &err) || n->found.failed || !n->found.len_bytes)
         return 0;
-    if (is_key || !resolve_path(n, n->found.data, n->found.len_bytes, out))
+    if (is_key || !object_names_db_resolve_path(n, n->found.data, n->found.len_bytes, out))
         ea_text_add(out, n->found.data, n->found.len_bytes);
     return 1;
 }
@@ -440,5 +443,5 @@ static int object_names_db_completion(const void *arg, const ea_record *r, const
 }
 
 ea_resolver ec_object_names_db_resolver(ec_object_names_db *n) {
-    return (ea_resolver){n, resolve_number, resolve_path, object_names_db_completion};
+    return (ea_resolver){n, object_names_db_resolve_number, object_names_db_resolve_path, object_names_db_completion};
 }

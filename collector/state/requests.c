@@ -229,8 +229,8 @@ static void requests_read_report(sqlite3_stmt *st, int at, ea_report *ret) {
 }
 
 /* The first row of a request is the request's own. */
-static int each_row(sqlite3_stmt *st, uint64_t *last, int (*fn)(const ec_request_row *row, void *arg), void *arg,
-                    ea_err *err) {
+static int requests_each_row(sqlite3_stmt *st, uint64_t *last, int (*fn)(const ec_request_row *row, void *arg),
+                             void *arg, ea_err *err) {
     ea_signed_request s;
     ec_request_row row = {.added_utc_ns = sqlite3_column_int64(st, 1), .is_withdrawn = sqlite3_column_int(st, 2)};
     const uint8_t *bytes = sqlite3_column_blob(st, 0);
@@ -256,7 +256,7 @@ int ec_requests_each(ec_requests *r, int (*fn)(const ec_request_row *row, void *
     if (is_there)
         rc = requests_prepare(r, EACH, &st, err);
     while (is_there && !rc && (code = sqlite3_step(st)) == SQLITE_ROW)
-        rc = each_row(st, &last, fn, arg, err);
+        rc = requests_each_row(st, &last, fn, arg, err);
     if (st)
         rc = ec_sqlite_end(st, code, rc, REQUESTS_DOING, err);
     ea_mutex_unlock(r->lock);

@@ -286,7 +286,7 @@ static int run_sql(ec_state_db *t, const char *sql, const char *doing, ea_err *e
 
 /* ---- opening ---- */
 
-static int read_version(ec_state_db *t, int *ret, ea_err *err) {
+static int state_db_read_version(ec_state_db *t, int *ret, ea_err *err) {
     sqlite3_stmt *s = NULL;
     int rc = 0;
     if (sqlite3_prepare_v2(t->db, "PRAGMA user_version", -1, &s, NULL) == SQLITE_OK && sqlite3_step(s) == SQLITE_ROW)
@@ -314,7 +314,7 @@ static int remove_database(const char *path, ea_err *err) {
     return rc;
 }
 
-static int open_database(ec_state_db *t, const char *path, int writable, ea_err *err) {
+static int state_db_open_database(ec_state_db *t, const char *path, int writable, ea_err *err) {
     int flags = writable ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READWRITE;
     int code = sqlite3_open_v2(path, &t->db, flags | SQLITE_OPEN_NOMUTEX, NULL);
     if (code != SQLITE_OK &&
@@ -333,7 +333,7 @@ static int open_new_database(ec_state_db *t, const char *path, ea_err *err) {
     ea_file *f = NULL;
     int rc = ea_file_open(&f, path, EA_OPEN_APPEND, err);
     ea_file_close(f);
-    return rc ? rc : open_database(t, path, 1, err);
+    return rc ? rc : state_db_open_database(t, path, 1, err);
 }
 
 /* What a database of this version, but of an earlier program, lacks: an index, and the present form of the view, which
@@ -363,14 +363,14 @@ static int complete_tables(ec_state_db *t, ea_err *err) {
     return rc;
 }
 
-static int open_tables(ec_state_db *t, const char *path, const char *lock_path, int writable, ea_err *err) {
+static int state_db_open_tables(ec_state_db *t, const char *path, const char *lock_path, int writable, ea_err *err) {
     int version = 0, rc;
     if (!writable) {
         if (!ea_path_exists(path))
             return ea_fail(err, EA_ENOTFOUND, "no state tables yet: %s", path);
-        rc = open_database(t, path, 0, err);
+        rc = state_db_open_database(t, path, 0, err);
         if (!rc)
-            rc = read_version(t, &version, err);
+            rc = state_db_read_version(t, &version, err);
         if (!rc && version != SCHEMA_VERSION)
             rc = version == 0
                      ? ea_fail(err, EA_ENOTFOUND, "no state tables yet: %s", path)
@@ -387,7 +387,7 @@ static int open_tables(ec_state_db *t, const char *path, const char *lock_path, 
         return rc;
     /* Another version, or no database at all (SQLITE_NOTADB): made again from the batches. What a full disk keeps from
      * being read is a sound one. */
-    int unread = read_version(t, &version, err);
+    int unread = state_db_read_version(t, &version, err);
     if (unread == EA_EFULL || unread == EA_ENOMEM)
         return unread;
     if (unread || (version != 0 && (version < WITHOUT_SUMS || version > SCHEMA_VERSION))) {
@@ -444,7 +444,7 @@ int ec_state_db_open(ec_state_db **ret, const char *dir, int writable, ea_err *e
     ea_text_printf(&path, "%s/state.db", dir);
     ea_text_printf(&lock, "%s/state.lock", dir);
     int rc = !t || path.failed || lock.failed ? ea_fail(err, EA_ENOMEM, "open the state tables of %s", dir)
-                                              : open_tables(t, path.data, lock.data, writable, err);
+                                              : state_db_open_tables(t, path.data, lock.data, writable, err);
     ea_text_deinit(&path);
     ea_text_deinit(&lock);
     if (rc) {
@@ -472,8 +472,8 @@ int ec_state_db_is_older(const char *dir) {
     ea_text path;
     ea_text_init(&path);
     ea_text_printf(&path, "%s/state.db", dir);
-    int is_read = !path.failed && ea_path_exists(path.data) && !open_database(&t, path.data, 0, &ignored) &&
-                  !read_version(&t, &version, &ignored);
+    int is_read = !path.failed && ea_path_exists(path.data) && !state_db_open_database(&t, path.data, 0, &ignored) &&
+                  !state_db_read_version(&t, &version, &ignored);
     sqlite3_close(t.db);
     ea_text_deinit(&path);
     return is_read && version > 0 && version < SCHEMA_VERSION;
@@ -770,7 +770,7 @@ static void bind_columns(sqlite3_stmt *s, const void *row, const ea_table_column
 }
 
 /* Fills the members of a row that is all 0; the statement has EC_LIFE_COLUMNS before them. */
-static void read_columns(sqlite3_stmt *s, void *row, const ea_table_columns *columns) {
+static void state_db_read_columns(sqlite3_stmt *s, void *row, const ea_table_columns *columns) {
     for (size_t i = 0; i < columns->count; i++) {
         void *v = (unsigned char *)row + columns->items[i].offset;
         int at = LIFE_COLUMNS + (int)i;
@@ -801,8 +801,8 @@ static void read_columns(sqlite3_stmt *s, void *row, const ea_table_columns *col
 }
 
 /* A row begins with its interval. */
-static int put_row(ec_state_db *t, enum statement which, int64_t stream_number, const void *row,
-                   const ea_table_columns *columns, const char *doing, ea_err *err) {
+static int state_db_put_row(ec_state_db *t, enum statement which, int64_t stream_number, const void *row,
+                            const ea_table_columns *columns, const char *doing, ea_err *err) {
     sqlite3_stmt *s = NULL;
     int rc = state_db_prepare(t, which, &s, err);
     if (rc)
@@ -814,32 +814,32 @@ static int put_row(ec_state_db *t, enum statement which, int64_t stream_number, 
 }
 
 int ec_state_db_put_process(ec_state_db *t, int64_t stream_number, const ea_process *p, ea_err *err) {
-    return put_row(t, S_PUT_PROCESS, stream_number, p, &ea_process_columns, "keep a process", err);
+    return state_db_put_row(t, S_PUT_PROCESS, stream_number, p, &ea_process_columns, "keep a process", err);
 }
 
 int ec_state_db_put_thread(ec_state_db *t, int64_t stream_number, const ea_thread_row *row, ea_err *err) {
-    return put_row(t, S_PUT_THREAD, stream_number, row, &ea_thread_columns, "keep a thread", err);
+    return state_db_put_row(t, S_PUT_THREAD, stream_number, row, &ea_thread_columns, "keep a thread", err);
 }
 
 int ec_state_db_put_module(ec_state_db *t, int64_t stream_number, const ea_module *mod, ea_err *err) {
-    return put_row(t, S_PUT_MODULE, stream_number, mod, &ea_module_columns, "keep a module", err);
+    return state_db_put_row(t, S_PUT_MODULE, stream_number, mod, &ea_module_columns, "keep a module", err);
 }
 
 void ec_read_process(sqlite3_stmt *s, ea_process *ret) {
     *ret = (ea_process){0};
-    read_columns(s, ret, &ea_process_columns);
+    state_db_read_columns(s, ret, &ea_process_columns);
     read_life(s, &ret->life);
 }
 
 void ec_read_thread(sqlite3_stmt *s, ea_thread_row *ret) {
     *ret = (ea_thread_row){0};
-    read_columns(s, ret, &ea_thread_columns);
+    state_db_read_columns(s, ret, &ea_thread_columns);
     read_life(s, &ret->life);
 }
 
 void ec_read_module(sqlite3_stmt *s, ea_module *ret) {
     *ret = (ea_module){0};
-    read_columns(s, ret, &ea_module_columns);
+    state_db_read_columns(s, ret, &ea_module_columns);
     read_life(s, &ret->life);
 }
 

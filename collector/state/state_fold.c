@@ -54,7 +54,7 @@ static int on_process(void *arg, const ea_process *p) {
     return ec_state_db_put_process(l->history->tables, l->fold.stream_number, p, l->history->err);
 }
 
-static int on_thread(void *arg, const ea_thread_row *t) {
+static int state_fold_on_thread(void *arg, const ea_thread_row *t) {
     const ec_state_live *l = arg;
     return ec_state_db_put_thread(l->history->tables, l->fold.stream_number, t, l->history->err);
 }
@@ -121,7 +121,7 @@ void ec_state_drop_live(ec_state_worker *h, const ec_state_live *l) {
 }
 
 static int live_create(ec_state_live **ret, ec_state_worker *h, const ec_state_work *w, ea_err *err) {
-    static const ea_machine_observer OBSERVER = {on_process, on_thread, on_module, on_keyframe};
+    static const ea_machine_observer OBSERVER = {on_process, state_fold_on_thread, on_module, on_keyframe};
     ec_state_live *l = calloc(1, sizeof *l);
     if (!l)
         return ea_fail(err, EA_ENOMEM, "fold a stream");
@@ -190,7 +190,7 @@ static int get_live(ec_state_live **ret, ec_state_worker *h, const ec_state_work
 /* ---- one batch ---- */
 
 /* A batch that can never be read, as opposed to a call that failed this time. */
-static int is_damage(int rc) {
+static int state_fold_is_damage(int rc) {
     return rc == EA_ECORRUPT || rc == EA_EFORMAT || rc == EA_ETRUNCATED || rc == EA_ELIMIT || rc == EA_EUNSUPPORTED ||
            rc == EA_ENOTFOUND;
 }
@@ -248,7 +248,8 @@ static int on_tombstone(const ea_tombstone *t, void *arg) {
 }
 
 /* Reads a batch of the stream with its classes; *ret_view is to be closed. */
-static int open_batch(ec_state_live *l, const uint8_t *data, size_t len_bytes, ea_batch_view **ret_view, ea_err *err) {
+static int state_fold_open_batch(ec_state_live *l, const uint8_t *data, size_t len_bytes, ea_batch_view **ret_view,
+                                 ea_err *err) {
     int rc = ea_batch_open(ret_view, data, len_bytes, l->registry, err);
     if (rc == EA_ENOTFOUND) { /* described before this process began, or by a batch of a higher number */
         rc = ec_store_load_classes(l->history->store, l->stream_id, data, len_bytes, l->registry, err);
@@ -260,7 +261,8 @@ static int open_batch(ec_state_live *l, const uint8_t *data, size_t len_bytes, e
 
 /* Where Windows lost something in a CPU's events: the last event before may be in an earlier batch. What LOOK_BACK
  * batches do not have begins with the first of them, or, near the stream's beginning, with the session. */
-static int look_back(ec_state_live *l, const ec_batch_row *row, ec_lost_record *lost, size_t count, ea_err *err) {
+static int state_fold_look_back(ec_state_live *l, const ec_batch_row *row, ec_lost_record *lost, size_t count,
+                                ea_err *err) {
     ec_batch_row earlier;
     const uint8_t *data;
     size_t len_bytes, open = 0;
@@ -280,11 +282,11 @@ static int look_back(ec_state_live *l, const ec_batch_row *row, ec_lost_record *
             seen_utc_ns = earlier.begin_utc_ns;
         rc = ec_store_read(l->history->store, &earlier, &data, &len_bytes, err);
         if (!rc)
-            rc = open_batch(l, data, len_bytes, &v, err);
+            rc = state_fold_open_batch(l, data, len_bytes, &v, err);
         if (!rc)
             rc = ec_lost_look_back(v, lost, count, &open, err);
         ea_batch_close(v);
-        if (is_damage(rc))
+        if (state_fold_is_damage(rc))
             rc = 0;
     }
     for (size_t i = 0; row->number > LOOK_BACK && i < count; i++)
@@ -310,12 +312,12 @@ static int find_facts(ec_state_live *l, ea_err *err) {
             continue;
         rc = ec_store_read(l->history->store, &earlier, &data, &len_bytes, err);
         if (!rc)
-            rc = open_batch(l, data, len_bytes, &v, err);
+            rc = state_fold_open_batch(l, data, len_bytes, &v, err);
         if (v)
             ec_session_facts_of(v, &l->facts);
         l->has_facts = v != NULL;
         ea_batch_close(v);
-        if (is_damage(rc))
+        if (state_fold_is_damage(rc))
             rc = 0;
     }
     return rc;
@@ -334,7 +336,7 @@ static int fold_batch(ec_state_live *l, const ec_batch_row *row, ea_err *err) {
         rc = ec_store_read(h->store, row, &data, &len_bytes, err);
     if (rc)
         return rc;
-    int opened = row->event_count ? open_batch(l, data, len_bytes, &v, &why) : 0;
+    int opened = row->event_count ? state_fold_open_batch(l, data, len_bytes, &v, &why) : 0;
     if (v)
         ec_session_facts_of(v, &l->facts);
     l->has_facts |= v != NULL;
@@ -363,7 +365,7 @@ static int fold_batch(ec_state_live *l, const ec_batch_row *row, ea_err *err) {
         rc = fold_records(l, v, err);
     ea_batch_close(v);
     if (!rc && lost_count)
-        rc = look_back(l, row, lost, lost_count, err);
+        rc = state_fold_look_back(l, row, lost, lost_count, err);
     return rc || !lost_count ? rc : ec_ledger_take_lost(l->ledger, lost, lost_count, err);
 }
 
@@ -443,7 +445,7 @@ static int is_turn_over(const ec_state_worker *h) {
 }
 
 /* Whether to go on with the stream at hand. */
-static int goes_on(ec_state_worker *h, int more) {
+static int state_fold_goes_on(ec_state_worker *h, int more) {
     if (!more || h->stopping)
         return 0;
     if (is_turn_over(h))
@@ -467,7 +469,7 @@ static int fold_some(ec_state_live *l, const ec_state_work *w, int *ret_more, ea
         rc = fold_batch(l, &row, err);
         if (!ec_state_is_before(&(ec_store_place){row.segment, row.offset}, &h->begin))
             h->used_cpu_ns += ea_thread_cpu_ns() - begin_cpu_ns;
-        if (is_damage(rc)) {
+        if (state_fold_is_damage(rc)) {
             state_fold_note(h, "%s: batch %" PRIu64 " cannot be read; the state goes on without it: %s", w->host,
                             row.number, err ? err->message : ea_code_text(rc));
             l->fold.damaged_count++;
@@ -537,7 +539,7 @@ static int fold_turn(ec_state_live *l, const ec_state_work *w, ea_err *err) {
     int rc, more;
     do
         rc = fold_some(l, w, &more, err);
-    while (!rc && goes_on(h, more));
+    while (!rc && state_fold_goes_on(h, more));
     if (!rc && l->again_ns) { /* folded from the start: it is not done again before ten times this time has passed */
         l->again_ns += ea_thread_cpu_ns() - begin_cpu_ns;
         rc = ea_u64_map_put(&h->again, w->stream_id, pause_after(ea_monotonic_ns() - l->again_ns));
@@ -573,7 +575,8 @@ static int fold_all_of(ec_state_worker *h, const ec_state_work *w, ea_err *err) 
 }
 
 /* A stream that cannot go on: it is left alone for a while, and said, in a line at most every ALERT_SECONDS. */
-static void set_aside(ec_state_worker *h, const ec_state_work *w, int64_t began_ns, int rc, const char *why) {
+static void state_fold_set_aside(ec_state_worker *h, const ec_state_work *w, int64_t began_ns, int rc,
+                                 const char *why) {
     int64_t now_ns = ea_monotonic_ns();
     ea_u64_map *where = rc == EA_EFULL ? &h->lacked_space : &h->failed;
     if (h->options.counters)
@@ -615,6 +618,6 @@ int ec_state_fold_stream(ec_state_worker *h, const ec_state_work *w, ea_err *err
         }
     if (rc == EA_ENOMEM)
         (void)ea_fail(err, rc, "fold a stream");
-    set_aside(h, w, began_ns, rc, err->message);
+    state_fold_set_aside(h, w, began_ns, rc, err->message);
     return rc;
 }

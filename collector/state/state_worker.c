@@ -110,7 +110,7 @@ static int fold_in_turn(ec_state_worker *h, const ec_state_work *w, ea_err *err)
     return rc;
 }
 
-static int is_left_alone(const ea_u64_map *failed, const ec_state_work *w) {
+static int state_worker_is_left_alone(const ea_u64_map *failed, const ec_state_work *w) {
     const uint64_t *not_before = ea_u64_map_get(failed, w->stream_id);
     return not_before && (uint64_t)ea_monotonic_ns() < *not_before;
 }
@@ -132,7 +132,7 @@ static int fold_streams(ec_state_worker *h, int *ret_failed, ea_err *err) {
     h->first_stream_id = 0;
     for (size_t k = 0; k < h->work_count && !h->stopping; k++) {
         const ec_state_work *w = &h->works[(first + k) % h->work_count];
-        if (is_left_alone(&h->failed, w) || is_left_alone(&h->lacked_space, w))
+        if (state_worker_is_left_alone(&h->failed, w) || state_worker_is_left_alone(&h->lacked_space, w))
             continue;
         ea_err why = {0};
         int rc = fold_in_turn(h, w, &why);

@@ -115,7 +115,7 @@ typedef struct numbers {
     uint64_t values[EA_COUNTER_COUNT], whole[EA_COUNTER_COUNT];
 } numbers;
 
-static int take_value(const char *family, uint32_t counter, uint64_t value, void *arg) {
+static int watch_take_value(const char *family, uint32_t counter, uint64_t value, void *arg) {
     numbers *n = arg;
     enum ea_counter c = ea_counter_of_number(counter);
     if (c == EA_COUNTER_COUNT)
@@ -134,7 +134,7 @@ static int is_unbalanced(ec_state_db *t, int64_t stream_number, uint64_t stored,
     uint64_t elsewhere = 0, left = 0, right = 0;
     if (kind > EC_ALERT_STORED)
         return 0; /* of a moment */
-    int rc = ec_ledger_each_last(t, stream_number, INT64_MAX, take_value, &n, err);
+    int rc = ec_ledger_each_last(t, stream_number, INT64_MAX, watch_take_value, &n, err);
     if (rc)
         return rc;
     if (kind == EC_ALERT_STORED) {

@@ -43,7 +43,7 @@ typedef struct {
 
 /* ---- what a batch carries: looked at before anything of it is written ---- */
 
-static int by_name(const void *a, const void *b) {
+static int append_by_name(const void *a, const void *b) {
     const ec_carried_name *x = a, *y = b;
     int order = memcmp(x->hash, y->hash, sizeof x->hash);
     return order ? order : (x->kind > y->kind) - (x->kind < y->kind);
@@ -53,9 +53,9 @@ static int by_name(const void *a, const void *b) {
 static void sort_carried(ec_store *s) {
     size_t n = 0;
     if (s->carried_count)
-        qsort(s->carried, s->carried_count, sizeof *s->carried, by_name);
+        qsort(s->carried, s->carried_count, sizeof *s->carried, append_by_name);
     for (size_t i = 0; i < s->carried_count; i++)
-        if (!n || by_name(&s->carried[n - 1], &s->carried[i]) != 0)
+        if (!n || append_by_name(&s->carried[n - 1], &s->carried[i]) != 0)
             s->carried[n++] = s->carried[i];
     s->carried_count = n;
 }
@@ -63,7 +63,8 @@ static void sort_carried(ec_store *s) {
 static int is_carried(const ec_store *s, const uint8_t *class_hash) {
     ec_carried_name wanted = {.kind = EA_DEFINES_CLASS};
     memcpy(wanted.hash, class_hash, sizeof wanted.hash);
-    return s->carried_count && bsearch(&wanted, s->carried, s->carried_count, sizeof *s->carried, by_name) != NULL;
+    return s->carried_count &&
+           bsearch(&wanted, s->carried, s->carried_count, sizeof *s->carried, append_by_name) != NULL;
 }
 
 /* ---- what is kept of one agent ---- */
@@ -114,7 +115,7 @@ static int renew_checker(ec_store *s, ea_err *err) {
 }
 
 /* The class of a description. */
-static int parse_class(ec_store *s, const uint8_t *data, size_t data_bytes, const ea_class **ret, ea_err *err) {
+static int append_parse_class(ec_store *s, const uint8_t *data, size_t data_bytes, const ea_class **ret, ea_err *err) {
     int rc = ea_registry_add_description(s->checker, data, data_bytes, ret, err);
     if (rc == EA_ELIMIT && (rc = renew_checker(s, err)) == 0)
         rc = ea_registry_add_description(s->checker, data, data_bytes, ret, err);
@@ -139,7 +140,7 @@ static int look_at_definition(enum ea_definition_kind kind, const uint8_t *data,
         memcpy(name.hash, s->checked->classes[s->checked_at++].bytes, sizeof name.hash);
         rc = 0;
     } else if (kind == EA_DEFINES_CLASS)
-        rc = parse_class(s, data, data_bytes, &c, d->err);
+        rc = append_parse_class(s, data, data_bytes, &c, d->err);
     else
         rc = ea_definition_hash(data, data_bytes, name.hash, d->err);
     if (rc)
@@ -234,8 +235,8 @@ static int check_kept(ec_store *s, const char *agent, int64_t stream_id, ea_err 
 
 /* ---- the rows of what a batch carries ---- */
 
-static int add_named(const describing *d, enum ea_definition_kind kind, const uint8_t *hash, const uint8_t *data,
-                     size_t data_bytes) {
+static int append_add_named(const describing *d, enum ea_definition_kind kind, const uint8_t *hash, const uint8_t *data,
+                            size_t data_bytes) {
     ec_store *s = d->s;
     int64_t id = 0;
     int is_full = 0, rc = 0;
@@ -272,7 +273,7 @@ static int add_named(const describing *d, enum ea_definition_kind kind, const ui
     return note_described(s, hash, d->err);
 }
 
-static int add_class(const describing *d, const uint8_t *hash, const uint8_t *data, size_t data_bytes) {
+static int append_add_class(const describing *d, const uint8_t *hash, const uint8_t *data, size_t data_bytes) {
     ec_store *s = d->s;
     int64_t class_id = 0;
     int rc = ec_db_number(s, ec_db_bind(s, EC_ST_FIND_CLASS, "b", (const void *)hash, (size_t)EA_CLASS_HASH_BYTES),
@@ -306,8 +307,8 @@ static int add_definition(enum ea_definition_kind kind, const uint8_t *data, siz
     const uint8_t *hash = s->hashes[d->at++].bytes;
     const ec_stored_name *known = ec_store_known_name(s, d->stream_id, kind, hash);
     if (!known)
-        return kind == EA_DEFINES_CLASS ? add_class(d, hash, data, data_bytes)
-                                        : add_named(d, kind, hash, data, data_bytes);
+        return kind == EA_DEFINES_CLASS ? append_add_class(d, hash, data, data_bytes)
+                                        : append_add_named(d, kind, hash, data, data_bytes);
     if (kind != EA_DEFINES_CLASS && known->through < s->head.number) {
         int64_t id = known->id;
         int rc = ec_store_use_definition(s, d->stream_id, id, 0, d->err);
@@ -319,7 +320,7 @@ static int add_definition(enum ea_definition_kind kind, const uint8_t *data, siz
 }
 
 /* The id of a class of the stream: 1, 0 when the stream has none, or an error. */
-static int find_class(ec_store *s, int64_t stream_id, const uint8_t *hash, int64_t *ret, ea_err *err) {
+static int append_find_class(ec_store *s, int64_t stream_id, const uint8_t *hash, int64_t *ret, ea_err *err) {
     const ec_stored_name *known = ec_store_known_name(s, stream_id, EA_DEFINES_CLASS, hash);
     if (known) {
         *ret = known->id;
@@ -338,7 +339,7 @@ static int check_classes(ec_store *s, int64_t stream_id, ea_err *err) {
     for (size_t i = 0; i < ea_batch_group_count(s->view); i++) {
         int64_t class_id = 0;
         const uint8_t *hash = ea_batch_group_hash(s->view, i);
-        int rc = is_carried(s, hash) ? 1 : find_class(s, stream_id, hash, &class_id, err);
+        int rc = is_carried(s, hash) ? 1 : append_find_class(s, stream_id, hash, &class_id, err);
         if (rc == 0) {
             ea_hash_ref ref = {.len_bytes = EA_CLASS_HASH_BYTES};
             memcpy(ref.bytes, hash, sizeof ref.bytes);
@@ -358,7 +359,7 @@ static int resolve_classes(ec_store *s, int64_t stream_id, ea_err *err) {
     ea_text_clear(&s->classes);
     for (size_t i = 0; i < ea_batch_group_count(s->view); i++) {
         int64_t class_id = 0;
-        int rc = find_class(s, stream_id, ea_batch_group_hash(s->view, i), &class_id, err);
+        int rc = append_find_class(s, stream_id, ea_batch_group_hash(s->view, i), &class_id, err);
         if (rc != 1)
             return rc < 0 ? rc : ea_fail(err, EA_ECORRUPT, "index a batch: a class is not in the index");
         ea_text_varint(&s->classes, (uint64_t)class_id);
@@ -382,7 +383,7 @@ static int list_pids(ec_store *s, ea_err *err) {
 }
 
 /* Adds numbers first..last to the stream's set, joined with what they touch. */
-static int add_range(ec_store *s, int64_t stream_id, uint64_t first, uint64_t last, ea_err *err) {
+static int append_add_range(ec_store *s, int64_t stream_id, uint64_t first, uint64_t last, ea_err *err) {
     int64_t lo = (int64_t)first, hi = (int64_t)last, above = hi < INT64_MAX ? hi + 1 : hi;
     sqlite3_stmt *st = ec_db_bind(s, EC_ST_ADJACENT_RANGES, "iiii", stream_id, lo, above, lo - 1);
     int rc, found = 0;
@@ -405,7 +406,7 @@ static int add_range(ec_store *s, int64_t stream_id, uint64_t first, uint64_t la
 }
 
 /* Opens the batch at hand, with what it names, and knows its times from then on. */
-static int open_batch(ec_store *s, int64_t stream_id, ea_err *err) {
+static int append_open_batch(ec_store *s, int64_t stream_id, ea_err *err) {
     int rc = ec_store_complete_batch(s, stream_id, err);
     if (rc)
         return rc;
@@ -414,7 +415,7 @@ static int open_batch(ec_store *s, int64_t stream_id, ea_err *err) {
 }
 
 /* Reads the envelope of a batch, which is the one at hand from now on. */
-static int look_at(ec_store *s, const uint8_t *batch, size_t len_bytes, ea_err *err) {
+static int append_look_at(ec_store *s, const uint8_t *batch, size_t len_bytes, ea_err *err) {
     s->notes = (ec_store_notes){.described = s->notes.described, .missing = s->notes.missing};
     ea_batch_close(s->view);
     s->view = NULL;
@@ -588,7 +589,7 @@ static int learn_class(enum ea_definition_kind kind, const uint8_t *data, size_t
     const describing *d = arg;
     ec_store *s = d->s;
     const ea_class *c = NULL;
-    int rc = kind == EA_DEFINES_CLASS ? parse_class(s, data, data_bytes, &c, d->err) : 0;
+    int rc = kind == EA_DEFINES_CLASS ? append_parse_class(s, data, data_bytes, &c, d->err) : 0;
     if (rc || !c)
         return rc;
     if (EA_GROW(s->hashes, s->hash_capacity, s->hash_count + 1, SIZE_MAX))
@@ -624,7 +625,7 @@ int ec_store_check(ec_store *s, const char *agent, const uint8_t *batch, size_t 
         return ea_fail(err, EA_EINVAL, "check a batch with %s: it is open for writing", s->dir);
     describing d = {.s = s, .agent = agent, .err = err};
     s->hash_count = 0;
-    if ((!s->checker && renew_checker(s, &ignored)) || look_at(s, batch, len_bytes, &ignored) ||
+    if ((!s->checker && renew_checker(s, &ignored)) || append_look_at(s, batch, len_bytes, &ignored) ||
         append_judge(s, agent, &stream_id, &replaces, &ignored) != EC_STORED)
         return EC_CHECK_NONE;
     int rc = ea_batch_each_definition(batch, len_bytes, learn_class, &d, err);
@@ -652,7 +653,7 @@ static int add_tombstone(const ea_tombstone *t, void *arg) {
                    ec_db_bind(s, EC_ST_ADD_TOMBSTONE, "iiiiii", d->stream_id, (int64_t)t->first, (int64_t)t->last,
                               (int64_t)t->cause, (int64_t)t->event_count, (int64_t)s->head.number),
                    "store a tombstone", d->err);
-    return rc ? rc : add_range(s, d->stream_id, t->first, t->last, d->err);
+    return rc ? rc : append_add_range(s, d->stream_id, t->first, t->last, d->err);
 }
 
 /* What the agent says of itself, when that is news. */
@@ -696,7 +697,7 @@ static int index_batch(ec_store *s, const char *agent, int64_t stream_id, const 
                    (const void *)s->classes.data, s->classes.len_bytes, (const void *)s->pids.data, s->pids.len_bytes);
     int rc = ec_db_run(s, st, "index a batch", err);
     if (!rc)
-        rc = add_range(s, stream_id, h->number, h->number, err);
+        rc = append_add_range(s, stream_id, h->number, h->number, err);
     describing d = {.s = s, .agent = agent, .stream_id = stream_id, .err = err};
     if (!rc && h->tombstone_count)
         rc = ea_batch_each_tombstone(batch, (size_t)r->data_bytes, add_tombstone, &d, err);
@@ -744,7 +745,7 @@ void ec_store_abandon_group(ec_store *s) {
 static int index_found(ec_store *s, const ec_record *r, ea_err *err) {
     int64_t stream_id = 0;
     int replaces = 0;
-    int rc = look_at(s, s->data, (size_t)r->data_bytes, err);
+    int rc = append_look_at(s, s->data, (size_t)r->data_bytes, err);
     if (rc)
         return rc;
     rc = append_judge(s, r->agent, &stream_id, &replaces, err);
@@ -753,7 +754,7 @@ static int index_found(ec_store *s, const ec_record *r, ea_err *err) {
         rc = judge_repeated_tombstone(s, stream_id, s->data, (size_t)r->data_bytes, SIZE_MAX, &number, err);
     if (rc != EC_STORED)
         return rc;
-    rc = open_batch(s, stream_id, err);
+    rc = append_open_batch(s, stream_id, err);
     s->head.number = number;
     if (!rc)
         rc = append_check(s, r->agent, stream_id, s->data, (size_t)r->data_bytes, err);
@@ -935,7 +936,7 @@ int ec_store_append_checked(ec_store *s, const char *agent, const uint8_t *batch
                             const ec_check *verdict_before, ea_err *err) {
     if (!s->writable)
         return ea_fail(err, EA_EINVAL, "append to %s: it is open for reading", s->dir);
-    int rc = look_at(s, batch, len_bytes, err);
+    int rc = append_look_at(s, batch, len_bytes, err);
     if (rc)
         return rc;
     look_for_rollback(s);
@@ -967,7 +968,7 @@ int ec_store_append_checked(ec_store *s, const char *agent, const uint8_t *batch
         s->group_failed = 1;
     if (verdict < 0)
         return verdict;
-    rc = open_batch(s, stream_id, err);
+    rc = append_open_batch(s, stream_id, err);
     if (rc)
         return rc;
     s->head.number = number;

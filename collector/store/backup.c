@@ -71,7 +71,7 @@ static int read_plain(int fd, uint64_t at, char *buffer, size_t wanted, const ch
 }
 
 /* The first max_bytes of a file (UINT64_MAX: all), durably. EA_ETRUNCATED when it has fewer. */
-static int copy_file(const char *from, const char *to, uint64_t max_bytes, ea_err *err) {
+static int backup_copy_file(const char *from, const char *to, uint64_t max_bytes, ea_err *err) {
     ea_file *out = NULL;
     int in = -1;
     uint64_t at = 0, size = 0;
@@ -140,7 +140,7 @@ static int copy_database(const char *from, const char *to, ea_err *err) {
     return rc;
 }
 
-static int number_of(const char *path, const char *sql, uint64_t *ret, ea_err *err) {
+static int backup_number_of(const char *path, const char *sql, uint64_t *ret, ea_err *err) {
     sqlite3 *db = NULL;
     sqlite3_stmt *st = NULL;
     int rc = 0;
@@ -196,7 +196,7 @@ static int is_false_alarm(sqlite3 *db, const char *text, alarms *a) {
  * views, that a collector does not make. */
 static int check_schema(const char *path, const char *sql, ea_err *err) {
     uint64_t count = 0;
-    int rc = number_of(path, sql, &count, err);
+    int rc = backup_number_of(path, sql, &count, err);
     if (!rc && count)
         rc = ea_fail(err, EA_ECORRUPT, "%s has triggers or views that no collector makes", path);
     return rc;
@@ -251,7 +251,7 @@ static int take_segment(uint64_t number, void *arg) {
     }
     if (errno == ENOENT) /* retention was faster */
         return 0;
-    return copy_file(from, to, UINT64_MAX, c->err);
+    return backup_copy_file(from, to, UINT64_MAX, c->err);
 }
 
 /* What is in the copy and not named by the copied index. */
@@ -311,11 +311,11 @@ static int take_all(copying *c, ea_err *err) {
     if (!rc)
         rc = copy_database(from, to, err);
     if (!rc)
-        rc = number_of(to, "SELECT segment FROM position", &c->open, err);
+        rc = backup_number_of(to, "SELECT segment FROM position", &c->open, err);
     if (!rc)
-        rc = number_of(to, "SELECT offset FROM position", &offset, err);
+        rc = backup_number_of(to, "SELECT offset FROM position", &offset, err);
     if (!rc)
-        rc = number_of(to, "SELECT ifnull((SELECT first_segment FROM retention), 0)", &c->first, err);
+        rc = backup_number_of(to, "SELECT ifnull((SELECT first_segment FROM retention), 0)", &c->first, err);
     if (!rc) /* those that were closed meanwhile */
         rc = ec_segment_each(segments, take_segment, c, err);
     segment_path(from, c->store, c->open);
@@ -323,7 +323,7 @@ static int take_all(copying *c, ea_err *err) {
     if (!rc && ea_path_exists(to)) /* linked, since another one grows by now: the copy gets its own */
         rc = ea_path_remove(to, err);
     if (!rc)
-        rc = copy_file(from, to, offset, err);
+        rc = backup_copy_file(from, to, offset, err);
     if (!rc)
         rc = ec_segment_each(copied, drop_segment, c, err);
     if (!rc)
@@ -350,13 +350,13 @@ static int write_mark(const char *to, const ec_backup *b, ea_err *err) {
     return rc;
 }
 
-static int count_rows(const char *dir, ec_backup *b, ea_err *err) {
+static int backup_count_rows(const char *dir, ec_backup *b, ea_err *err) {
     char path[PATH_BYTES];
     backup_join(path, dir, "index.db");
-    int rc = number_of(path, "SELECT count(*) FROM batches", &b->batch_count, err);
+    int rc = backup_number_of(path, "SELECT count(*) FROM batches", &b->batch_count, err);
     if (!rc)
-        rc = number_of(path, "SELECT ifnull(sum(event_count), 0) FROM batches", &b->event_count, err);
-    return rc ? rc : number_of(path, "SELECT ifnull(sum(len_bytes), 0) FROM batches", &b->byte_count, err);
+        rc = backup_number_of(path, "SELECT ifnull(sum(event_count), 0) FROM batches", &b->event_count, err);
+    return rc ? rc : backup_number_of(path, "SELECT ifnull(sum(len_bytes), 0) FROM batches", &b->byte_count, err);
 }
 
 /* ---- what an interrupted backup left ---- */
@@ -472,7 +472,7 @@ int ec_store_backup(const char *store, const char *to, ec_backup *ret, ea_err *e
     if (!rc)
         rc = take_all(&c, err);
     if (!rc)
-        rc = count_rows(to, &made, err);
+        rc = backup_count_rows(to, &made, err);
     if (!rc)
         rc = write_mark(to, &made, err);
     backup_join(path, to, UNFINISHED);
@@ -555,7 +555,7 @@ static int copy_segment(uint64_t number, void *arg) {
     char from[PATH_BYTES], to[PATH_BYTES];
     segment_path(from, c->store, number);
     segment_path(to, c->to, number);
-    return copy_file(from, to, UINT64_MAX, c->err);
+    return backup_copy_file(from, to, UINT64_MAX, c->err);
 }
 
 static int check_segment(uint64_t number, void *arg) {
@@ -604,7 +604,7 @@ int ec_store_restore(const char *from, const char *made, int with_tokens, const 
         backup_join(a, from, FILES[i]);
         backup_join(b, made, FILES[i]);
         if (ea_path_exists(a) && (!is_tokens || with_tokens))
-            rc = is_tokens ? copy_if_there(from, made, FILES[i], err) : copy_file(a, b, UINT64_MAX, err);
+            rc = is_tokens ? copy_if_there(from, made, FILES[i], err) : backup_copy_file(a, b, UINT64_MAX, err);
     }
     return rc ? rc : ea_path_sync_dir(path, err);
 }

@@ -110,7 +110,7 @@ static int next_leb128(const uint8_t **at, const uint8_t *end, uint64_t *ret) {
     return 0;
 }
 
-static int has_class(const ec_index_query *f, const uint8_t *at, size_t len_bytes) {
+static int index_query_has_class(const ec_index_query *f, const uint8_t *at, size_t len_bytes) {
     const uint8_t *end = at + len_bytes;
     uint64_t id, events;
     while (next_leb128(&at, end, &id) && next_leb128(&at, end, &events)) {
@@ -141,7 +141,7 @@ int ec_index_query_next(ec_index_query *f, ec_found *ret, ea_err *err) {
         return 0;
     while ((code = sqlite3_step(f->s)) == SQLITE_ROW) {
         if (f->filter->classes && sqlite3_column_type(f->s, 8) == SQLITE_BLOB &&
-            !has_class(f, sqlite3_column_blob(f->s, 8), (size_t)sqlite3_column_bytes(f->s, 8))) {
+            !index_query_has_class(f, sqlite3_column_blob(f->s, 8), (size_t)sqlite3_column_bytes(f->s, 8))) {
             f->counts.other_classes++;
             continue;
         }

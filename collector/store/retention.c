@@ -67,11 +67,11 @@ static int retention_run(ec_store *s, const char *sql, ea_err *err) {
     return rc;
 }
 
-static void path_of(ec_store *s, uint64_t number, char out[1024]) {
+static void retention_path_of(ec_store *s, uint64_t number, char out[1024]) {
     snprintf(out, 1024, "%s/segments/%016" PRIx64 ".seg", ec_store_folder(s), number);
 }
 
-static uint64_t bytes_of(const char *path) {
+static uint64_t retention_bytes_of(const char *path) {
     struct stat st;
     if (stat(path, &st) != 0 || st.st_size <= 0)
         return 0;
@@ -88,7 +88,7 @@ typedef struct survey {
     uint64_t count, bytes;
 } survey;
 
-static int on_segment(uint64_t number, void *arg) {
+static int retention_on_segment(uint64_t number, void *arg) {
     survey *v = arg;
     char path[1024];
     if (number < v->first) {
@@ -98,8 +98,8 @@ static int on_segment(uint64_t number, void *arg) {
     if (!v->count || number < v->lowest)
         v->lowest = number;
     v->count++;
-    path_of(v->s, number, path);
-    v->bytes += bytes_of(path);
+    retention_path_of(v->s, number, path);
+    v->bytes += retention_bytes_of(path);
     return 0;
 }
 
@@ -108,7 +108,7 @@ static int retention_look(ec_store *s, survey *v, ea_err *err) {
     *v = (survey){.s = s};
     int rc = ec_store_first_segment(s, &v->first, err);
     snprintf(dir, sizeof dir, "%s/segments", ec_store_folder(s));
-    return rc ? rc : ec_segment_each(dir, on_segment, v, err);
+    return rc ? rc : ec_segment_each(dir, retention_on_segment, v, err);
 }
 
 static uint64_t pages_in_use(sqlite3 *db) {
@@ -245,7 +245,7 @@ static int copy_kept(const char *index, const char *made, ea_err *err) {
 }
 
 /* Thread: any; one call at a time. Reads what is committed in the index. */
-static int write_kept(const char *dir, ea_err *err) {
+static int retention_write_kept(const char *dir, ea_err *err) {
     char index[1024], path[1024], made[1024], journal[1040];
     snprintf(index, sizeof index, "%s/index.db", dir);
     snprintf(path, sizeof path, "%s/kept.db", dir);
@@ -262,7 +262,7 @@ static int write_kept(const char *dir, ea_err *err) {
 int ec_retention_keep(ec_store *s, ea_err *err) {
     char path[1024];
     snprintf(path, sizeof path, "%s/kept.db", ec_store_folder(s));
-    return ea_path_exists(path) ? write_kept(ec_store_folder(s), err) : 0;
+    return ea_path_exists(path) ? retention_write_kept(ec_store_folder(s), err) : 0;
 }
 
 int ec_retention_restore_index(const char *dir, ea_err *err) {
@@ -316,7 +316,7 @@ static int delete_leftover(uint64_t number, void *arg) {
 }
 
 /* Erases records whose rows have left the index; the erasure of the first c->done_count records is durable. */
-static int erase_records(ec_chore *c, const char *segments) {
+static int retention_erase_records(ec_chore *c, const char *segments) {
     ec_segment at = {.file = NULL};
     size_t n = 0;
     int rc = 0;
@@ -345,11 +345,11 @@ static void do_chore(void *arg) {
     ec_chore *c = arg;
     char segments[1100];
     snprintf(segments, sizeof segments, "%s/segments", c->dir);
-    c->rc = c->keeps ? write_kept(c->dir, &c->err) : 0;
+    c->rc = c->keeps ? retention_write_kept(c->dir, &c->err) : 0;
     if (!c->rc && c->first)
         c->rc = ec_segment_each(segments, delete_leftover, c, &c->err);
     if (!c->rc && c->erased_count)
-        c->rc = erase_records(c, segments);
+        c->rc = retention_erase_records(c, segments);
     atomic_store_explicit(&c->is_done, 1, memory_order_release);
 }
 
@@ -811,8 +811,8 @@ int ec_store_retain(ec_store *s, const ec_retention *limits, ea_err *err) {
         rc = left ? delete_rows(s, v.lowest, err) : retire(s, v.lowest, why, err);
     if (!rc && !left) {
         char path[1024];
-        path_of(s, v.lowest, path);
-        uint64_t bytes = bytes_of(path);
+        retention_path_of(s, v.lowest, path);
+        uint64_t bytes = retention_bytes_of(path);
         ea_count(s->counters, EA_COUNT_store_expired_segments, 1);
         ea_count(s->counters, EA_COUNT_store_expired_bytes, bytes);
     }

@@ -160,7 +160,7 @@ static int segment_reserve(uint8_t **data, size_t *capacity, size_t n, ea_err *e
 }
 
 /* Parses the header of the record at offset; checks everything but the data. */
-static int read_header(ec_segment *s, uint64_t offset, ec_record *ret, ea_err *err) {
+static int segment_read_header(ec_segment *s, uint64_t offset, ec_record *ret, ea_err *err) {
     uint8_t header[EC_RECORD_HEADER_BYTES + EC_AGENT_BYTES + 1];
     size_t got = 0;
     int rc = ea_file_read_at(s->file, offset, header, sizeof header, &got, err);
@@ -199,7 +199,7 @@ int ec_segment_header(ec_segment *s, uint64_t offset, ec_record *ret, ea_err *er
     int rc = ea_file_size(s->file, &size, err);
     if (rc || offset == size)
         return rc;
-    rc = read_header(s, offset, &r, err);
+    rc = segment_read_header(s, offset, &r, err);
     if (!rc && r.next > size)
         rc = ea_fail(err, EA_ETRUNCATED, "segment %s at offset %" PRIu64 ": the record ends after the file's end",
                      s->path, offset);
@@ -268,7 +268,7 @@ int ec_segment_scan(ec_segment *s, uint64_t offset, ec_record *ret, uint8_t **da
         return rc;
     if (offset == size)
         return 0;
-    rc = read_header(s, offset, &r, err);
+    rc = segment_read_header(s, offset, &r, err);
     if (rc)
         return rc;
     if (r.next > size)

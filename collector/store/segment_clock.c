@@ -30,7 +30,7 @@ static int segment_clock_note(ec_store *s, int64_t by_ns, int is_pause, ea_err *
                           "note a step of the clock", err);
 }
 
-static int look_back(ec_store *s, int64_t now_ns, ea_err *err) {
+static int segment_clock_look_back(ec_store *s, int64_t now_ns, ea_err *err) {
     int64_t seen_ns = 0;
     int rc =
         ec_db_number(s, ec_db_statement(s, EC_ST_FIND_CLOCK_SEEN), "look when the store was used last", &seen_ns, err);
@@ -43,7 +43,7 @@ static int look_back(ec_store *s, int64_t now_ns, ea_err *err) {
 int ec_segment_clock_look(ec_store *s, ea_err *err) {
     int64_t now_ns = ea_utc_ns(), mono_ns = ea_monotonic_ns(), rc = 0;
     if (!s->clock_mono_ns) {
-        if ((rc = look_back(s, now_ns, err)) < 0)
+        if ((rc = segment_clock_look_back(s, now_ns, err)) < 0)
             return (int)rc;
         s->clock_utc_ns = now_ns;
         s->clock_mono_ns = mono_ns;

@@ -13,7 +13,7 @@ static _Thread_local struct {
     int refused;
 } mine;
 
-static int has_room(int more_bytes) {
+static int sqlite_memory_has_room(int more_bytes) {
     if (!mine.limit_bytes || mine.used_bytes + more_bytes <= mine.limit_bytes)
         return 1;
     mine.refused = 1;
@@ -21,7 +21,7 @@ static int has_room(int more_bytes) {
 }
 
 static void *memory_take(int len_bytes) {
-    void *p = has_room(len_bytes) ? plain.xMalloc(len_bytes) : NULL;
+    void *p = sqlite_memory_has_room(len_bytes) ? plain.xMalloc(len_bytes) : NULL;
     if (p && mine.limit_bytes)
         mine.used_bytes += plain.xSize(p);
     return p;
@@ -35,7 +35,7 @@ static void memory_free(void *p) {
 
 static void *memory_resize(void *p, int len_bytes) {
     int before = plain.xSize(p);
-    if (len_bytes > before && !has_room(len_bytes - before))
+    if (len_bytes > before && !sqlite_memory_has_room(len_bytes - before))
         return NULL;
     void *bigger = plain.xRealloc(p, len_bytes);
     if (bigger && mine.limit_bytes)

@@ -52,7 +52,7 @@ int ec_store_ranges(ec_store *s, const char *agent, const uint8_t *stream, ec_ra
 }
 
 /* Its labels are the caller's to free. 0 or EA_ENOMEM. */
-static int read_stream(sqlite3_stmt *st, ec_stream_row *r) {
+static int store_read_read_stream(sqlite3_stmt *st, ec_stream_row *r) {
     *r = (ec_stream_row){.stream_id = (uint64_t)sqlite3_column_int64(st, 0)};
     ec_db_copy_text(r->host, sizeof r->host, st, 1);
     const void *stream = sqlite3_column_blob(st, 2);
@@ -101,7 +101,7 @@ int ec_store_each_stream(ec_store *s, const char *host, int (*fn)(const ec_strea
         sqlite3_stmt *st = ec_db_bind(s, EC_ST_EACH_STREAM, "tii", host, after, (int64_t)STREAMS_AT_ONCE);
         int failed = 0;
         while (!failed && (rc = ec_db_row(s, st, "read the streams", err)) == 1)
-            failed = read_stream(st, &rows[count++]);
+            failed = store_read_read_stream(st, &rows[count++]);
         if (failed) {
             ec_db_done(st);
             rc = ea_fail(err, failed, "read the streams");

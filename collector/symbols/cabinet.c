@@ -149,7 +149,7 @@ typedef struct target {
     ea_err *err;
 } target;
 
-static int put_file(void *arg, const void *data, size_t len_bytes) {
+static int cabinet_put_file(void *arg, const void *data, size_t len_bytes) {
     target *t = arg;
     int rc = ea_file_write_at(t->file, t->at, data, len_bytes, t->err);
     t->at += len_bytes;
@@ -165,7 +165,7 @@ int ec_cabinet_extract(const char *path, const char *to, uint64_t max_bytes, ea_
         return rc;
     rc = ea_file_open(&t.file, to, EA_OPEN_CREATE, err);
     if (!rc)
-        rc = ec_cabinet_extract_bytes(path, (const uint8_t *)data, n, max_bytes, put_file, &t, err);
+        rc = ec_cabinet_extract_bytes(path, (const uint8_t *)data, n, max_bytes, cabinet_put_file, &t, err);
     ea_file_close(t.file);
     free(data);
     return rc;

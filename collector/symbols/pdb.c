@@ -80,7 +80,7 @@ struct ec_pdb {
 
 /* ---- MSF: blocks and streams ---- */
 
-static int read_at(ec_pdb *p, uint64_t offset, void *out, size_t len_bytes, ea_err *err) {
+static int pdb_read_at(ec_pdb *p, uint64_t offset, void *out, size_t len_bytes, ea_err *err) {
     size_t got = 0;
     if (offset > p->size_bytes || len_bytes > p->size_bytes - offset)
         return ea_fail(err, EA_ETRUNCATED, "%s is cut: a part of it at %" PRIu64 " is not there", p->name, offset);
@@ -110,7 +110,7 @@ static int read_blocks(ec_pdb *p, const uint8_t *list, size_t len_bytes, bytes *
         while (n % p->block_bytes == 0 && done + n < len_bytes && /* neighbours are read at once */
                ea_load32(list + (done + n) / p->block_bytes * 4) == first + n / p->block_bytes)
             n += len_bytes - done - n < p->block_bytes ? len_bytes - done - n : p->block_bytes;
-        rc = read_at(p, (uint64_t)first * p->block_bytes, data + done, n, err);
+        rc = pdb_read_at(p, (uint64_t)first * p->block_bytes, data + done, n, err);
         done += n;
     }
     if (rc) {
@@ -127,7 +127,7 @@ static uint32_t stream_bytes(const ec_pdb *p, uint32_t stream) {
 }
 
 /* The first limit_bytes of a stream (all: UINT32_MAX); an absent one is empty. */
-static int read_stream(ec_pdb *p, uint32_t stream, uint32_t limit_bytes, bytes *ret, ea_err *err) {
+static int pdb_read_stream(ec_pdb *p, uint32_t stream, uint32_t limit_bytes, bytes *ret, ea_err *err) {
     uint32_t n = stream_bytes(p, stream);
     if (n > limit_bytes)
         n = limit_bytes;
@@ -145,12 +145,12 @@ static uint32_t blocks_of(const ec_pdb *p, uint32_t n) {
     return n / p->block_bytes + (n % p->block_bytes != 0);
 }
 
-static int read_directory(ec_pdb *p, uint32_t directory_bytes, uint32_t map_block, ea_err *err) {
+static int pdb_read_directory(ec_pdb *p, uint32_t directory_bytes, uint32_t map_block, ea_err *err) {
     bytes map = {0};
     size_t map_bytes = 4 * (size_t)blocks_of(p, directory_bytes);
     uint64_t total = 0;
     map.data = malloc(map_bytes ? map_bytes : 1);
-    int rc = map.data ? read_at(p, (uint64_t)map_block * p->block_bytes, map.data, map_bytes, err)
+    int rc = map.data ? pdb_read_at(p, (uint64_t)map_block * p->block_bytes, map.data, map_bytes, err)
                       : ea_fail(err, EA_ENOMEM, "read %s", p->name);
     if (!rc)
         rc = read_blocks(p, map.data, directory_bytes, &p->directory, err);
@@ -180,7 +180,7 @@ static int read_super(ec_pdb *p, ea_err *err) {
     static const char OLD[] = "Microsoft C/C++ program database 2.00";
     uint8_t s[SUPER_BYTES] = {0};
     size_t n = p->size_bytes < sizeof s ? (size_t)p->size_bytes : sizeof s;
-    int rc = read_at(p, 0, s, n, err);
+    int rc = pdb_read_at(p, 0, s, n, err);
     if (rc)
         return rc;
     if (n >= 4 && memcmp(s, "BSJB", 4) == 0)
@@ -208,14 +208,14 @@ static int read_super(ec_pdb *p, ea_err *err) {
     if (map_block >= p->block_count)
         return ea_fail(err, EA_ECORRUPT, "%s: its directory is at block %" PRIu32 ", and it has %" PRIu32, p->name,
                        map_block, p->block_count);
-    return read_directory(p, directory_bytes, map_block, err);
+    return pdb_read_directory(p, directory_bytes, map_block, err);
 }
 
 static int read_identity(ec_pdb *p, ea_err *err) {
     bytes info = {0}, dbi = {0};
-    int rc = read_stream(p, STREAM_INFO, INFO_BYTES, &info, err);
+    int rc = pdb_read_stream(p, STREAM_INFO, INFO_BYTES, &info, err);
     if (!rc)
-        rc = read_stream(p, STREAM_DBI, DBI_HEADER_BYTES, &dbi, err);
+        rc = pdb_read_stream(p, STREAM_DBI, DBI_HEADER_BYTES, &dbi, err);
     if (!rc && info.len_bytes < INFO_BYTES)
         rc = ea_fail(err, EA_ECORRUPT, "%s has no stream that says whose it is", p->name);
     if (!rc) {
@@ -364,7 +364,7 @@ static int read_debug_stream(ec_pdb *p, const uint8_t *header, size_t len_bytes,
                              ea_err *err) {
     if (len_bytes < 2 * (member + 1) || ea_load16(header + 2 * member) == NO_STREAM)
         return 0;
-    return read_stream(p, ea_load16(header + 2 * member), UINT32_MAX, ret, err);
+    return pdb_read_stream(p, ea_load16(header + 2 * member), UINT32_MAX, ret, err);
 }
 
 static int read_sections(ec_pdb *p, const uint8_t *header, size_t len_bytes, ea_err *err) {
@@ -387,8 +387,8 @@ static int read_sections(ec_pdb *p, const uint8_t *header, size_t len_bytes, ea_
 
 /* ---- symbols ---- */
 
-static int add_symbol(ec_pdb *p, enum rank rank, uint16_t segment, uint32_t offset, uint32_t size_bytes,
-                      const uint8_t *name, size_t room, ea_err *err) {
+static int pdb_add_symbol(ec_pdb *p, enum rank rank, uint16_t segment, uint32_t offset, uint32_t size_bytes,
+                          const uint8_t *name, size_t room, ea_err *err) {
     size_t n = strnlen((const char *)name, room < NAME_MAX_BYTES ? room : NAME_MAX_BYTES);
     uint32_t rva = 0;
     if (!n || !address(p, segment, offset, &rva))
@@ -407,17 +407,17 @@ static int add_symbol(ec_pdb *p, enum rank rank, uint16_t segment, uint32_t offs
 }
 
 /* Reads the content of one record, after its kind. */
-static int take_record(ec_pdb *p, uint16_t kind, const uint8_t *d, size_t n, ea_err *err) {
+static int pdb_take_record(ec_pdb *p, uint16_t kind, const uint8_t *d, size_t n, ea_err *err) {
     switch (kind) {
     case S_PUB32:
         if (n > 10)
-            return add_symbol(p, ea_load32(d) & 2 ? RANK_FUNCTION : RANK_PUBLIC, ea_load16(d + 8), ea_load32(d + 4), 0,
-                              d + 10, n - 10, err);
+            return pdb_add_symbol(p, ea_load32(d) & 2 ? RANK_FUNCTION : RANK_PUBLIC, ea_load16(d + 8), ea_load32(d + 4),
+                                  0, d + 10, n - 10, err);
         return 0;
     case S_LDATA32:
     case S_GDATA32:
         if (n > 10)
-            return add_symbol(p, RANK_DATA, ea_load16(d + 8), ea_load32(d + 4), 0, d + 10, n - 10, err);
+            return pdb_add_symbol(p, RANK_DATA, ea_load16(d + 8), ea_load32(d + 4), 0, d + 10, n - 10, err);
         return 0;
     case S_LPROC32:
     case S_GPROC32:
@@ -426,13 +426,13 @@ static int take_record(ec_pdb *p, uint16_t kind, const uint8_t *d, size_t n, ea_
     case S_LPROC32_DPC:
     case S_LPROC32_DPC_ID:
         if (n > 35)
-            return add_symbol(p, RANK_PROCEDURE, ea_load16(d + 32), ea_load32(d + 28), ea_load32(d + 12), d + 35,
-                              n - 35, err);
+            return pdb_add_symbol(p, RANK_PROCEDURE, ea_load16(d + 32), ea_load32(d + 28), ea_load32(d + 12), d + 35,
+                                  n - 35, err);
         return 0;
     case S_THUNK32:
         if (n > 21)
-            return add_symbol(p, RANK_THUNK, ea_load16(d + 16), ea_load32(d + 12), ea_load16(d + 18), d + 21, n - 21,
-                              err);
+            return pdb_add_symbol(p, RANK_THUNK, ea_load16(d + 16), ea_load32(d + 12), ea_load16(d + 18), d + 21,
+                                  n - 21, err);
         return 0;
     default:
         return 0;
@@ -447,7 +447,7 @@ static int take_records(ec_pdb *p, const uint8_t *d, size_t n, ea_err *err) {
         if (length < 2 || length > n - 2)
             return ea_fail(err, EA_ECORRUPT, "%s: a symbol record of %zu bytes, and %zu are left", p->name, length,
                            n - 2);
-        rc = take_record(p, ea_load16(d + 2), d + 4, length - 2, err);
+        rc = pdb_take_record(p, ea_load16(d + 2), d + 4, length - 2, err);
         d += length + 2;
         n -= length + 2;
     }
@@ -471,7 +471,7 @@ static int take_modules(ec_pdb *p, const uint8_t *d, size_t n, ea_err *err) {
             read_bytes += symbol_bytes;
             if (read_bytes > p->size_bytes) /* two that share a stream would make work without end */
                 return ea_fail(err, EA_ECORRUPT, "%s: compiled files share their symbols", p->name);
-            rc = read_stream(p, stream, symbol_bytes, &records, err);
+            rc = pdb_read_stream(p, stream, symbol_bytes, &records, err);
             if (!rc && records.len_bytes > 4)
                 rc = take_records(p, records.data + 4, records.len_bytes - 4, err);
             free(records.data);
@@ -518,7 +518,7 @@ int ec_pdb_load(ec_pdb *p, ea_err *err) {
     bytes dbi = {0}, records = {0};
     size_t parts[7], begins[7], at = DBI_HEADER_BYTES;
     static const uint8_t SIZES[7] = {24, 28, 32, 36, 40, 52, 48}; /* where the header has the parts' lengths */
-    int rc = read_stream(p, STREAM_DBI, UINT32_MAX, &dbi, err);
+    int rc = pdb_read_stream(p, STREAM_DBI, UINT32_MAX, &dbi, err);
     if (!rc && (dbi.len_bytes < DBI_HEADER_BYTES || ea_load32(dbi.data) != UINT32_MAX ||
                 ea_load32(dbi.data + 4) != DBI_VERSION_70))
         rc = ea_fail(err, EA_EUNSUPPORTED, "%s has no debug information of the known form", p->name);
@@ -535,7 +535,7 @@ int ec_pdb_load(ec_pdb *p, ea_err *err) {
         rc = read_sections(p, dbi.data + begins[6], parts[6], err);
     }
     if (!rc && ea_load16(dbi.data + 20) != NO_STREAM)
-        rc = read_stream(p, ea_load16(dbi.data + 20), UINT32_MAX, &records, err);
+        rc = pdb_read_stream(p, ea_load16(dbi.data + 20), UINT32_MAX, &records, err);
     if (!rc)
         rc = take_records(p, records.data, records.len_bytes, err);
     if (!rc)

@@ -41,7 +41,7 @@ typedef struct quest {
     ea_text reasons; /* of the places that have been looked into */
 } quest;
 
-static void add_reason(quest *q, const char *where, const char *text) {
+static void symbol_cache_add_reason(quest *q, const char *where, const char *text) {
     if (q->reasons.len_bytes)
         ea_text_str(&q->reasons, "; ");
     if (where) {
@@ -54,7 +54,7 @@ static void add_reason(quest *q, const char *where, const char *text) {
 /* Only what says more than "there is none". */
 static void add_error(quest *q, const ea_err *e) {
     if (e->os_error != ENOENT)
-        add_reason(q, NULL, e->message);
+        symbol_cache_add_reason(q, NULL, e->message);
 }
 
 int ec_symbol_name_ok(const char *name) {
@@ -100,7 +100,7 @@ static void touch(const char *path) {
 }
 
 /* Makes a unique name beside path. */
-static int part_name(ea_text *t, const char *path, ea_err *err) {
+static int symbol_cache_part_name(ea_text *t, const char *path, ea_err *err) {
     uint8_t salt[6];
     int rc = ea_random_bytes(salt, sizeof salt, err);
     if (rc)
@@ -112,7 +112,7 @@ static int part_name(ea_text *t, const char *path, ea_err *err) {
     return t->failed ? ea_fail(err, EA_ENOMEM, "keep %s", path) : 0;
 }
 
-static int copy_file(const char *from, const char *to, ea_err *err) {
+static int symbol_cache_copy_file(const char *from, const char *to, ea_err *err) {
     uint8_t chunk[1 << 16];
     ea_file *in, *out = NULL;
     size_t got = 1;
@@ -147,7 +147,7 @@ typedef struct walk {
     int failed;
 } walk;
 
-static void see_file(walk *w, const char *file) {
+static void symbol_cache_see_file(walk *w, const char *file) {
     ea_text t;
     struct stat s;
     ea_text_init(&t);
@@ -170,7 +170,7 @@ static void see_file(walk *w, const char *file) {
 static int walk_key(const char *file, int is_dir, void *arg) {
     walk *w = arg;
     if (!is_dir)
-        see_file(w, file);
+        symbol_cache_see_file(w, file);
     return w->failed;
 }
 
@@ -184,7 +184,7 @@ static int walk_name(const char *key, int is_dir, void *arg) {
     return ea_path_list(path, walk_key, w, NULL) && w->failed;
 }
 
-static int walk_folder(const char *name, int is_dir, void *arg) {
+static int symbol_cache_walk_folder(const char *name, int is_dir, void *arg) {
     walk *w = arg;
     char path[1024];
     if (!is_dir || !ec_symbol_name_ok(name))
@@ -236,7 +236,7 @@ static void sweep(ec_symbol_cache *c, const char *spare) {
     int64_t oldest = ea_utc_ns() - c->o.limit_age_ns;
     c->kept_bytes = 0;
     c->absent_count = 0;
-    if (ea_path_list(c->o.folder, walk_folder, &w, NULL))
+    if (ea_path_list(c->o.folder, symbol_cache_walk_folder, &w, NULL))
         c->kept_bytes = 0; /* whatever was seen is enough to make room with */
     for (size_t i = 0; i < w.count; i++) {
         c->kept_bytes += w.files[i].size_bytes;
@@ -260,7 +260,7 @@ static void sweep(ec_symbol_cache *c, const char *spare) {
 }
 
 /* A file came into folder. */
-static void note_kept(ec_symbol_cache *c, const char *folder, const char *path, int is_absent) {
+static void symbol_cache_note_kept(ec_symbol_cache *c, const char *folder, const char *path, int is_absent) {
     struct stat s;
     if (strcmp(folder, c->o.folder) != 0 || stat(path, &s))
         return;
@@ -290,7 +290,7 @@ static void absent_name(ea_text *t, const ec_symbol_cache *c, const quest *q, co
 
 /* Reads a mark: "lacks" or "failed", a space, the time in nanoseconds, a space, the reason. 1 when it still holds; then
  * its reason is added to the errors. */
-static int is_absent(const ec_symbol_cache *c, quest *q, const char *server) {
+static int symbol_cache_is_absent(const ec_symbol_cache *c, quest *q, const char *server) {
     ea_text path, reason;
     char *data = NULL;
     size_t n;
@@ -310,7 +310,7 @@ static int is_absent(const ec_symbol_cache *c, quest *q, const char *server) {
         if (holds) {
             ea_text_safe(&reason, text, strlen(text));
             ea_text_str(&reason, " (asked before)");
-            add_reason(q, NULL, reason.failed ? text : reason.data);
+            symbol_cache_add_reason(q, NULL, reason.failed ? text : reason.data);
         }
     }
     free(data);
@@ -331,7 +331,7 @@ static void note_absent(ec_symbol_cache *c, quest *q, const char *server, const 
     ea_text_printf(&text, "%s %" PRIu64 " %s", lacks ? "lacks" : "failed", (uint64_t)ea_utc_ns(), why->message);
     /* best effort: a cache that cannot be written to is asked for nothing more */
     if (!path.failed && !text.failed && !ea_path_write_all(path.data, text.data, text.len_bytes, 0, NULL))
-        note_kept(c, c->o.folder, path.data, 1);
+        symbol_cache_note_kept(c, c->o.folder, path.data, 1);
     ea_text_deinit(&path);
     ea_text_deinit(&text);
 }
@@ -377,7 +377,7 @@ static int unpack(const ec_symbol_cache *c, const char *from, int is_ours, const
     else if (!rc && is_ours)
         return ea_path_rename(from, to, err);
     else if (!rc)
-        rc = copy_file(from, to, err);
+        rc = symbol_cache_copy_file(from, to, err);
     if (is_ours)
         (void)unlink(from);
     return rc;
@@ -395,7 +395,7 @@ static int symbol_cache_keep(ec_symbol_cache *c, quest *q, const char *from, int
     if (!rc && place.failed)
         rc = ea_fail(err, EA_ENOMEM, "keep %s", q->name);
     if (!rc)
-        rc = part_name(&part, place.data, err);
+        rc = symbol_cache_part_name(&part, place.data, err);
     if (!rc)
         rc = unpack(c, from, is_ours, part.data, err);
     if (!rc)
@@ -405,7 +405,7 @@ static int symbol_cache_keep(ec_symbol_cache *c, quest *q, const char *from, int
     if (rc && part.len_bytes)
         (void)unlink(part.data);
     if (!rc) {
-        note_kept(c, folder, place.data, 0);
+        symbol_cache_note_kept(c, folder, place.data, 0);
         ea_text_clear(ret_path);
         ea_text_add(ret_path, place.data, place.len_bytes);
     }
@@ -459,7 +459,7 @@ static int look_into_store(ec_symbol_cache *c, quest *q, const char *folder, con
     return found;
 }
 
-static int look_into_folder(quest *q, const char *folder, ea_text *ret_path) {
+static int symbol_cache_look_into_folder(quest *q, const char *folder, ea_text *ret_path) {
     const char *dot = strrchr(q->name, '.'), *extension = dot ? dot + 1 : "";
     static const char *const BETWEEN[] = {"", "/symbols", ""};
     ea_text path;
@@ -498,7 +498,8 @@ static int fetch(ec_symbol_cache *c, quest *q, const char *server, const char *f
     ea_text_init(&place);
     ea_text_init(&part);
     symbol_cache_join(&place, cache, q, file);
-    int rc = place.failed ? ea_fail(err, EA_ENOMEM, "keep %s", q->name) : part_name(&part, place.data, err);
+    int rc =
+        place.failed ? ea_fail(err, EA_ENOMEM, "keep %s", q->name) : symbol_cache_part_name(&part, place.data, err);
     if (!rc)
         rc = ec_server_fetch(c->server, server, q->name, q->key, file, part.data, err);
     if (!rc && is_pointer) {
@@ -516,13 +517,13 @@ static int fetch(ec_symbol_cache *c, quest *q, const char *server, const char *f
 }
 
 /* A server that said nothing is waited for once, not for each file. */
-static int is_left_alone(quest *q, const char *server, int64_t until_ns) {
+static int symbol_cache_is_left_alone(quest *q, const char *server, int64_t until_ns) {
     int64_t left_ns = until_ns - ea_monotonic_ns();
     char text[64];
     if (until_ns == 0 || left_ns <= 0)
         return 0;
     snprintf(text, sizeof text, "gave no answer; it is asked again in %" PRId64 " s", left_ns / 1000000000 + 1);
-    add_reason(q, server, text);
+    symbol_cache_add_reason(q, server, text);
     return 1;
 }
 
@@ -532,7 +533,7 @@ static int look_at_server(ec_symbol_cache *c, quest *q, const char *server, cons
     const char *const files[] = {q->name, packed, "file.ptr"};
     ea_text folder;
     ea_err first = {0}, e = {0};
-    if (is_absent(c, q, server) || is_left_alone(q, server, *silent_until_ns))
+    if (symbol_cache_is_absent(c, q, server) || symbol_cache_is_left_alone(q, server, *silent_until_ns))
         return 0;
     packed_name(q->name, packed, sizeof packed);
     ea_text_init(&folder);
@@ -556,7 +557,7 @@ static int look_at_server(ec_symbol_cache *c, quest *q, const char *server, cons
     }
     if (ec_server_is_silent(c->server))
         *silent_until_ns = ea_monotonic_ns() + c->o.failure_ns;
-    add_reason(q, NULL, first.message);
+    symbol_cache_add_reason(q, NULL, first.message);
     if (strcmp(cache, c->o.folder) != 0)
         remove_empty(cache, q);
     note_absent(c, q, server, &first);
@@ -572,7 +573,7 @@ static int look_along(ec_symbol_cache *c, quest *q, const ec_chain *chain, int64
         const ec_symbol_place *p = &chain->places[i];
         const char *cache = i ? chain->places[i - 1].where : c->o.folder;
         int found = p->kind == EC_PLACE_SERVER   ? look_at_server(c, q, p->where, cache, silent_until_ns, ret_path)
-                    : p->kind == EC_PLACE_FOLDER ? look_into_folder(q, p->where, ret_path)
+                    : p->kind == EC_PLACE_FOLDER ? symbol_cache_look_into_folder(q, p->where, ret_path)
                                                  : look_into_store(c, q, p->where, cache, ret_path);
         if (!found && p->kind == EC_PLACE_FOLDER && is_store(p->where))
             found = look_into_store(c, q, p->where, cache, ret_path);

@@ -25,7 +25,7 @@ static int check_folder(const char *s, ea_err *err) {
     return 0;
 }
 
-static int add_place(ec_chain *c, enum ec_event_position_kind kind, const char *where) {
+static int symbol_path_add_place(ec_chain *c, enum ec_event_position_kind kind, const char *where) {
     if (c->count == EC_SYMBOL_STORES_MAX)
         return EA_ELIMIT;
     c->places[c->count++] = (ec_symbol_place){kind, where};
@@ -51,8 +51,8 @@ static char *next_part(char **s, char separator) {
 static int read_chain(ec_chain *c, char *stores, const char *default_cache, ea_err *err) {
     int rc = 0;
     if (!*stores) {
-        rc = c->count ? 0 : add_place(c, EC_PLACE_STORE, default_cache);
-        return rc ? rc : add_place(c, EC_PLACE_SERVER, DEFAULT_SERVER);
+        rc = c->count ? 0 : symbol_path_add_place(c, EC_PLACE_STORE, default_cache);
+        return rc ? rc : symbol_path_add_place(c, EC_PLACE_SERVER, DEFAULT_SERVER);
     }
     while (!rc && stores) {
         char *store = next_part(&stores, '*');
@@ -65,10 +65,10 @@ static int read_chain(ec_chain *c, char *stores, const char *default_cache, ea_e
         if (check_folder(store, err))
             return EA_EUSAGE;
         if (is_server(store) && !c->count)
-            rc = add_place(c, EC_PLACE_STORE, default_cache);
+            rc = symbol_path_add_place(c, EC_PLACE_STORE, default_cache);
         if (!rc)
-            rc = *store ? add_place(c, is_server(store) ? EC_PLACE_SERVER : EC_PLACE_STORE, store)
-                        : add_place(c, EC_PLACE_STORE, default_cache);
+            rc = *store ? symbol_path_add_place(c, is_server(store) ? EC_PLACE_SERVER : EC_PLACE_STORE, store)
+                        : symbol_path_add_place(c, EC_PLACE_STORE, default_cache);
     }
     return rc;
 }
@@ -79,7 +79,8 @@ static char *after_prefix(char *element, const char *prefix) {
     return strncasecmp(element, prefix, n) == 0 && element[n] == '*' ? element + n + 1 : NULL;
 }
 
-static int read_element(ec_symbol_path *p, char *element, const char *default_cache, const char **cache, ea_err *err) {
+static int symbol_path_read_element(ec_symbol_path *p, char *element, const char *default_cache, const char **cache,
+                                    ea_err *err) {
     ec_chain c = {0};
     char *stores = after_prefix(element, "srv"), *dll = after_prefix(element, "symsrv"),
          *folder = after_prefix(element, "cache");
@@ -96,7 +97,7 @@ static int read_element(ec_symbol_path *p, char *element, const char *default_ca
             return ea_fail(err, EA_EUSAGE, "symbol path: %s names no store; expected symsrv*DLL*STORE", element);
     }
     if (*cache)
-        rc = add_place(&c, EC_PLACE_STORE, *cache);
+        rc = symbol_path_add_place(&c, EC_PLACE_STORE, *cache);
     if (!rc && stores)
         rc = read_chain(&c, stores, default_cache, err);
     else if (!rc && (strchr(element, '*') || strstr(element, "://")))
@@ -105,7 +106,7 @@ static int read_element(ec_symbol_path *p, char *element, const char *default_ca
         trim(element);
         if (check_folder(element, err))
             return EA_EUSAGE;
-        rc = add_place(&c, EC_PLACE_FOLDER, element);
+        rc = symbol_path_add_place(&c, EC_PLACE_FOLDER, element);
     }
     if (rc == EA_ELIMIT)
         return ea_fail(err, EA_EUSAGE, "symbol path: more than %d stores in a chain", EC_SYMBOL_STORES_MAX);
@@ -131,7 +132,7 @@ int ec_symbol_path_init(ec_symbol_path *ret, const char *text, const char *defau
     while (!rc && rest) {
         char *element = next_part(&rest, ';');
         if (*element)
-            rc = read_element(p, element, default_cache, &cache, err);
+            rc = symbol_path_read_element(p, element, default_cache, &cache, err);
     }
     if (rc)
         ec_symbol_path_deinit(p);

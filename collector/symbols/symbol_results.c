@@ -83,7 +83,7 @@ static void close_database(ec_symbol_results *r) {
     r->db = NULL;
 }
 
-static int open_database(ec_symbol_results *r, const char *path, ea_err *err) {
+static int symbol_results_open_database(ec_symbol_results *r, const char *path, ea_err *err) {
     static const char SCHEMA[] =
         "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;"
         "CREATE TABLE IF NOT EXISTS modules(number INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE,"
@@ -117,7 +117,7 @@ static int symbol_results_drop(ec_symbol_results *r, int64_t number, ea_err *err
 }
 
 /* Takes away what is too old, and what is too much: a module at a time, at most until an eighth is free again. */
-static int make_room(ec_symbol_results *r, ea_err *err) {
+static int symbol_results_make_room(ec_symbol_results *r, ea_err *err) {
     int64_t pages = 0, number = 0;
     int rc;
     do {
@@ -150,7 +150,7 @@ int ec_symbol_results_open(ec_symbol_results **ret, const char *path, uint64_t l
     r->limit_bytes = limit_bytes;
     r->limit_age_ns = limit_age_ns;
     int64_t last_ns = 0;
-    int rc = open_database(r, path, err);
+    int rc = symbol_results_open_database(r, path, err);
     if (rc && sqlite3_errcode(r->db) != SQLITE_BUSY) { /* nothing in it that could not be asked for again */
         char file[1100];
         close_database(r);
@@ -158,7 +158,7 @@ int ec_symbol_results_open(ec_symbol_results **ret, const char *path, uint64_t l
             snprintf(file, sizeof file, "%s%s", path, FILES[i]);
             (void)unlink(file);
         }
-        rc = open_database(r, path, err);
+        rc = symbol_results_open_database(r, path, err);
     }
     if (!rc)
         rc = symbol_results_run(r, S_LAST_USE, 0, &last_ns, err);
@@ -166,7 +166,7 @@ int ec_symbol_results_open(ec_symbol_results **ret, const char *path, uint64_t l
     if (step_ns)
         rc = symbol_results_run(r, S_MOVE, step_ns, NULL, err);
     if (!rc)
-        rc = make_room(r, err);
+        rc = symbol_results_make_room(r, err);
     if (rc)
         ec_symbol_results_close(r);
     else
@@ -206,7 +206,7 @@ int ec_symbol_results_module(ec_symbol_results *r, const char *module, int64_t *
  * length of the file (u32 each), then both texts. */
 enum { ANSWER_HEAD_BYTES = 5, FRAME_HEAD_BYTES = 12 };
 
-static int read_frames(const uint8_t *d, size_t n, ec_frames *f) {
+static int symbol_results_read_frames(const uint8_t *d, size_t n, ec_frames *f) {
     ec_frames_clear(f);
     if (n < ANSWER_HEAD_BYTES)
         return EA_ECORRUPT;
@@ -241,7 +241,7 @@ int ec_symbol_results_get(ec_symbol_results *r, int64_t module, uint32_t rva, ec
     sqlite3_bind_int64(s, 2, rva);
     int code = sqlite3_step(s);
     if (code == SQLITE_ROW) {
-        rc = read_frames(sqlite3_column_blob(s, 0), (size_t)sqlite3_column_bytes(s, 0), f);
+        rc = symbol_results_read_frames(sqlite3_column_blob(s, 0), (size_t)sqlite3_column_bytes(s, 0), f);
         found = !rc;
         if (rc == EA_ECORRUPT) /* asked for again, and written over */
             rc = 0;
@@ -286,7 +286,7 @@ int ec_symbol_results_put(ec_symbol_results *r, int64_t module, uint32_t rva, co
     ea_text_deinit(&t);
     if (!rc && ++r->puts >= PUTS_BETWEEN) {
         r->puts = 0;
-        rc = make_room(r, err);
+        rc = symbol_results_make_room(r, err);
     }
     return rc;
 }

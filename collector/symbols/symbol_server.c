@@ -113,7 +113,7 @@ static void free_place(ec_server *s, place *p) {
     s->lib.free(p->port);
 }
 
-static int read_place(ec_server *s, const char *url, place *ret) {
+static int symbol_server_read_place(ec_server *s, const char *url, place *ret) {
     place p = {0};
     CURLU *u = s->lib.url();
     int ok = u && s->lib.url_set(u, CURLUPART_URL, url, 0) == CURLUE_OK &&
@@ -133,7 +133,7 @@ static int read_place(ec_server *s, const char *url, place *ret) {
 static int check_redirect(ec_server *s, const char *from, const char *to, ea_err *err) {
     place a = {0}, b = {0};
     int rc = 0;
-    if (!read_place(s, from, &a) || !read_place(s, to, &b))
+    if (!symbol_server_read_place(s, from, &a) || !symbol_server_read_place(s, to, &b))
         rc = ea_fail(err, EA_EREFUSED, "%s: the server redirects to an invalid address", from);
     else if (strcmp(b.scheme, "https") != 0 && (strcmp(b.scheme, "http") != 0 || strcmp(a.scheme, "http") != 0 ||
                                                 strcasecmp(a.host, b.host) != 0 || strcmp(a.port, b.port) != 0))
@@ -219,7 +219,7 @@ int ec_server_is_silent(const ec_server *s) {
     return s->is_silent;
 }
 
-static int add_part(ec_server *s, ea_text *url, const char *part) {
+static int symbol_server_add_part(ec_server *s, ea_text *url, const char *part) {
     char *escaped = s->lib.easy_escape(s->lib.handle, part, 0);
     if (!escaped)
         return EA_ENOMEM;
@@ -235,11 +235,11 @@ int ec_server_fetch(ec_server *s, const char *base, const char *name, const char
     int again = 1;
     ea_text_init(&url);
     ea_text_str(&url, base);
-    int rc = add_part(s, &url, name);
+    int rc = symbol_server_add_part(s, &url, name);
     if (!rc)
-        rc = add_part(s, &url, key);
+        rc = symbol_server_add_part(s, &url, key);
     if (!rc)
-        rc = add_part(s, &url, file);
+        rc = symbol_server_add_part(s, &url, file);
     if (rc || url.failed) {
         ea_text_deinit(&url);
         return ea_fail(err, EA_ENOMEM, "ask %s", base);

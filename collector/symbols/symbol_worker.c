@@ -113,8 +113,8 @@ static int on_symbol_message(ec_message *m, uint32_t rva, ec_symbol_fn fn, void 
 }
 
 /* Reads the answer of an M. *ret_is_whole: the next question can be asked. */
-static int read_answer(ec_symbol_worker *c, const uint32_t *rvas, size_t count, ec_symbol_fn fn, void *arg,
-                       int *ret_is_whole, ea_err *err) {
+static int symbol_worker_read_answer(ec_symbol_worker *c, const uint32_t *rvas, size_t count, ec_symbol_fn fn,
+                                     void *arg, int *ret_is_whole, ea_err *err) {
     for (size_t next = 0;;) {
         ec_message m;
         int rc = next_message(c, &m, err);
@@ -157,7 +157,7 @@ int ec_symbol_worker_resolve(ec_symbol_worker *c, const ec_symbol_module *m, con
     if (rc)
         rc = ea_fail(err, rc, "ask the process that names symbols");
     else
-        rc = read_answer(c, rvas, count, fn, arg, &is_whole, err);
+        rc = symbol_worker_read_answer(c, rvas, count, fn, arg, &is_whole, err);
     c->is_over = !is_whole; /* the worker may be in the middle of an answer that is not read */
     return rc;
 }
@@ -169,7 +169,7 @@ typedef struct answer {
     int rc;
 } answer;
 
-static int on_symbol(void *arg, const ec_symbol *symbol) {
+static int symbol_worker_on_symbol(void *arg, const ec_symbol *symbol) {
     answer *a = arg;
     uint32_t count = symbol->frame_count < FRAMES_MAX ? (uint32_t)symbol->frame_count : FRAMES_MAX;
     ec_message_begin(&a->t, 'S');
@@ -205,7 +205,7 @@ static int answer_module(ec_symbols **symbols, const ec_symbols_options *o, ec_m
         rvas[i] = (uint32_t)ec_message_get(f, 4);
     int rc = *symbols ? 0 : ec_symbols_open(symbols, o, &err);
     if (!rc)
-        rc = ec_symbols_resolve(*symbols, &m, rvas, count, on_symbol, a, NULL, &err);
+        rc = ec_symbols_resolve(*symbols, &m, rvas, count, symbol_worker_on_symbol, a, NULL, &err);
     free(rvas);
     if (a->rc) /* the reader is gone */
         return a->rc;

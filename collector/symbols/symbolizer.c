@@ -50,7 +50,7 @@ static const char *program_of(const ec_symbolizer *s) {
     return slash ? slash + 1 : s->options->program;
 }
 
-static void end_child(ec_symbolizer *s) {
+static void symbolizer_end_child(ec_symbolizer *s) {
     int status;
     if (!s->pid)
         return;
@@ -150,7 +150,7 @@ static int symbolizer_spawn(ec_symbolizer *s, int in, int out, ea_err *err) {
     return rc;
 }
 
-static int start_child(ec_symbolizer *s, ea_err *err) {
+static int symbolizer_start_child(ec_symbolizer *s, ea_err *err) {
     int in[2], out[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, in))
         return ea_fail_os(err, EA_EIO, errno, "start %s", s->options->program);
@@ -197,7 +197,7 @@ int ec_symbolizer_create(ec_symbolizer **ret, const ec_symbolizer_options *optio
     }
     ea_text_deinit(&image);
     if (!rc)
-        rc = start_child(s, err);
+        rc = symbolizer_start_child(s, err);
     if (rc)
         ec_symbolizer_destroy(s);
     else
@@ -208,7 +208,7 @@ int ec_symbolizer_create(ec_symbolizer **ret, const ec_symbolizer_options *optio
 void ec_symbolizer_destroy(ec_symbolizer *s) {
     if (!s)
         return;
-    end_child(s);
+    symbolizer_end_child(s);
     if (s->image >= 0)
         close(s->image);
     if (s->pdb >= 0)
@@ -218,7 +218,7 @@ void ec_symbolizer_destroy(ec_symbolizer *s) {
 }
 
 /* Sends the question whole: it is shorter than any socket's buffer, and the child has taken all before it. */
-static int send_question(ec_symbolizer *s, uint32_t rva, ea_err *err) {
+static int symbolizer_send_question(ec_symbolizer *s, uint32_t rva, ea_err *err) {
     char question[64];
     int n = snprintf(question, sizeof question, "\"%s\" 0x%" PRIx32 "\n", CHILD_IMAGE, rva);
     ssize_t sent;
@@ -228,7 +228,7 @@ static int send_question(ec_symbolizer *s, uint32_t rva, ea_err *err) {
     return sent == n ? 0 : ea_fail_os(err, EA_EIO, errno, "%s ended", program_of(s));
 }
 
-static int read_some(ec_symbolizer *s, ea_err *err) {
+static int symbolizer_read_some(ec_symbolizer *s, ea_err *err) {
     if (s->answer_capacity - s->answer_bytes < CHUNK) {
         if (s->answer_bytes > EC_ANSWER_MAX_BYTES)
             return ea_fail(err, EA_EFORMAT, "%s answers in lines of more than %d bytes", program_of(s),
@@ -267,7 +267,7 @@ static int wait_line(ec_symbolizer *s, size_t *ret_bytes, ea_err *err) {
         if (left_ms <= 0)
             return ea_fail(err, EA_ETIMEOUT, "%s did not answer within %" PRId64 " ms", program_of(s),
                            timeout / 1000000);
-        int rc = n > 0 ? read_some(s, err) : 0;
+        int rc = n > 0 ? symbolizer_read_some(s, err) : 0;
         if (rc)
             return rc;
     }
@@ -277,9 +277,9 @@ int ec_symbolizer_ask(ec_symbolizer *s, uint32_t rva, ec_frames *ret, ea_err *er
     size_t n = 0;
     if (s->failures >= FAILURES_MAX)
         return ea_fail(err, EA_ELIMIT, "%s failed %d times with this file", program_of(s), FAILURES_MAX);
-    int rc = s->pid ? 0 : start_child(s, err);
+    int rc = s->pid ? 0 : symbolizer_start_child(s, err);
     if (!rc)
-        rc = send_question(s, rva, err);
+        rc = symbolizer_send_question(s, rva, err);
     if (!rc)
         rc = wait_line(s, &n, err);
     int is_over = rc != 0;
@@ -294,7 +294,7 @@ int ec_symbolizer_ask(ec_symbolizer *s, uint32_t rva, ec_frames *ret, ea_err *er
         }
     }
     if (is_over) {
-        end_child(s);
+        symbolizer_end_child(s);
         s->failures++;
     }
     return rc;

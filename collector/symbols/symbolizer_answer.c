@@ -26,7 +26,7 @@ void ec_frames_clear(ec_frames *f) {
     f->has_offset = 0;
 }
 
-static size_t keep_text(ec_frames *f, const char *s, size_t n) {
+static size_t symbolizer_answer_keep_text(ec_frames *f, const char *s, size_t n) {
     size_t at = f->text_bytes;
     memcpy(f->text + at, s, n);
     f->text[at + n] = 0;
@@ -55,7 +55,8 @@ int ec_frames_add(ec_frames *f, const char *function, size_t function_bytes, con
         f->text = text;
         f->text_capacity = need * 2;
     }
-    size_t a = keep_text(f, function, function_bytes), b = keep_text(f, file, file_bytes);
+    size_t a = symbolizer_answer_keep_text(f, function, function_bytes),
+           b = symbolizer_answer_keep_text(f, file, file_bytes);
     f->items[f->count++] = (ec_frame){f->text + a, f->text + b, line};
     return 0;
 }
@@ -81,7 +82,7 @@ static int symbolizer_answer_take(reader *r, char c) {
     return 1;
 }
 
-static int hex_digit(char c) {
+static int symbolizer_answer_hex_digit(char c) {
     return c >= '0' && c <= '9'   ? c - '0'
            : c >= 'a' && c <= 'f' ? c - 'a' + 10
            : c >= 'A' && c <= 'F' ? c - 'A' + 10
@@ -89,12 +90,12 @@ static int hex_digit(char c) {
 }
 
 /* Four hex digits; -1 when they are none. */
-static int32_t take_unit(reader *r) {
+static int32_t symbolizer_answer_take_unit(reader *r) {
     int32_t unit = 0;
     if (r->end - r->at < 4)
         return -1;
     for (int i = 0; i < 4; i++) {
-        int digit = hex_digit(r->at[i]);
+        int digit = symbolizer_answer_hex_digit(r->at[i]);
         if (digit < 0)
             return -1;
         unit = unit << 4 | digit;
@@ -104,7 +105,7 @@ static int32_t take_unit(reader *r) {
 }
 
 /* What follows a backslash. */
-static int take_escape(reader *r, ea_text *out) {
+static int symbolizer_answer_take_escape(reader *r, ea_text *out) {
     static const char LETTERS[] = "\"\\/bfnrt", MEANING[] = "\"\\/\b\f\n\r\t";
     uint8_t utf16[4];
     size_t n = 2;
@@ -116,13 +117,13 @@ static int take_escape(reader *r, ea_text *out) {
         ea_text_char(out, MEANING[letter - LETTERS]);
         return 0;
     }
-    int32_t unit = c == 'u' ? take_unit(r) : -1;
+    int32_t unit = c == 'u' ? symbolizer_answer_take_unit(r) : -1;
     if (unit < 0)
         return EA_EFORMAT;
     ea_store16(utf16, (uint16_t)unit);
     if (unit >= 0xd800 && unit < 0xdc00 && r->end - r->at >= 6 && r->at[0] == '\\' && r->at[1] == 'u') {
         r->at += 2;
-        int32_t low = take_unit(r);
+        int32_t low = symbolizer_answer_take_unit(r);
         if (low < 0)
             return EA_EFORMAT;
         ea_store16(utf16 + 2, (uint16_t)low);
@@ -132,7 +133,7 @@ static int take_escape(reader *r, ea_text *out) {
     return 0;
 }
 
-static int take_string(reader *r, ea_text *out) {
+static int symbolizer_answer_take_string(reader *r, ea_text *out) {
     ea_text_clear(out);
     if (!symbolizer_answer_take(r, '"'))
         return EA_EFORMAT;
@@ -143,7 +144,7 @@ static int take_string(reader *r, ea_text *out) {
         ea_text_add(out, plain, (size_t)(r->at - plain));
         if (r->at < r->end && *r->at == '\\') {
             r->at++;
-            int rc = take_escape(r, out);
+            int rc = symbolizer_answer_take_escape(r, out);
             if (rc)
                 return rc;
         }
@@ -164,7 +165,7 @@ static int take_object(reader *r, member_fn fn, void *arg) {
         return EA_EFORMAT;
     ea_text_init(&key);
     while (!rc && !symbolizer_answer_take(r, '}')) {
-        rc = take_string(r, &key);
+        rc = symbolizer_answer_take_string(r, &key);
         if (!rc && !symbolizer_answer_take(r, ':'))
             rc = EA_EFORMAT;
         if (!rc)
@@ -207,7 +208,7 @@ static int skip_value(reader *r, ea_text *out) {
     if (r->at == r->end)
         return EA_EFORMAT;
     if (*r->at == '"')
-        return take_string(r, out);
+        return symbolizer_answer_take_string(r, out);
     if (*r->at == '{')
         return take_object(r, skip_member, out);
     if (*r->at == '[')

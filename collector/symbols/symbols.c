@@ -30,7 +30,7 @@ void ec_symbol_pdb_key(const ec_pdb_id *id, char *out) {
     (void)snprintf(out + n, EC_SYMBOL_KEY_MAX + 1 - (size_t)n, "%" PRIX32, id->age);
 }
 
-static int take_hex(const char **s, size_t digits, uint32_t *ret) {
+static int symbols_take_hex(const char **s, size_t digits, uint32_t *ret) {
     uint32_t v = 0;
     for (size_t i = 0; i < digits; i++, (*s)++) {
         static const char DIGITS[] = "0123456789abcdef0123456789ABCDEF";
@@ -47,17 +47,18 @@ int ec_symbol_pdb_key_parse(const char *key, ec_pdb_id *ret) {
     ec_pdb_id id = {0};
     size_t n = strlen(key);
     uint32_t v[3];
-    if (n < 33 || n > 40 || take_hex(&key, 8, &v[0]) || take_hex(&key, 4, &v[1]) || take_hex(&key, 4, &v[2]))
+    if (n < 33 || n > 40 || symbols_take_hex(&key, 8, &v[0]) || symbols_take_hex(&key, 4, &v[1]) ||
+        symbols_take_hex(&key, 4, &v[2]))
         return EA_EFORMAT;
     ea_store32(id.guid.bytes, v[0]);
     ea_store16(id.guid.bytes + 4, (uint16_t)v[1]);
     ea_store16(id.guid.bytes + 6, (uint16_t)v[2]);
     for (int i = 8; i < 16; i++) {
-        if (take_hex(&key, 2, &v[0]))
+        if (symbols_take_hex(&key, 2, &v[0]))
             return EA_EFORMAT;
         id.guid.bytes[i] = (uint8_t)v[0];
     }
-    if (take_hex(&key, n - 32, &id.age))
+    if (symbols_take_hex(&key, n - 32, &id.age))
         return EA_EFORMAT;
     *ret = id;
     return 0;

@@ -25,7 +25,7 @@ void ec_trace_host(const char *path, char ret[EC_TRACE_HOST_BYTES]) {
         memcpy(ret, "trace", sizeof "trace");
 }
 
-static void add_strings(ea_text *t, const char *const *items, size_t count) {
+static void trace_ingest_add_strings(ea_text *t, const char *const *items, size_t count) {
     ec_message_u32(t, (uint32_t)count);
     for (size_t i = 0; i < count; i++)
         ec_message_string(t, items[i]);
@@ -39,14 +39,14 @@ static int send_order(int in, const ec_trace_order *o, ea_err *err) {
     ec_message_u64(&t, (uint64_t)getpid());
     ec_message_string(&t, o->store);
     ec_message_string(&t, o->host);
-    add_strings(&t, o->paths, o->path_count);
-    add_strings(&t, o->manifests, o->manifest_count);
+    trace_ingest_add_strings(&t, o->paths, o->path_count);
+    trace_ingest_add_strings(&t, o->manifests, o->manifest_count);
     int rc = ec_message_send(in, &t);
     ea_text_deinit(&t);
     return rc ? ea_fail(err, rc, "ask the process that reads traces") : 0;
 }
 
-static void copy_text(char *to, size_t room, const char *from) {
+static void trace_ingest_copy_text(char *to, size_t room, const char *from) {
     snprintf(to, room, "%s", from);
 }
 
@@ -62,8 +62,8 @@ static int read_end(ec_message *m, ec_trace_report *r, ea_err *err) {
                                  &r->refused, &r->lost_events, &r->damaged_places};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         *numbers[i] = ec_message_get(m, 8);
-    copy_text(r->damage, sizeof r->damage, ec_message_get_string(m));
-    copy_text(r->refusal, sizeof r->refusal, ec_message_get_string(m));
+    trace_ingest_copy_text(r->damage, sizeof r->damage, ec_message_get_string(m));
+    trace_ingest_copy_text(r->refusal, sizeof r->refusal, ec_message_get_string(m));
     if (m->failed || code > 0)
         return ea_fail(err, EA_ECORRUPT, "read what the process that reads traces says");
     if (!code)
@@ -73,7 +73,8 @@ static int read_end(ec_message *m, ec_trace_report *r, ea_err *err) {
     return rc;
 }
 
-static int listen_to(int out, const ec_trace_order *o, atomic_int *stop, ec_trace_report *ret, ea_err *err) {
+static int trace_ingest_listen_to(int out, const ec_trace_order *o, atomic_int *stop, ec_trace_report *ret,
+                                  ea_err *err) {
     ec_message_reader reader = {.fd = out, .stop = stop, .deadline_ns = INT64_MAX};
     int rc, has_ended = 0;
     do {
@@ -111,7 +112,7 @@ int ec_trace_ingest(const ec_trace_order *order, atomic_int *stop, ec_trace_repo
     rc = send_order(in, order, err);
     close(in);
     if (!rc)
-        rc = listen_to(out, order, stop, ret, err);
+        rc = trace_ingest_listen_to(out, order, stop, ret, err);
     close(out);
     (void)kill(pid, SIGKILL); /* ours, and not waited for yet */
     (void)ec_child_wait(pid, &status);

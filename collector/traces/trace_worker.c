@@ -56,7 +56,7 @@ typedef struct job {
 
 /* ---- the order ---- */
 
-static size_t read_strings(ec_message *m, const char **items) {
+static size_t trace_worker_read_strings(ec_message *m, const char **items) {
     uint64_t count = ec_message_get(m, 4);
     if (count > EC_TRACE_PATHS_MAX)
         m->failed = 1;
@@ -73,9 +73,9 @@ static int read_order(job *j) {
     j->parent = ec_message_get(&m, 8);
     j->store_dir = ec_message_get_string(&m);
     j->host = ec_message_get_string(&m);
-    j->path_count = read_strings(&m, j->paths);
+    j->path_count = trace_worker_read_strings(&m, j->paths);
     _Static_assert((int)EA_STRINGS_MAX >= (int)EC_TRACE_PATHS_MAX, "manifests have room");
-    j->schemas.manifests.count = read_strings(&m, j->schemas.manifests.items);
+    j->schemas.manifests.count = trace_worker_read_strings(&m, j->schemas.manifests.items);
     j->schemas.language = "en-US";
     return m.failed || !j->path_count ? -1 : 0;
 }
@@ -244,7 +244,7 @@ static int trace_worker_transfer(job *j, ea_err *err) {
     return rc > 0 ? 0 : rc;
 }
 
-static int open_all(job *j, ea_err *err) {
+static int trace_worker_open_all(job *j, ea_err *err) {
     j->batching = (ea_batching_options){.batch_events = 16384, .level = 1, .threads = 2, .keyframe_bytes = 32 << 20};
     j->items = calloc(ITEMS, sizeof *j->items);
     j->outcomes = calloc(ITEMS, 1);
@@ -277,7 +277,7 @@ static int is_of_spool(const char *name) {
     return n == 20 && strcmp(name + 16, ".seg") == 0 && strspn(name, "0123456789abcdef") == 16;
 }
 
-static int remove_entry(const char *name, int is_dir, void *arg) {
+static int trace_worker_remove_entry(const char *name, int is_dir, void *arg) {
     char path[PATH_BYTES + 300];
     ea_err ignored;
     snprintf(path, sizeof path, "%s/%s", (const char *)arg, name);
@@ -291,7 +291,7 @@ static void remove_spool(job *j) {
     ea_err ignored;
     if (!ea_path_exists(j->spool_dir))
         return;
-    EA_IGNORE(ea_path_list(j->spool_dir, remove_entry, j->spool_dir, &ignored));
+    EA_IGNORE(ea_path_list(j->spool_dir, trace_worker_remove_entry, j->spool_dir, &ignored));
     (void)rmdir(j->spool_dir);
 }
 
@@ -358,7 +358,7 @@ static int trace_worker_run(job *j, ea_err *err) {
         return ea_fail(err, EA_EUSAGE, "expected traces, or files of batches, and found both");
     if (batch_file_count)
         return store_files(j, err);
-    int rc = open_all(j, err);
+    int rc = trace_worker_open_all(j, err);
     if (rc)
         return rc;
     remove_spool(j); /* of a process that was killed */
@@ -393,7 +393,7 @@ static int trace_worker_fold(job *j, ea_err *err) {
     return ec_state_worker_catch_up(j->store_dir, j->host, EC_WAIT_FOLDED, INT64_C(10000000000), &backlog, err);
 }
 
-static int send_end(job *j, int code, const ea_err *err) {
+static int trace_worker_send_end(job *j, int code, const ea_err *err) {
     const ec_trace_report *r = &j->report;
     const uint64_t numbers[] = {r->events,  r->trace_bytes, r->stored,        r->repeated,
                                 r->refused, r->lost_events, r->damaged_places};
@@ -435,7 +435,7 @@ int ec_trace_worker_main(void) {
     ec_store_close(j->store);
     if (!rc)
         rc = trace_worker_fold(j, &err);
-    int sent = send_end(j, rc, &err);
+    int sent = trace_worker_send_end(j, rc, &err);
     ea_schemas_destroy(j->known);
     ea_text_deinit(&j->body);
     free(j->items);

@@ -9,7 +9,7 @@
 
 enum { COMMENT_MAX_BYTES = 4096 };
 
-static int read_state(const char *text, enum ec_detection_state *ret, ea_err *err) {
+static int detection_state_read_state(const char *text, enum ec_detection_state *ret, ea_err *err) {
     for (int i = 0; text && i < EC_DETECTION_STATES; i++)
         if (strcmp(text, ec_detection_state_name((enum ec_detection_state)i)) == 0) {
             *ret = (enum ec_detection_state)i;
@@ -61,7 +61,7 @@ int ec_detection_set(ec_call *c, ea_err *err) {
     if (rc)
         return rc;
     const char *comment = ec_body_get(&body, "comment");
-    rc = read_state(ec_body_get(&body, "state"), &state, err);
+    rc = detection_state_read_state(ec_body_get(&body, "state"), &state, err);
     if (!rc && comment && strlen(comment) > COMMENT_MAX_BYTES)
         rc = ea_fail(err, EA_EUSAGE, "\"comment\": at most %d bytes", COMMENT_MAX_BYTES);
     if (!rc)

@@ -91,7 +91,7 @@ static int events_add_like(search *s, const char *what, const char *part, ea_err
 }
 
 /* A text of a statement, not a parameter: what no value of the column equals is refused when it is prepared. */
-static void add_literal(ea_text *sql, const char *value) {
+static void events_add_literal(ea_text *sql, const char *value) {
     ea_text_char(sql, '\'');
     for (; *value; value++) {
         if (*value == '\'')
@@ -155,7 +155,7 @@ static int add_condition(search *s, const char *text, ea_err *err) {
             ea_text_printf(&s->where, "?%zu", s->param_count + 1);
             rc = add_param(s, (ec_value){.type = EC_INT, .i = is_number ? number : ns}, err);
         } else {
-            add_literal(&s->where, value);
+            events_add_literal(&s->where, value);
         }
     }
     ea_text_deinit(&column);
@@ -163,7 +163,7 @@ static int add_condition(search *s, const char *text, ea_err *err) {
 }
 
 /* "a,b,c"; none: what a person wants to see first. */
-static int add_columns(search *s, const char *list, int has_class, ea_err *err) {
+static int events_add_listed(search *s, const char *list, int has_class, ea_err *err) {
     size_t count = 0;
     if (!list || !*list) {
         ea_text_str(&s->columns, has_class ? "e.*, e.stream, e.batch, e.position"
@@ -233,7 +233,7 @@ static int read_search(const ec_call *c, search *s, ea_err *err) {
     else
         ea_text_str(&s->table, "events");
     if (!rc)
-        rc = add_columns(s, ec_call_param(c, "columns"), class && *class, err);
+        rc = events_add_listed(s, ec_call_param(c, "columns"), class && *class, err);
     for (size_t i = 0; !rc && i < sizeof NUMBERS / sizeof NUMBERS[0]; i++) {
         uint64_t n = UINT64_MAX;
         rc = ec_param_number(c, NUMBERS[i].name, UINT64_MAX, NUMBERS[i].max, &n, err);
@@ -261,7 +261,7 @@ static int read_search(const ec_call *c, search *s, ea_err *err) {
                : rc;
 }
 
-static void set_times(search *s, int64_t from_ns, int64_t to_ns, uint64_t skip) {
+static void events_set_times(search *s, int64_t from_ns, int64_t to_ns, uint64_t skip) {
     s->params[0] = (ec_value){.type = EC_INT, .i = from_ns};
     s->params[1] = (ec_value){.type = EC_INT, .i = to_ns};
     s->params[2] = (ec_value){.type = EC_INT, .i = (int64_t)skip};
@@ -340,7 +340,7 @@ static void add_event(page *p, size_t count, const ec_value *cells) {
     ea_text_char(out, '}');
 }
 
-static int on_event(void *arg, size_t count, const ec_value *cells) {
+static int events_on_event(void *arg, size_t count, const ec_value *cells) {
     page *p = arg;
     if (p->rows == p->s->limit) {
         p->has_more = 1;
@@ -385,7 +385,7 @@ static int find_page(ec_call *c, search *s, page *p, int64_t *ret_next_ns, ec_ou
     ea_text_init(&sql);
     ea_text_init(&step);
     while (!rc && !p->has_more && to >= s->from_ns) {
-        set_times(s, s->from_ns, to, skip);
+        events_set_times(s, s->from_ns, to, skip);
         ea_text_clear(&sql);
         ea_text_clear(&step);
         write_step(s, batches, times, &step);
@@ -401,7 +401,8 @@ static int find_page(ec_call *c, search *s, page *p, int64_t *ret_next_ns, ec_ou
         q.first_sql = step.data;
         p->has_step = 0;
         rc = ec_call_ask(
-            c, &q, &(ec_listener){.on_columns = events_on_columns, .on_row = on_event, .arg = p, .on_first = on_step},
+            c, &q,
+            &(ec_listener){.on_columns = events_on_columns, .on_row = events_on_event, .arg = p, .on_first = on_step},
             outcome, err);
         damaged = outcome->damaged > damaged ? outcome->damaged : damaged;
         if (rc == EA_ENOTFOUND && ec_result_is_no_table(rc, err)) { /* a class of which nothing was ever stored */
@@ -474,7 +475,7 @@ static int answer_in_order(ec_call *c, search *s, ea_err *err) {
                    .is_empty_without_table = 1,
                    .names_class = 1,
                    .has_pages = s->form == EC_FORM_ITEMS};
-    set_times(s, s->from_ns, s->to_ns, s->skip);
+    events_set_times(s, s->from_ns, s->to_ns, s->skip);
     q.param_count = s->param_count;
     ea_text_init(&sql);
     ea_text_printf(&sql, "SELECT %s FROM %s e WHERE e.time BETWEEN ?1 AND ?2%s%s LIMIT %" PRId64 " OFFSET ?3",
@@ -517,7 +518,7 @@ static int64_t floored(int64_t n, int64_t by) {
 }
 
 /* The least usual width that divides a range into at most so many buckets, wherever it begins. */
-static int64_t width_of(uint64_t span_ns, uint64_t most) {
+static int64_t events_width_of(uint64_t span_ns, uint64_t most) {
     static const int SECONDS[] = {1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200},
                      STEPS[] = {1, 2, 5};
 
@@ -581,7 +582,7 @@ static int set_range(ec_call *c, search *s, counts *n, ec_outcome *outcome, ea_e
 }
 
 /* RFC 3339 with as many digits as the time has. */
-static void add_time(ea_text *out, int64_t ns) {
+static void events_add_time(ea_text *out, int64_t ns) {
     ea_text_utc_ns(out, ns);
     int below = (int)(ns % 100 + 100) % 100;
     if (below && !out->failed) {
@@ -597,9 +598,9 @@ static void write_counts(ec_call *c, const counts *n, const ec_outcome *outcome)
         int64_t begin = i ? (first + (int64_t)i) * n->width_ns : n->from_ns;
         int64_t end = i + 1 < n->count ? (first + (int64_t)i + 1) * n->width_ns - 1 : n->to_ns;
         ea_text_str(&c->out, i ? ",\n{\"begin\":\"" : "\n{\"begin\":\"");
-        add_time(&c->out, begin);
+        events_add_time(&c->out, begin);
         ea_text_str(&c->out, "\",\"end\":\"");
-        add_time(&c->out, end);
+        events_add_time(&c->out, end);
         ea_text_printf(&c->out, "\",\"count\":%" PRIu64 "}", n->of[i]);
     }
     ea_text_char(&c->out, ']');
@@ -612,11 +613,11 @@ static int answer_counts(ec_call *c, search *s, uint64_t most, counts *n, ea_err
     int rc = set_range(c, s, n, &outcome, err);
     ea_text_init(&sql);
     if (!rc && n->count) {
-        n->width_ns = width_of((uint64_t)n->to_ns - (uint64_t)n->from_ns, most);
+        n->width_ns = events_width_of((uint64_t)n->to_ns - (uint64_t)n->from_ns, most);
         n->count = (size_t)(floored(n->to_ns, n->width_ns) - floored(n->from_ns, n->width_ns)) + 1;
     }
     /* a class that is unknown is refused for a range without events, too */
-    set_times(s, n->from_ns, n->to_ns, 0);
+    events_set_times(s, n->from_ns, n->to_ns, 0);
     ea_text_printf(&sql,
                    "SELECT time_bucket(e.time, %" PRId64 ") AS bucket, count(*) AS count FROM %s e WHERE e.time BETWEEN"
                    " ?1 AND ?2%s GROUP BY 1",
@@ -671,7 +672,7 @@ int ec_events_values(ec_call *c, ea_err *err) {
     if (!rc && (!field || !*field || strlen(field) >= FIELD_BYTES))
         rc = ea_fail(err, EA_EUSAGE, "field: the name of a column is expected, of at most %d bytes", FIELD_BYTES - 1);
     if (!rc) {
-        set_times(&s, s.from_ns, s.to_ns, 0);
+        events_set_times(&s, s.from_ns, s.to_ns, 0);
         ea_text_str(&sql, "SELECT e.");
         ec_sql_add_name(&sql, field);
         ea_text_printf(&sql,
@@ -737,7 +738,7 @@ static int events_look(ec_call *c, search *s, span *at, uint64_t *ret_rows, ea_e
     ec_outcome outcome;
     page p = {.call = c, .s = s};
     ea_text sql;
-    set_times(s, at->end_ns, TAIL_BATCHES, (uint64_t)at->segment);
+    events_set_times(s, at->end_ns, TAIL_BATCHES, (uint64_t)at->segment);
     ec_question q = question_of(c, s,
                                 "SELECT max(received), max(segment) FROM (SELECT received, segment FROM batches WHERE"
                                 " segment >= ?3 AND received > ?1 ORDER BY received LIMIT ?2)",
@@ -746,7 +747,7 @@ static int events_look(ec_call *c, search *s, span *at, uint64_t *ret_rows, ea_e
         ec_call_ask(c, &q, &(ec_listener){.on_columns = on_nothing, .on_row = on_span, .arg = &last}, &outcome, err);
     if (rc || last.end_ns == at->end_ns)
         return rc;
-    set_times(s, at->end_ns, last.end_ns, (uint64_t)at->segment);
+    events_set_times(s, at->end_ns, last.end_ns, (uint64_t)at->segment);
     ea_text_init(&p.cell);
     ea_text_init(&sql);
     ea_text_printf(

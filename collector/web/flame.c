@@ -24,7 +24,7 @@ static int read_format(const ec_call *c, enum ec_profile_format *ret, ea_err *er
     return ea_fail(err, EA_EUSAGE, "format: json, folded, speedscope, pprof, chrome, firefox or top");
 }
 
-static void name_file(ec_call *c, enum ec_profile_format format) {
+static void flame_name_file(ec_call *c, enum ec_profile_format format) {
     static const struct {
         const char *type, *file;
     } KINDS[] = {[EC_PROFILE_JSON] = {NULL, NULL},
@@ -80,7 +80,7 @@ typedef struct pieces {
 
 static int on_piece(void *arg, const void *data, size_t len_bytes, ea_err *err) {
     pieces *p = arg;
-    name_file(p->call, p->format); /* only now: an error is no file */
+    flame_name_file(p->call, p->format); /* only now: an error is no file */
     ea_text_add(&p->call->out, data, len_bytes);
     if (p->call->out.failed)
         return ea_fail(err, EA_ENOMEM, "answer");

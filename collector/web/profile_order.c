@@ -10,7 +10,7 @@ enum {
 
 /* ---- writing ---- */
 
-static void put_list(ea_text *t, const char *const *items, size_t count) {
+static void profile_order_put_list(ea_text *t, const char *const *items, size_t count) {
     ec_message_u32(t, (uint32_t)count);
     for (size_t i = 0; i < count; i++)
         ec_message_string(t, items[i]);
@@ -22,8 +22,8 @@ static void put_side(ea_text *t, const ec_profile_side *s) {
     ec_message_string(t, s->counter);
     ec_message_u64(t, (uint64_t)s->from_utc_ns);
     ec_message_u64(t, (uint64_t)s->to_utc_ns);
-    put_list(t, s->hosts, s->host_count);
-    put_list(t, s->labels, s->label_count);
+    profile_order_put_list(t, s->hosts, s->host_count);
+    profile_order_put_list(t, s->labels, s->label_count);
 }
 
 void ec_profile_order_print(const ec_profile_order *o, ea_text *t) {

@@ -54,7 +54,7 @@ static int from_reader(int rc, const ec_profile_question *q, ea_err *err) {
     }
 }
 
-static int listen_to(const ec_profile_question *q, int out, atomic_int *stop, ea_err *err) {
+static int profile_worker_listen_to(const ec_profile_question *q, int out, atomic_int *stop, ea_err *err) {
     int64_t now = ea_monotonic_ns();
     ec_message_reader reader = {.fd = out, .stop = stop};
     reader.deadline_ns = q->limit_ns > INT64_MAX - GRACE_NS - now ? INT64_MAX : now + q->limit_ns + GRACE_NS;
@@ -98,7 +98,7 @@ int ec_profile_ask(const ec_profile_question *q, atomic_int *stop, int64_t *ret_
         rc = send_request(in, q, err);
         close(in);
         if (!rc)
-            rc = listen_to(q, out, stop, err);
+            rc = profile_worker_listen_to(q, out, stop, err);
         close(out);
         (void)kill(pid, SIGKILL); /* ours, and not waited for yet */
         *ret_processor_ns = ec_child_wait(pid, &status);
@@ -117,7 +117,7 @@ typedef struct worker {
     int is_late;
 } worker;
 
-static int goes_on(void *arg) {
+static int profile_worker_goes_on(void *arg) {
     worker *w = arg;
     w->is_late |= ea_monotonic_ns() > w->deadline_ns;
     return !w->is_late;
@@ -139,7 +139,7 @@ static int make(worker *w, ea_text *out, ea_err *err) {
     const ec_profile_namer namer = {.name = ec_profile_name_places, .arg = &names};
     w->order.request.namer = symbol_worker ? &namer : NULL;
     w->order.request.wants_samples = ec_profile_form_has_times(w->order.format);
-    w->order.request.keep_going = goes_on;
+    w->order.request.keep_going = profile_worker_goes_on;
     w->order.request.arg = w;
     if (!rc)
         rc = ec_profile_run(&p, &w->order.request, err);

@@ -612,7 +612,7 @@ static const fixed QUERIES[] = {
 /* ---- parameters ---- */
 
 /* The part of the route's path that has this name; NULL: it has none. */
-static const char *part_of(const ec_call *c, const char *name) {
+static const char *questions_part_of(const ec_call *c, const char *name) {
     size_t n = 0, length = strlen(name);
     for (const char *at = c->route->path; (at = strchr(at, '{')); at++, n++)
         if (strncmp(at + 1, name, length) == 0 && at[length + 1] == '}')
@@ -622,12 +622,12 @@ static const char *part_of(const ec_call *c, const char *name) {
 
 /* The value of a part of the path or of a parameter; NULL: not given. */
 static const char *given(const ec_call *c, const char *name) {
-    const char *part = part_of(c, name);
+    const char *part = questions_part_of(c, name);
     return part ? part : ec_call_param(c, name);
 }
 
 /* Of the host that the call names, start and end are its first and last event; else of all that the caller may see. */
-static int parse_time(const ec_call *c, const char *name, const char *text, int64_t *ret, ea_err *err) {
+static int questions_parse_time(const ec_call *c, const char *name, const char *text, int64_t *ret, ea_err *err) {
     char *rest = NULL;
     long long ns = strtoll(text, &rest, 10);
     if (*text && !*rest && *text != ' ' && *text != '+') {
@@ -644,7 +644,7 @@ int ec_param_time(const ec_call *c, const char *name, int64_t fallback, int64_t 
         *ret = fallback;
         return 0;
     }
-    return parse_time(c, name, text, ret, err);
+    return questions_parse_time(c, name, text, ret, err);
 }
 
 int ec_written_time(ec_call *c, ea_err *err) {
@@ -653,10 +653,11 @@ int ec_written_time(ec_call *c, ea_err *err) {
     int rc = host && *host ? ec_call_may_see(c, host, err) : 0;
     if (!rc && (!text || !*text))
         rc = ea_fail(err, EA_EUSAGE, "text is missing: expected " EA_TIME_FORMS_OF_DATA);
-    if (!rc && host && *host && (rc = parse_time(c, "the host's first event", "start", &ns, err)) == EA_ENOTFOUND)
+    if (!rc && host && *host &&
+        (rc = questions_parse_time(c, "the host's first event", "start", &ns, err)) == EA_ENOTFOUND)
         (void)ea_fail(err, rc, UNKNOWN_HOST, host);
     if (!rc)
-        rc = parse_time(c, "the time", text, &ns, err);
+        rc = questions_parse_time(c, "the time", text, &ns, err);
     if (rc)
         return rc;
     ea_text_str(&c->out, "{\"time\":\"");
@@ -763,7 +764,7 @@ static int read_param(const ec_call *c, const param_spec *spec, ea_text *like, e
         q->missing = like->data;
         break;
     case PARAM_TIME:
-        if (parse_time(c, name, text, &number, err))
+        if (questions_parse_time(c, name, text, &number, err))
             return EA_EUSAGE;
         *ret = (ec_value){.type = EC_INT, .i = number};
         return 0;
@@ -862,7 +863,7 @@ static int check_params(const ec_call *c, const fixed *f, ea_err *err) {
         return ea_fail(err, EA_EUSAGE, "at: expected without from and to");
     ea_text_init(&known);
     for (size_t i = 0; i < PARAMS_MAX && f->params[i].name; i++) {
-        if (!part_of(c, f->params[i].name))
+        if (!questions_part_of(c, f->params[i].name))
             ea_text_printf(&known, "%s ", f->params[i].name);
         has_range |= strcmp(f->params[i].name, "to") == 0;
     }

@@ -126,7 +126,7 @@ static int on_subject(void *arg, size_t count, const ec_value *cells) {
     return 0;
 }
 
-static int on_row(void *arg, size_t count, const ec_value *cells) {
+static int result_on_row(void *arg, size_t count, const ec_value *cells) {
     printer *p = arg;
     ea_text *out = &p->call->out;
     (void)count;
@@ -250,8 +250,8 @@ int ec_result_answer(ec_call *c, const ec_result *q, ea_err *err) {
         c->type = "application/x-ndjson";
     int rc = ec_call_ask(
         c, &question,
-        &(ec_listener){.on_columns = result_on_columns, .on_row = on_row, .arg = &p, .on_first = on_subject}, &outcome,
-        err);
+        &(ec_listener){.on_columns = result_on_columns, .on_row = result_on_row, .arg = &p, .on_first = on_subject},
+        &outcome, err);
     if (rc == EA_EUSAGE && strncmp(err->message, "no state tables yet", 19) == 0)
         rc = ea_fail(err, EA_ETIMEOUT, "the history of machines is being made: ask again");
     if (q->is_empty_without_table && ec_result_is_no_table(rc, err) && !(q->names_class && rc == EA_EUSAGE))

@@ -405,7 +405,7 @@ static void send_piece(ec_piece *p) {
     ea_mutex_unlock(w->mutex);
 }
 
-static void on_wake(void *arg) {
+static void server_on_wake(void *arg) {
     ec_web *w = arg;
     ea_mutex_lock(w->mutex);
     ec_piece *list = w->pieces;
@@ -450,7 +450,7 @@ static void server_refuse(const ec_web *w, struct evhttp_request *http, const ec
 
 /* 1 for localhost or an address in digits, with or without a port: "localhost:8453", "127.0.0.1", "[::1]:8453". Any
  * other name may be one that a foreign site has pointed to this machine (DNS rebinding). */
-static int is_our_name(const char *host) {
+static int server_is_our_name(const char *host) {
     char name[EC_HOST_BYTES];
     struct in_addr v4;
     struct in6_addr v6;
@@ -633,7 +633,7 @@ static int enqueue(ec_sender *s) {
 }
 
 /* 0, or the status of a refusal. */
-static int read_request(ec_sender *s, enum ec_method method, const char **ret_detail) {
+static int server_read_request(ec_sender *s, enum ec_method method, const char **ret_detail) {
     const struct evhttp_uri *uri = evhttp_request_get_evhttp_uri(s->http);
     struct evkeyvalq *h = evhttp_request_get_input_headers(s->http);
     const char *path = evhttp_uri_get_path(uri), *value;
@@ -716,7 +716,7 @@ static int server_admit(ec_web *w, struct evhttp_request *http, enum ec_method m
     struct evkeyvalq *h = evhttp_request_get_input_headers(http);
     const char *host = evhttp_find_header(h, "Host");
     /* where tokens are asked for, a foreign name has no certificate, and no browser sends it a token */
-    if (!w->options.access && !is_our_name(host)) {
+    if (!w->options.access && !server_is_our_name(host)) {
         *ret_detail = "the Host header names another machine: use this one's address";
         return 421;
     }
@@ -742,7 +742,7 @@ static int server_admit(ec_web *w, struct evhttp_request *http, enum ec_method m
     return rc == 0 ? 0 : rc == EA_EREFUSED ? 401 : rc == EA_ELIMIT ? 429 : 503;
 }
 
-static void on_request(struct evhttp_request *http, void *arg) {
+static void server_on_request(struct evhttp_request *http, void *arg) {
     ec_web *w = arg;
     const char *detail = NULL;
     enum ec_method method = evhttp_request_get_command(http) == EVHTTP_REQ_POST ? EC_POST : EC_GET;
@@ -777,7 +777,7 @@ static void on_request(struct evhttp_request *http, void *arg) {
     s->checked_ns = ea_monotonic_ns();
     ea_text_init(&s->call.out);
     s->connection = evhttp_request_get_connection(http);
-    int status = read_request(s, method, &detail);
+    int status = server_read_request(s, method, &detail);
     if (!status && (status = is_forbidden(&s->call)))
         detail = "this token is not good for that";
     ec_quota_refusal above = {.retry_after_s = 0};
@@ -807,7 +807,7 @@ static void on_request(struct evhttp_request *http, void *arg) {
 
 /* ---- start and stop ---- */
 
-static int start_http(ec_web *w, ea_err *err) {
+static int server_start_http(ec_web *w, ea_err *err) {
     return ec_http_open(&w->http,
                         &(ec_http_options){.what = "the dashboard",
                                            .listen = w->listen,
@@ -820,8 +820,8 @@ static int start_http(ec_web *w, ea_err *err) {
                                            .timeout_s = TIMEOUT_S,
                                            .headers_max_bytes = HEADERS_MAX,
                                            .body_max_bytes = BODY_MAX,
-                                           .on_request = on_request,
-                                           .on_wake = on_wake,
+                                           .on_request = server_on_request,
+                                           .on_wake = server_on_wake,
                                            .arg = w},
                         err);
 }
@@ -870,7 +870,7 @@ int ec_server_start(ec_web **ret, const ec_web_options *options, const ec_route 
     if (!rc)
         rc = ea_cond_create(&w->changed, err);
     if (!rc)
-        rc = start_http(w, err);
+        rc = server_start_http(w, err);
     if (!rc)
         rc = start_threads(w, err);
     if (rc) {

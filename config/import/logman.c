@@ -59,15 +59,15 @@ static int kernel_flags(ea_import *im, ea_session_config *s, const char *word, e
     return rc;
 }
 
-static int is_option(const char *w) {
+static int logman_is_option(const char *w) {
     return (w[0] == '-' || (w[0] == '/' && w[1] >= 'A')) && w[1];
 }
 
 /* "-p NAME (a,b) 5": how many of words belong to it. */
 static int logman_provider(ea_import *im, ea_session_config *s, const char *const *words, size_t count,
                            size_t *ret_used, ea_err *err) {
-    const char *flags = count > 1 && !is_option(words[1]) ? words[1] : NULL;
-    const char *level = flags && count > 2 && !is_option(words[2]) ? words[2] : NULL;
+    const char *flags = count > 1 && !logman_is_option(words[1]) ? words[1] : NULL;
+    const char *level = flags && count > 2 && !logman_is_option(words[2]) ? words[2] : NULL;
     char joined[1024];
     size_t used = 1 + (flags != NULL) + (level != NULL);
     if (flags && flags[0] == '(' && !strchr(flags, ')')) { /* (process, thread): several words */
@@ -77,7 +77,7 @@ static int logman_provider(ea_import *im, ea_session_config *s, const char *cons
             n += (size_t)snprintf(joined + n, sizeof joined - n, "%s", words[i]);
         } while (n < sizeof joined && !strchr(words[i], ')') && ++i < count);
         flags = joined;
-        level = i + 1 < count && !is_option(words[i + 1]) ? words[i + 1] : NULL;
+        level = i + 1 < count && !logman_is_option(words[i + 1]) ? words[i + 1] : NULL;
         used = (i < count ? i : count - 1) + 1 + (level != NULL);
     }
     *ret_used = used;
@@ -152,7 +152,7 @@ int ea_import_logman(ea_import *im, const char *const *words, size_t count, ea_e
         i++;
     if (i < count && (ea_import_is(words[i], "-n") || ea_import_is(words[i], "/n")))
         i++;
-    if (i == count || is_option(words[i]))
+    if (i == count || logman_is_option(words[i]))
         return ea_fail(err, EA_EUSAGE, "expected the session's name after %s", words[i - 1]);
     int logger = ea_import_is(words[i], "NT Kernel Logger");
     ea_session_config *s = ea_import_session(im, logger ? "kernel" : words[i], logger ? 6 : strlen(words[i]),
@@ -160,8 +160,8 @@ int ea_import_logman(ea_import *im, const char *const *words, size_t count, ea_e
     if (!s)
         return ea_fail(err, EA_ELIMIT, "more than %d sessions", EA_SESSIONS_MAX);
     for (i++; !rc && i < count; i++) {
-        const char *w = words[i] + 1, *next = i + 1 < count && !is_option(words[i + 1]) ? words[i + 1] : NULL;
-        if (!is_option(words[i]))
+        const char *w = words[i] + 1, *next = i + 1 < count && !logman_is_option(words[i + 1]) ? words[i + 1] : NULL;
+        if (!logman_is_option(words[i]))
             return ea_fail(err, EA_EUSAGE, "'%.60s': expected an option", words[i]);
         if (ea_import_is(w, "p") && next) {
             size_t used;
@@ -176,7 +176,7 @@ int ea_import_logman(ea_import *im, const char *const *words, size_t count, ea_e
             if (ea_u64_parse(next, &buffer_kib) || buffer_kib > 1 << 20)
                 return ea_fail(err, EA_EUSAGE, "-bs '%.40s': expected a size in KiB", next);
         } else if (ea_import_is(w, "nb") && next) {
-            const char *second = i + 2 < count && !is_option(words[i + 2]) ? words[i + 2] : NULL;
+            const char *second = i + 2 < count && !logman_is_option(words[i + 2]) ? words[i + 2] : NULL;
             if (ea_u64_parse(next, &min) || (second && ea_u64_parse(second, &max)))
                 return ea_fail(err, EA_EUSAGE, "-nb '%.40s': expected the least and the highest number of buffers",
                                next);

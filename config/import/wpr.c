@@ -18,20 +18,20 @@ typedef struct reading {
     const ea_xml_node *definitions; /* the element that holds all of them */
 } reading;
 
-static const char *value_of(const ea_xml_node *n, const char *name) {
+static const char *wpr_value_of(const ea_xml_node *n, const char *name) {
     const char *v = n ? ea_xml_attribute(n, name) : NULL;
     return v ? v : "";
 }
 
 static int is_true(const ea_xml_node *n, const char *name) {
-    const char *v = value_of(n, name);
+    const char *v = wpr_value_of(n, name);
     return ea_import_is(v, "true") || strcmp(v, "1") == 0;
 }
 
 /* The definition of that element name and Id; NULL. */
 static const ea_xml_node *wpr_find(const reading *r, const char *element, const char *id) {
     for (const ea_xml_node *n = ea_xml_child(r->definitions, element); n; n = ea_xml_next(n, element))
-        if (strcmp(value_of(n, "Id"), id) == 0)
+        if (strcmp(wpr_value_of(n, "Id"), id) == 0)
             return n;
     return NULL;
 }
@@ -46,13 +46,13 @@ static int chain(const reading *r, const char *element, const ea_xml_node *n, co
             return ea_fail(err, EA_EFORMAT, "line %lu: more than %d definitions build on each other", n->line,
                            BASES_MAX);
         found[count++] = n;
-        const char *base = value_of(n, "Base");
+        const char *base = wpr_value_of(n, "Base");
         if (!*base)
             break;
         const ea_xml_node *next = wpr_find(r, element, base);
         if (!next)
             ea_import_note(r->im, "%s '%.64s' builds on '%.64s', which is in no part of this file; it is left out",
-                           element, value_of(n, "Id"), base);
+                           element, wpr_value_of(n, "Id"), base);
         n = next;
     }
     for (size_t i = 0; i < count; i++)
@@ -63,7 +63,7 @@ static int chain(const reading *r, const char *element, const ea_xml_node *n, co
 
 /* A list element says that what its base has in this list does not count. */
 static int sets(const ea_xml_node *list) {
-    return list && ea_import_is(value_of(list, "Operation"), "Set");
+    return list && ea_import_is(wpr_value_of(list, "Operation"), "Set");
 }
 
 /* ---- the system's session ---- */
@@ -79,7 +79,7 @@ static int system_keyword(reading *r, ea_session_config *s, const char *word, ea
 /* Values of the children `item` of the child `list`. */
 #define EACH(node, list, item, value)                                                                                  \
     for (const ea_xml_node *e_ = ea_xml_child(node, list) ? ea_xml_child(ea_xml_child(node, list), item) : NULL;       \
-         !rc && e_ && (value = value_of(e_, "Value")) != NULL; e_ = ea_xml_next(e_, item))
+         !rc && e_ && (value = wpr_value_of(e_, "Value")) != NULL; e_ = ea_xml_next(e_, item))
 
 static int system_provider(reading *r, ea_session_config *s, const ea_xml_node *given, ea_err *err) {
     const ea_xml_node *parts[CHAIN_ITEMS];
@@ -104,7 +104,7 @@ static int system_provider(reading *r, ea_session_config *s, const ea_xml_node *
             ea_xml_child(n, "Keywords") ? ea_xml_child(ea_xml_child(n, "Keywords"), "CustomKeyword") : NULL;
         if (custom)
             ea_import_note(r->im, "the kernel keyword %.20s given as a number is left out; name its flag",
-                           value_of(custom, "Value"));
+                           wpr_value_of(custom, "Value"));
     }
     return rc;
 }
@@ -121,14 +121,14 @@ static int hardware_counter(reading *r, ea_session_config *s, const ea_xml_node 
     for (const ea_xml_node *c = list ? ea_xml_child(list, "SampledCounter") : NULL; c;
          c = ea_xml_next(c, "SampledCounter")) {
         uint64_t interval = 0;
-        const char *given = value_of(c, "Interval");
+        const char *given = wpr_value_of(c, "Interval");
         if (s->pmc_samples.count == SAMPLES_MAX)
             return ea_fail(err, EA_EUSAGE, "line %lu: more than %d sampled counters", c->line, SAMPLES_MAX);
         if (*given && (ea_u64_parse(given, &interval) || interval < 1000 || interval > UINT32_MAX))
             return ea_fail(err, EA_EUSAGE, "line %lu: Interval '%.40s': expected 1000 to 4294967295", c->line, given);
         s->pmc_samples.items = samples;
         samples[s->pmc_samples.count++] =
-            (ea_pmc_sample_config){.source = value_of(c, "Value"), .interval = interval ? interval : 65537};
+            (ea_pmc_sample_config){.source = wpr_value_of(c, "Value"), .interval = interval ? interval : 65537};
     }
     EACH(n, "Counters", "Counter", v)
     rc = ea_import_add(r->im, &s->pmc_counters, v, strlen(v), err);
@@ -174,7 +174,7 @@ static int event_names(reading *r, ea_provider_config *p, const ea_xml_node *n, 
     uint64_t bits = 0;
     if (!list)
         return 0;
-    int only = !*value_of(list, "FilterIn") || is_true(list, "FilterIn");
+    int only = !*wpr_value_of(list, "FilterIn") || is_true(list, "FilterIn");
     if (stack && !only) {
         ea_import_note(r->im,
                        "%.100s: stacks of all events but some have no counterpart: of all events they are walked",
@@ -191,8 +191,8 @@ static int event_names(reading *r, ea_provider_config *p, const ea_xml_node *n, 
     }
     EACH(n, element, "EventName", v)
     rc = ea_import_add(r->im, names, v, strlen(v), err);
-    if (!rc && *value_of(list, "Level") &&
-        !(*level = ea_import_text(r->im, value_of(list, "Level"), strlen(value_of(list, "Level")))))
+    if (!rc && *wpr_value_of(list, "Level") &&
+        !(*level = ea_import_text(r->im, wpr_value_of(list, "Level"), strlen(wpr_value_of(list, "Level")))))
         rc = ea_fail(err, EA_ENOMEM, "import");
     if (!rc)
         rc = keywords(n, element, p->provider, &bits, err);
@@ -205,7 +205,7 @@ static int event_ids(reading *r, ea_provider_config *p, const ea_xml_node *n, co
     const ea_xml_node *list = ea_xml_child(n, element);
     if (!list)
         return 0;
-    const char *in = value_of(list, "FilterIn");
+    const char *in = wpr_value_of(list, "FilterIn");
     int only = !*in || is_true(list, "FilterIn");
     if (stack && !only) {
         ea_import_note(r->im,
@@ -241,8 +241,8 @@ static int event_provider(reading *r, ea_session_config *s, const ea_xml_node *g
     int rc = chain(r, "EventProvider", given, parts, &count, err);
     const char *name = "";
     for (size_t i = 0; !rc && i < count; i++)
-        if (*value_of(parts[i], "Name"))
-            name = value_of(parts[i], "Name");
+        if (*wpr_value_of(parts[i], "Name"))
+            name = wpr_value_of(parts[i], "Name");
     if (!rc && !*name)
         rc = ea_fail(err, EA_EUSAGE, "line %lu: the provider has no name", given->line);
     ea_provider_config *p = rc ? NULL : ea_import_provider(r->im, s, name, strlen(name));
@@ -250,9 +250,9 @@ static int event_provider(reading *r, ea_session_config *s, const ea_xml_node *g
         rc = ea_fail(err, EA_ELIMIT, "more than %d providers in a session", EA_PROVIDERS_MAX);
     for (size_t i = 0; !rc && i < count; i++) {
         const ea_xml_node *n = parts[i];
-        if (*value_of(n, "Level"))
-            p->level = ea_import_text(r->im, value_of(n, "Level"), strlen(value_of(n, "Level")));
-        if (*value_of(n, "Stack"))
+        if (*wpr_value_of(n, "Level"))
+            p->level = ea_import_text(r->im, wpr_value_of(n, "Level"), strlen(wpr_value_of(n, "Level")));
+        if (*wpr_value_of(n, "Stack"))
             p->stacks = is_true(n, "Stack");
         if (is_true(n, "EventKey"))
             rc = ea_import_add(r->im, &p->properties, "event-key", strlen("event-key"), err);
@@ -273,7 +273,7 @@ static int event_provider(reading *r, ea_session_config *s, const ea_xml_node *g
         if (!rc)
             rc = event_names(r, p, n, "StackEventNameFilters", err);
         if (!rc)
-            rc = executables(r, p, value_of(n, "ProcessExeFilter"), err);
+            rc = executables(r, p, wpr_value_of(n, "ProcessExeFilter"), err);
     }
     if (!rc && (p->stack_event_ids.count || p->stack_event_names.count))
         p->stacks = 0;
@@ -287,19 +287,19 @@ static int event_provider(reading *r, ea_session_config *s, const ea_xml_node *g
 static void wpr_buffers(reading *r, ea_session_config *s, const ea_xml_node *collector) {
     const ea_xml_node *size = ea_xml_child(collector, "BufferSize"), *number = ea_xml_child(collector, "Buffers");
     uint64_t kib = 0, count = 0;
-    if (ea_u64_parse(value_of(size, "Value"), &kib) || kib > 1 << 20)
+    if (ea_u64_parse(wpr_value_of(size, "Value"), &kib) || kib > 1 << 20)
         kib = 0;
     if (number && is_true(number, "PercentageOfTotalMemory"))
         ea_import_note(r->im, "%s: %.20s percent of the memory for buffers has no counterpart; give max-buffers",
-                       s->name, value_of(number, "Value"));
-    else if (ea_u64_parse(value_of(number, "Value"), &count))
+                       s->name, wpr_value_of(number, "Value"));
+    else if (ea_u64_parse(wpr_value_of(number, "Value"), &count))
         count = 0;
     ea_import_buffers(r->im, s, kib * 1024, 0, count);
 }
 
 /* The session of a collector; the same one when a base had it already. */
 static ea_session_config *session(reading *r, const ea_xml_node *collector, const char **names, int kind) {
-    const char *id = value_of(collector, "Id"), *name = value_of(collector, "Name");
+    const char *id = wpr_value_of(collector, "Id"), *name = wpr_value_of(collector, "Name");
     for (size_t i = 0; i < r->im->count; i++)
         if (names[i] && strcmp(names[i], id) == 0)
             return &r->im->sessions[i];
@@ -325,10 +325,10 @@ static int parts_of(reading *r, ea_session_config *s, const ea_xml_node *holder,
     for (const ea_xml_node *n = ea_xml_child(holder, element); !rc && n; n = ea_xml_next(n, element))
         rc = on(r, s, n, err);
     for (const ea_xml_node *n = ea_xml_child(holder, by_id); !rc && n; n = ea_xml_next(n, by_id)) {
-        const ea_xml_node *found = wpr_find(r, element, value_of(n, "Value"));
+        const ea_xml_node *found = wpr_find(r, element, wpr_value_of(n, "Value"));
         rc = found ? on(r, s, found, err)
                    : ea_fail(err, EA_EUSAGE, "line %lu: there is no %s with the Id '%.64s'", n->line, element,
-                             value_of(n, "Value"));
+                             wpr_value_of(n, "Value"));
     }
     return rc;
 }
@@ -345,10 +345,10 @@ static int collectors(reading *r, const ea_xml_node *list, const char **names, e
             ea_import_note(r->im, "%.64s has no counterpart", n->name);
             continue;
         }
-        const ea_xml_node *c = wpr_find(r, is_system ? "SystemCollector" : "EventCollector", value_of(n, "Value"));
+        const ea_xml_node *c = wpr_find(r, is_system ? "SystemCollector" : "EventCollector", wpr_value_of(n, "Value"));
         if (!c)
             return ea_fail(err, EA_EUSAGE, "line %lu: there is no collector with the Id '%.64s'", n->line,
-                           value_of(n, "Value"));
+                           wpr_value_of(n, "Value"));
         ea_session_config *s = session(r, c, names, is_system ? EA_SESSION_SYSTEM : EA_SESSION_USER);
         if (!s)
             return ea_fail(err, EA_ELIMIT, "more than %d sessions", EA_SESSIONS_MAX);
@@ -374,10 +374,10 @@ static const ea_xml_node *wpr_choose(const reading *r, const char *wanted, ea_er
         return NULL;
     }
     for (const ea_xml_node *n = first; n; n = ea_xml_next(n, "Profile"))
-        if (!wanted || strcmp(value_of(n, "Id"), wanted) == 0 || ea_import_is(value_of(n, "Name"), wanted))
+        if (!wanted || strcmp(wpr_value_of(n, "Id"), wanted) == 0 || ea_import_is(wpr_value_of(n, "Name"), wanted))
             return n;
     (void)ea_fail(err, EA_EUSAGE, "there is no profile '%.64s'; the first one is '%.64s'", wanted,
-                  value_of(first, "Id"));
+                  wpr_value_of(first, "Id"));
     return NULL;
 }
 
@@ -414,7 +414,7 @@ int ea_import_wpr(ea_import *im, const char *file, const void *data, size_t len_
         return EA_EUSAGE;
     if (!profile)
         for (const ea_xml_node *n = ea_xml_next(chosen, "Profile"); n; n = ea_xml_next(n, "Profile"))
-            ea_import_note(im, "the file has another profile: --profile %.64s", value_of(n, "Id"));
+            ea_import_note(im, "the file has another profile: --profile %.64s", wpr_value_of(n, "Id"));
     rc = chain(&r, "Profile", chosen, parts, &count, err);
     for (size_t i = 0; !rc && i < count; i++) {
         const ea_xml_node *list = ea_xml_child(parts[i], "Collectors");
@@ -429,7 +429,7 @@ int ea_import_wpr(ea_import *im, const char *file, const void *data, size_t len_
             im->sessions[kept++] = im->sessions[i];
     if (!rc && !kept)
         return ea_fail(err, EA_EUSAGE, "%s: nothing of the profile '%.64s' has a counterpart", file,
-                       value_of(chosen, "Id"));
+                       wpr_value_of(chosen, "Id"));
     if (!rc)
         im->count = kept;
     return rc ? rc : ea_import_check(im, err);

@@ -177,7 +177,7 @@ static const ea_option *find_letter(const ea_option *options, char letter) {
 }
 
 /* Mappings and lists of them are in configuration files only. */
-static int is_of_file(const ea_option *o) {
+static int cli_is_of_file(const ea_option *o) {
     return o->type == EA_OPT_TABLE || o->type == EA_OPT_TABLES || o->type == EA_OPT_LABELS;
 }
 
@@ -189,7 +189,7 @@ static void print_help(const char *program, const ea_command *c, FILE *out) {
     fprintf(out, "\noptions:\n");
     for (const ea_option *o = c->options; o->name; o++) {
         char left[64];
-        if (is_of_file(o))
+        if (cli_is_of_file(o))
             snprintf(left, sizeof left, "    %s:", o->name);
         else if (o->letter)
             snprintf(left, sizeof left, "-%c, --%s%s%s", o->letter, o->name, o->argument ? " " : "",
@@ -209,7 +209,7 @@ static void print_help(const char *program, const ea_command *c, FILE *out) {
         }
         if (o->fallback)
             fprintf(out, " (default %s)", o->fallback);
-        if (is_of_file(o))
+        if (cli_is_of_file(o))
             fprintf(out, " (in the configuration file only)");
         if (o->required)
             fprintf(out, " (required%s%s)", o->unless ? " unless " : "", o->unless ? o->unless : "");
@@ -238,7 +238,7 @@ static int parse_option(const ea_command *c, void *options, unsigned char *given
     if (!o)
         return nearest ? ea_fail(err, EA_EUSAGE, "unknown option %s; did you mean --%s?", arg, nearest)
                        : ea_fail(err, EA_EUSAGE, "unknown option %s", arg);
-    if (is_of_file(o))
+    if (cli_is_of_file(o))
         return ea_fail(err, EA_EUSAGE, "--%s: expected it in the file of --config", o->name);
     if (o->type == EA_OPT_FLAG && value)
         return ea_fail(err, EA_EUSAGE, "--%s takes no value", o->name);
@@ -286,7 +286,7 @@ static int is_set(const ea_option *o, const void *options) {
            (o->type == EA_OPT_STRINGS && ((const ea_strings *)target)->count);
 }
 
-static int run_command(const char *program, const ea_command *c, int argc, char **argv) {
+static int cli_run_command(const char *program, const ea_command *c, int argc, char **argv) {
     size_t rows = 0;
     while (c->options[rows].name)
         rows++;
@@ -397,7 +397,7 @@ static void print_bash(const char *program, const ea_command *const *commands) {
                 continue;
             printf(has_two ? "  '%s') words=\"" : "  '%s '*) words=\"", (*k)->name);
             for (const ea_option *o = (*k)->options; o->name; o++)
-                if (!is_of_file(o))
+                if (!cli_is_of_file(o))
                     printf("--%s ", o->name);
             printf("--help\";;\n");
         }
@@ -463,7 +463,7 @@ static void print_fish(const char *program, const ea_command *const *commands) {
         print_fish_quoted(c->summary);
         printf("'\n");
         for (const ea_option *o = c->options; o->name; o++) {
-            if (is_of_file(o))
+            if (cli_is_of_file(o))
                 continue;
             printf("complete -c %s -n '", program);
             print_fish_condition(commands, c);
@@ -522,9 +522,9 @@ static void print_man(const char *program, const char *version, const char *summ
             printf("\n.fi\n");
         }
         for (const ea_option *o = c->options; o->name; o++) {
-            printf(is_of_file(o) ? ".TP\n.B " : ".TP\n.B \\-\\-");
+            printf(cli_is_of_file(o) ? ".TP\n.B " : ".TP\n.B \\-\\-");
             print_troff(o->name);
-            printf(is_of_file(o) ? ":" : "");
+            printf(cli_is_of_file(o) ? ":" : "");
             if (o->argument)
                 printf(" \\fI%s\\fR", o->argument);
             printf("\n");
@@ -577,7 +577,7 @@ int ea_cli_main(const char *program, const char *version, const char *summary, c
                     return 0;
                 }
                 int used = space ? 2 : 1;
-                return run_command(program, *k, count - used, words + used);
+                return cli_run_command(program, *k, count - used, words + used);
             }
             nearest = name;
         } else if (ea_name_distance(name, words[0]) < best) {

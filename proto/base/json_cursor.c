@@ -19,7 +19,7 @@ int ea_json_take_char(ea_json_cursor *c, char wanted) {
 }
 
 /* Four hex digits after \u. */
-static int take_unit(ea_json_cursor *c, uint32_t *ret) {
+static int json_cursor_take_unit(ea_json_cursor *c, uint32_t *ret) {
     uint64_t unit = 0;
     char digits[HEX_DIGITS + 1] = "";
     const char *at = digits;
@@ -33,7 +33,7 @@ static int take_unit(ea_json_cursor *c, uint32_t *ret) {
     return 1;
 }
 
-static int take_escape(ea_json_cursor *c, ea_text *ret) {
+static int json_cursor_take_escape(ea_json_cursor *c, ea_text *ret) {
     static const char NAMES[] = "\"\\/bfnrt", VALUES[] = "\"\\/\b\f\n\r\t";
     uint32_t unit, low;
     if (c->at >= c->end)
@@ -44,11 +44,11 @@ static int take_escape(ea_json_cursor *c, ea_text *ret) {
         ea_text_char(ret, VALUES[known - NAMES]);
         return 1;
     }
-    if (name != 'u' || !take_unit(c, &unit))
+    if (name != 'u' || !json_cursor_take_unit(c, &unit))
         return 0;
     if (unit >= 0xD800 && unit < 0xDC00 && c->end - c->at > HEX_DIGITS + 1 && c->at[0] == '\\' && c->at[1] == 'u') {
         c->at += 2;
-        if (!take_unit(c, &low) || low < 0xDC00 || low > 0xDFFF)
+        if (!json_cursor_take_unit(c, &low) || low < 0xDC00 || low > 0xDFFF)
             return 0;
         unit = 0x10000 + ((unit - 0xD800) << 10) + (low - 0xDC00);
     }
@@ -62,7 +62,7 @@ int ea_json_take_text(ea_json_cursor *c, ea_text *ret) {
         char byte = *c->at++;
         if (byte != '\\')
             ea_text_char(ret, byte);
-        else if (!take_escape(c, ret))
+        else if (!json_cursor_take_escape(c, ret))
             return 0;
     }
     return c->at < c->end && *c->at++ == '"' && !ret->failed;

@@ -276,7 +276,7 @@ int ea_random_bytes(void *out, size_t len_bytes, ea_err *err) {
 }
 
 /* Takes fd, also on failure. */
-static int file_of(ea_file **ret, int fd, const char *path, ea_err *err) {
+static int platform_file_of(ea_file **ret, int fd, const char *path, ea_err *err) {
     ea_file *f = calloc(1, sizeof *f);
     char *copy = strdup(path);
     if (!f || !copy) {
@@ -302,11 +302,11 @@ int ea_file_open(ea_file **ret, const char *path, enum ea_open_mode mode, ea_err
         close(fd);
         return ea_fail(err, EA_EINVAL, "open %s: it is a folder", path);
     }
-    return file_of(ret, fd, path, err);
+    return platform_file_of(ret, fd, path, err);
 }
 
 /* 1: the name is that of the open file. */
-static int has_name(int fd, const char *path) {
+static int platform_has_name(int fd, const char *path) {
     struct stat st, named;
     return fstat(fd, &st) == 0 && lstat(path, &named) == 0 && st.st_dev == named.st_dev && st.st_ino == named.st_ino;
 }
@@ -324,7 +324,7 @@ static int remove_left(const char *path, ea_err *err) {
     else if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
         rc = ea_fail(err, EA_EBUSY, "make %s", path);
     /* the last holder of the lock may have removed the file, and another process may have made the next */
-    else if (!has_name(fd, path))
+    else if (!platform_has_name(fd, path))
         rc = ea_fail(err, EA_EBUSY, "make %s", path);
     else
         rc = ea_path_remove(path, err);
@@ -347,11 +347,11 @@ int ea_file_claim(ea_file **ret, const char *path, ea_err *err) {
         return ea_fail_os(err, code, errno, "make %s", path);
     }
     /* another process found it before it was locked: it holds it, or has removed it already and made the next */
-    if ((flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) || !has_name(fd, path)) {
+    if ((flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) || !platform_has_name(fd, path)) {
         close(fd);
         return ea_fail(err, EA_EBUSY, "make %s", path);
     }
-    return file_of(ret, fd, path, err);
+    return platform_file_of(ret, fd, path, err);
 }
 
 void ea_file_close(ea_file *f) {
@@ -530,7 +530,7 @@ uint64_t ea_path_free_bytes(const char *path) {
 }
 
 /* byte order, whatever the locale */
-static int by_name(const void *a, const void *b) {
+static int platform_by_name(const void *a, const void *b) {
     const struct dirent *const *x = a, *const *y = b;
     return strcmp((*x)->d_name, (*y)->d_name);
 }
@@ -540,7 +540,7 @@ int ea_path_list(const char *path, int (*fn)(const char *name, int is_dir, void 
     int n = scandir(path, &list, NULL, NULL);
     if (n < 0)
         return ea_fail_os(err, errno == ENOENT ? EA_ENOTFOUND : EA_EIO, errno, "list folder %s", path);
-    qsort(list, (size_t)n, sizeof *list, by_name);
+    qsort(list, (size_t)n, sizeof *list, platform_by_name);
     int rc = 0;
     for (int i = 0; i < n; i++) {
         const char *name = list[i]->d_name;

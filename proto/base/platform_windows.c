@@ -388,7 +388,7 @@ static int private_attributes(SECURITY_ATTRIBUTES *sa) {
 }
 
 /* Takes h, also on failure. */
-static int file_of(ea_file **ret, HANDLE h, const char *path, ea_err *err) {
+static int platform_file_of(ea_file **ret, HANDLE h, const char *path, ea_err *err) {
     ea_file *f = calloc(1, sizeof *f);
     char *copy = _strdup(path);
     if (!f || !copy) {
@@ -403,7 +403,8 @@ static int file_of(ea_file **ret, HANDLE h, const char *path, ea_err *err) {
     return 0;
 }
 
-static int open_file(ea_file **ret, const char *path, enum ea_open_mode mode, SECURITY_ATTRIBUTES *sa, ea_err *err) {
+static int platform_open_file(ea_file **ret, const char *path, enum ea_open_mode mode, SECURITY_ATTRIBUTES *sa,
+                              ea_err *err) {
     static const DWORD access[] = {[EA_OPEN_READ] = GENERIC_READ,
                                    [EA_OPEN_APPEND] = GENERIC_READ | GENERIC_WRITE,
                                    [EA_OPEN_CREATE] = GENERIC_READ | GENERIC_WRITE};
@@ -423,11 +424,11 @@ static int open_file(ea_file **ret, const char *path, enum ea_open_mode mode, SE
         return rc;
     }
     free(w);
-    return file_of(ret, h, path, err);
+    return platform_file_of(ret, h, path, err);
 }
 
 int ea_file_open(ea_file **ret, const char *path, enum ea_open_mode mode, ea_err *err) {
-    return open_file(ret, path, mode, NULL, err);
+    return platform_open_file(ret, path, mode, NULL, err);
 }
 
 void ea_file_close(ea_file *f) {
@@ -531,7 +532,7 @@ static HANDLE open_claimed(const WCHAR *w, DWORD how, DWORD flags) {
 }
 
 /* 1: the name is that of the open file, which no process is removing. */
-static int has_name(HANDLE h, const WCHAR *w) {
+static int platform_has_name(HANDLE h, const WCHAR *w) {
     BY_HANDLE_FILE_INFORMATION mine, named;
     HANDLE other = open_claimed(w, OPEN_EXISTING, FILE_FLAG_OPEN_REPARSE_POINT);
     if (other == INVALID_HANDLE_VALUE)
@@ -553,12 +554,12 @@ static int remove_left(const WCHAR *w, const char *path, ea_err *err) {
     HANDLE h = open_claimed(w, OPEN_EXISTING, FILE_FLAG_OPEN_REPARSE_POINT);
     if (h == INVALID_HANDLE_VALUE)
         return platform_fail_last(err, "open", path);
-    int rc = file_of(&left, h, path, err);
+    int rc = platform_file_of(&left, h, path, err);
     if (rc)
         return rc;
     rc = ea_file_try_lock(left, err);
     /* the last holder of the lock may have renamed the file, and another process may have made the next */
-    if (rc != EA_EBUSY && !has_name(h, w))
+    if (rc != EA_EBUSY && !platform_has_name(h, w))
         rc = ea_fail(err, EA_EBUSY, "make %s", path);
     if (rc != EA_EBUSY)
         rc = DeleteFileW(w) ? 0 : platform_fail_last(err, "remove", path);
@@ -578,9 +579,9 @@ int ea_file_claim(ea_file **ret, const char *path, ea_err *err) {
         rc = platform_fail_last(err, "make", path);
     ea_file *f = NULL;
     if (!rc)
-        rc = file_of(&f, h, path, err);
+        rc = platform_file_of(&f, h, path, err);
     /* another process found it before it was locked: it holds it, is removing it, or has made the next */
-    if (!rc && (ea_file_try_lock(f, NULL) == EA_EBUSY || !has_name(h, w))) {
+    if (!rc && (ea_file_try_lock(f, NULL) == EA_EBUSY || !platform_has_name(h, w))) {
         ea_file_close(f);
         rc = ea_fail(err, EA_EBUSY, "make %s", path);
     }
@@ -677,7 +678,7 @@ int ea_path_exists(const char *path) {
 }
 
 /* What the system says of a file or folder; 0 when it says nothing. */
-static int look_at(const char *path, BY_HANDLE_FILE_INFORMATION *ret) {
+static int platform_look_at(const char *path, BY_HANDLE_FILE_INFORMATION *ret) {
     WCHAR *w = ea_windows_path(path, 0);
     HANDLE h = w ? CreateFileW(w, FILE_READ_ATTRIBUTES, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, NULL,
                                OPEN_EXISTING, FILE_FLAG_BACKUP_SEMANTICS, NULL)
@@ -692,12 +693,12 @@ static int look_at(const char *path, BY_HANDLE_FILE_INFORMATION *ret) {
 
 int ea_path_is_file(const char *path) {
     BY_HANDLE_FILE_INFORMATION info;
-    return look_at(path, &info) && !(info.dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY);
+    return platform_look_at(path, &info) && !(info.dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY);
 }
 
 int ea_path_is_same(const char *a, const char *b) {
     BY_HANDLE_FILE_INFORMATION x, y;
-    return look_at(a, &x) && look_at(b, &y) && x.dwVolumeSerialNumber == y.dwVolumeSerialNumber &&
+    return platform_look_at(a, &x) && platform_look_at(b, &y) && x.dwVolumeSerialNumber == y.dwVolumeSerialNumber &&
            x.nFileIndexHigh == y.nFileIndexHigh && x.nFileIndexLow == y.nFileIndexLow;
 }
 
@@ -737,7 +738,7 @@ typedef struct {
     int is_dir;
 } entry;
 
-static int by_name(const void *a, const void *b) {
+static int platform_by_name(const void *a, const void *b) {
     const entry *x = a, *y = b;
     return strcmp(x->name, y->name);
 }
@@ -772,7 +773,7 @@ int ea_path_list(const char *path, int (*fn)(const char *name, int is_dir, void 
     if (!rc && os != ERROR_NO_MORE_FILES)
         rc = ea_fail_os(err, EA_EIO, (int)os, "list folder %s", path);
     if (count)
-        qsort(list, count, sizeof *list, by_name);
+        qsort(list, count, sizeof *list, platform_by_name);
     for (size_t i = 0; i < count; i++) {
         if (!rc)
             rc = fn(list[i].name, list[i].is_dir, arg);
@@ -795,7 +796,7 @@ int ea_path_write_all(const char *path, const void *data, size_t len_bytes, int 
     }
     discard(tmp); /* what an earlier attempt left would keep its old access list */
     ea_file *f = NULL;
-    int rc = open_file(&f, tmp, EA_OPEN_CREATE, mode_private ? &sa : NULL, err);
+    int rc = platform_open_file(&f, tmp, EA_OPEN_CREATE, mode_private ? &sa : NULL, err);
     if (mode_private)
         LocalFree(sa.lpSecurityDescriptor);
     if (!rc) {
@@ -989,7 +990,7 @@ int ea_program_path(char *out, size_t out_bytes, ea_err *err) {
 
 /* One command line of the arguments, each in quotes (CommandLineToArgvW's rules; ours hold no quotes); NULL: no memory.
  */
-static WCHAR *command_line(const char *const *argv) {
+static WCHAR *platform_command_line(const char *const *argv) {
     size_t bytes = 1;
     for (size_t i = 0; argv[i]; i++)
         bytes += strlen(argv[i]) + 3;
@@ -1008,7 +1009,7 @@ static int start_program(const char *const *argv, HANDLE job, HANDLE *ret_proces
     SECURITY_ATTRIBUTES inherit = {sizeof inherit, NULL, TRUE};
     HANDLE ours = NULL, theirs = NULL, nothing = INVALID_HANDLE_VALUE;
     PROCESS_INFORMATION p = {0};
-    WCHAR *line = command_line(argv);
+    WCHAR *line = platform_command_line(argv);
     int ok = line && CreatePipe(&ours, &theirs, &inherit, 0);
     if (ok) {
         SetHandleInformation(ours, HANDLE_FLAG_INHERIT, 0);
@@ -1130,7 +1131,7 @@ void ea_stdio_init(void) {
 
 static void (*stop_handler)(void);
 
-static BOOL WINAPI on_control(DWORD event) {
+static BOOL WINAPI platform_on_control(DWORD event) {
     stop_handler(); /* Ctrl-C, Ctrl-Break, close, log-off and shutdown all ask for the same */
     /* After the last three Windows ends the process as soon as this returns, or after five seconds: the main thread
      * ends its sessions meanwhile, and then the process. Source: "HandlerRoutine callback function" (Microsoft). */
@@ -1141,7 +1142,7 @@ static BOOL WINAPI on_control(DWORD event) {
 
 void ea_on_stop(void (*handler)(void)) {
     stop_handler = handler;
-    SetConsoleCtrlHandler(on_control, TRUE);
+    SetConsoleCtrlHandler(platform_on_control, TRUE);
 }
 
 void ea_on_reload(void (*handler)(void)) {

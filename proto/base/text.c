@@ -439,7 +439,7 @@ void ea_text_csv(ea_text *t, const char *utf8, size_t len_bytes) {
     ea_text_char(t, '"');
 }
 
-static int hex_digit(char c) {
+static int text_hex_digit(char c) {
     if (c >= '0' && c <= '9')
         return c - '0';
     if (c >= 'a' && c <= 'f')
@@ -457,7 +457,7 @@ int ea_guid_parse(const char *s, ea_guid *ret) {
     for (int i = 0; i < 16; i++) {
         if ((i == 4 || i == 6 || i == 8 || i == 10) && *s++ != '-')
             return EA_EINVAL;
-        int high = hex_digit(s[0]), low = high < 0 ? -1 : hex_digit(s[1]);
+        int high = text_hex_digit(s[0]), low = high < 0 ? -1 : text_hex_digit(s[1]);
         if (low < 0)
             return EA_EINVAL;
         g.bytes[order[i]] = (uint8_t)(high << 4 | low);
@@ -498,7 +498,7 @@ int ea_hex_parse(const char *s, void *out, size_t capacity, size_t *ret_len_byte
     uint8_t *p = out;
     size_t n = 0;
     for (; *s; s += 2, n++) {
-        int high = hex_digit(s[0]), low = high < 0 ? -1 : hex_digit(s[1]);
+        int high = text_hex_digit(s[0]), low = high < 0 ? -1 : text_hex_digit(s[1]);
         if (low < 0 || n == capacity)
             return EA_EINVAL;
         p[n] = (uint8_t)(high << 4 | low);
@@ -518,7 +518,7 @@ int ea_text_parse(const char **at, const char *text) {
 int ea_digits_parse(const char **at, unsigned base, uint64_t *ret) {
     uint64_t v = 0;
     const char *p = *at;
-    for (int d; (d = hex_digit(*p)) >= 0 && (unsigned)d < base; p++) {
+    for (int d; (d = text_hex_digit(*p)) >= 0 && (unsigned)d < base; p++) {
         if (v > (UINT64_MAX - (unsigned)d) / base)
             return 0;
         v = v * base + (unsigned)d;

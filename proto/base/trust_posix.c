@@ -157,7 +157,7 @@ typedef struct claim {
 
 static int check_entries(const char *folder, int depth, ea_err *err);
 
-static int on_entry(const char *name, int is_dir, void *arg) {
+static int trust_on_entry(const char *name, int is_dir, void *arg) {
     const claim *c = arg;
     char path[PATH_MAX];
     struct stat st;
@@ -178,7 +178,7 @@ static int check_entries(const char *folder, int depth, ea_err *err) {
     claim c = {folder, depth, err};
     return depth > DEEPEST
                ? ea_fail(err, EA_ELIMIT, "look at %.200s: expected at most %d folders in each other", folder, DEEPEST)
-               : ea_path_list(folder, on_entry, &c, err);
+               : ea_path_list(folder, trust_on_entry, &c, err);
 }
 
 int ea_trust_claim(const char *folder, ea_trust_note *on_note, void *arg, ea_err *err) {

@@ -51,7 +51,7 @@ static void put64(sink *s, uint64_t v) {
     etl_encode_put(s, &v, 8);
 }
 
-static void put_guid(sink *s, const ea_guid *g) {
+static void etl_encode_put_guid(sink *s, const ea_guid *g) {
     etl_encode_put(s, g->bytes, sizeof g->bytes);
 }
 
@@ -116,7 +116,7 @@ static int put_full(sink *s, const ea_record *r, uint8_t type, ea_err *err) {
     etl_encode_put32(s, r->tid);
     etl_encode_put32(s, r->pid);
     put64(s, (uint64_t)r->time_raw);
-    put_guid(s, &r->provider);
+    etl_encode_put_guid(s, &r->provider);
     etl_encode_put32(s, r->kernel_time);
     etl_encode_put32(s, r->user_time);
     if (instance)
@@ -125,7 +125,7 @@ static int put_full(sink *s, const ea_record *r, uint8_t type, ea_err *err) {
     return 0;
 }
 
-static int put_event(sink *s, const ea_record *r, uint8_t type, ea_err *err) {
+static int etl_encode_put_event(sink *s, const ea_record *r, uint8_t type, ea_err *err) {
     if (r->ext_count && !(r->flags & EA_FLAG_EXTENDED_INFO))
         return ea_fail(err, EA_EINVAL, "write a record: %u extended items, and the flags say that there are none",
                        r->ext_count);
@@ -137,7 +137,7 @@ static int put_event(sink *s, const ea_record *r, uint8_t type, ea_err *err) {
     etl_encode_put32(s, r->tid);
     etl_encode_put32(s, r->pid);
     put64(s, (uint64_t)r->time_raw);
-    put_guid(s, &r->provider);
+    etl_encode_put_guid(s, &r->provider);
     etl_encode_put16(s, r->id);
     put8(s, r->version);
     put8(s, r->channel);
@@ -147,7 +147,7 @@ static int put_event(sink *s, const ea_record *r, uint8_t type, ea_err *err) {
     put64(s, r->keyword);
     etl_encode_put32(s, r->kernel_time);
     etl_encode_put32(s, r->user_time);
-    put_guid(s, &r->activity_id);
+    etl_encode_put_guid(s, &r->activity_id);
     for (unsigned i = 0; i < r->ext_count; i++) {
         static const uint8_t zero[8];
         const ea_ext *x = &r->ext[i];
@@ -174,7 +174,7 @@ static int put_message_item(sink *s, const ea_record *r, unsigned *item, uint16_
     return 0;
 }
 
-static int put_message(sink *s, const ea_record *r, ea_err *err) {
+static int etl_encode_put_message(sink *s, const ea_record *r, ea_err *err) {
     unsigned options = r->header_word, item = 0, count = r->ext_count;
     uint8_t type = EA_HEADER_MESSAGE;
     if (count && r->ext[count - 1].type == EA_EXT_WPP_RESERVED && r->ext[count - 1].size_bytes == 1)
@@ -187,7 +187,7 @@ static int put_message(sink *s, const ea_record *r, ea_err *err) {
     if ((options & MESSAGE_SEQUENCE) && put_message_item(s, r, &item, EA_EXT_WPP_SEQUENCE, 4, err))
         return EA_EINVAL;
     if (options & MESSAGE_GUID)
-        put_guid(s, &r->provider);
+        etl_encode_put_guid(s, &r->provider);
     if ((options & MESSAGE_COMPONENT) && put_message_item(s, r, &item, EA_EXT_WPP_COMPONENT, 4, err))
         return EA_EINVAL;
     if (options & MESSAGE_TIME)
@@ -236,10 +236,10 @@ int ea_etl_encode_record(const ea_record *r, uint8_t *out, size_t out_bytes, siz
         break;
     case EA_HEADER_EVENT32:
     case EA_HEADER_EVENT64:
-        rc = put_event(&s, r, r->header_type, err);
+        rc = etl_encode_put_event(&s, r, r->header_type, err);
         break;
     case EA_HEADER_MESSAGE:
-        rc = put_message(&s, r, err);
+        rc = etl_encode_put_message(&s, r, err);
         break;
     case EA_HEADER_NONE:
         if (r->flags & EA_FLAG_TRACE_MESSAGE)
@@ -247,7 +247,7 @@ int ea_etl_encode_record(const ea_record *r, uint8_t *out, size_t out_bytes, siz
         if (r->flags & EA_FLAG_CLASSIC_HEADER)
             rc = put_full(&s, r, r->pointer_size == 4 ? EA_HEADER_FULL32 : EA_HEADER_FULL64, err);
         else
-            rc = put_event(&s, r, r->pointer_size == 4 ? EA_HEADER_EVENT32 : EA_HEADER_EVENT64, err);
+            rc = etl_encode_put_event(&s, r, r->pointer_size == 4 ? EA_HEADER_EVENT32 : EA_HEADER_EVENT64, err);
         break;
     default:
         return ea_fail(err, EA_EINVAL, "write a record: no header type is numbered %u", r->header_type);

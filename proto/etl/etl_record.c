@@ -291,7 +291,7 @@ static void set_kind(ea_record *r, uint64_t ids, uint16_t flags, uint16_t proper
 }
 
 /* id, task, version, channel, level, opcode */
-static uint64_t ids_of(uint16_t id, uint16_t task, uint32_t rest) {
+static uint64_t etl_record_ids_of(uint16_t id, uint16_t task, uint32_t rest) {
     return id | (uint32_t)task << 16 | (uint64_t)rest << 32;
 }
 
@@ -300,7 +300,7 @@ static void set_thread(ea_record *r, uint32_t pid, uint32_t tid) {
 }
 
 /* Both times as they are at p. */
-static void set_times(ea_record *r, const uint8_t *p) {
+static void etl_record_set_times(ea_record *r, const uint8_t *p) {
     ea_store64((uint8_t *)r + offsetof(ea_record, kernel_time), ea_load64(p));
 }
 
@@ -414,7 +414,7 @@ uint32_t ea_etl_fill_record(ea_record *r, ea_ext *ext, const uint8_t *p, uint32_
         if (type >= EA_HEADER_COMPACT32)
             flags |= EA_FLAG_NO_CPUTIME;
         r->provider = *ea_etl_group_of(hook_id);
-        set_kind(r, ids_of(0, 0, p[0] | (uint32_t)p[6] << 24), flags, 0, width, type,
+        set_kind(r, etl_record_ids_of(0, 0, p[0] | (uint32_t)p[6] << 24), flags, 0, width, type,
                  hook_id | (uint32_t)ea_load16(p) << 16);
         if (type >= EA_HEADER_PERFINFO32) {
             set_thread(r, UINT32_MAX, UINT32_MAX);
@@ -425,7 +425,7 @@ uint32_t ea_etl_fill_record(ea_record *r, ea_ext *ext, const uint8_t *p, uint32_
         if (type >= EA_HEADER_COMPACT32) {
             set_payload(r, p, 24, size);
         } else {
-            set_times(r, p + 24);
+            etl_record_set_times(r, p + 24);
             set_payload(r, p, 32, size);
         }
         break;
@@ -436,11 +436,11 @@ uint32_t ea_etl_fill_record(ea_record *r, ea_ext *ext, const uint8_t *p, uint32_
     case EA_HEADER_INSTANCE64: {
         width = type == EA_HEADER_FULL32 || type == EA_HEADER_INSTANCE32 ? 4 : 8;
         r->provider = load_guid(p + 24);
-        set_kind(r, ids_of(0, 0, p[6] | (uint32_t)p[5] << 16 | (uint32_t)p[4] << 24),
+        set_kind(r, etl_record_ids_of(0, 0, p[6] | (uint32_t)p[5] << 16 | (uint32_t)p[4] << 24),
                  (uint16_t)(EA_FLAG_CLASSIC_HEADER | width_flag(width)), 0, width, type,
                  (uint32_t)ea_load16(p + 6) << 16);
         set_thread(r, ea_load32(p + 12), ea_load32(p + 8));
-        set_times(r, p + 40);
+        etl_record_set_times(r, p + 40);
         if (type == EA_HEADER_INSTANCE32 || type == EA_HEADER_INSTANCE64) {
             ext[r->ext_count++] =
                 (ea_ext){.type = EA_EXT_INSTANCE_INFO, .size_bytes = INSTANCE_ITEM_BYTES, .data = p + 48};
@@ -455,10 +455,10 @@ uint32_t ea_etl_fill_record(ea_record *r, ea_ext *ext, const uint8_t *p, uint32_
         width = type == EA_HEADER_EVENT32 ? 4 : 8;
         r->provider = load_guid(p + 24);
         r->keyword = ea_load64(p + 48);
-        set_kind(r, ids_of(ea_load16(p + 40), ea_load16(p + 46), ea_load32(p + 42)), flags, ea_load16(p + 6), width,
-                 type, 0);
+        set_kind(r, etl_record_ids_of(ea_load16(p + 40), ea_load16(p + 46), ea_load32(p + 42)), flags, ea_load16(p + 6),
+                 width, type, 0);
         set_thread(r, ea_load32(p + 12), ea_load32(p + 8));
-        set_times(r, p + 56);
+        etl_record_set_times(r, p + 56);
         r->activity_id = load_guid(p + 64);
         if (flags & EA_FLAG_EXTENDED_INFO)
             damaged = fill_event(r, ext, p, size);

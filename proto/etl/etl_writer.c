@@ -126,7 +126,7 @@ static int64_t flush_time(const ea_etl_writer *w, int64_t raw) {
 }
 
 /* beyond: by how much CurrentOffset ran over the valid length. */
-static int write_out(ea_etl_writer *w, uint16_t cpu, cpu_buffer *b, uint32_t beyond, ea_err *err) {
+static int etl_writer_write_out(ea_etl_writer *w, uint16_t cpu, cpu_buffer *b, uint32_t beyond, ea_err *err) {
     if (!b->data || b->used_bytes <= EA_ETL_HEADER_BYTES)
         return 0;
     uint8_t *data = b->data;
@@ -402,9 +402,9 @@ int ea_etl_writer_add(ea_etl_writer *w, const ea_record *r, ea_err *err) {
     cpu_buffer *b;
     rc = buffer_of(w, r->cpu, &b, err);
     if (!rc && b->used_bytes > EA_ETL_HEADER_BYTES && padded > room - b->used_bytes)
-        rc = write_out(w, r->cpu, b, padded, err);
+        rc = etl_writer_write_out(w, r->cpu, b, padded, err);
     if (!rc && b->used_bytes > EA_ETL_HEADER_BYTES && b->logger != r->logger)
-        rc = write_out(w, r->cpu, b, room, err);
+        rc = etl_writer_write_out(w, r->cpu, b, room, err);
     if (rc)
         return rc;
     memset(w->record + n, 0, padded - n);
@@ -428,7 +428,7 @@ int ea_etl_writer_lose(ea_etl_writer *w, uint16_t cpu, uint32_t events, uint32_t
 }
 
 int ea_etl_writer_flush(ea_etl_writer *w, uint16_t cpu, ea_err *err) {
-    return cpu < w->cpu_count ? write_out(w, cpu, &w->cpus[cpu], w->info.buffer_size_bytes, err) : 0;
+    return cpu < w->cpu_count ? etl_writer_write_out(w, cpu, &w->cpus[cpu], w->info.buffer_size_bytes, err) : 0;
 }
 
 int ea_etl_writer_finish(ea_etl_writer *w, const ea_etl_writer_end *end, ea_err *err) {

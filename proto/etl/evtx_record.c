@@ -21,7 +21,7 @@ static uint32_t room_left(const ea_evtx_record *b) {
 }
 
 /* Room for a field's name and type, and for payload bytes: 1, or 0 and b->is_cut. */
-static int add_name(ea_evtx_record *b, const char *name, unsigned in, uint32_t payload_bytes) {
+static int evtx_record_add_name(ea_evtx_record *b, const char *name, unsigned in, uint32_t payload_bytes) {
     uint32_t len = evtx_record_fit(name, NAME_MAX_BYTES), need = len + 2;
     if (need > EA_EVTX_METADATA_MAX_BYTES - b->metadata_bytes || need + (uint64_t)payload_bytes > room_left(b)) {
         b->is_cut = 1;
@@ -34,31 +34,32 @@ static int add_name(ea_evtx_record *b, const char *name, unsigned in, uint32_t p
     return 1;
 }
 
-static void add_payload(ea_evtx_record *b, const void *data, uint32_t len_bytes) {
+static void evtx_record_add_payload(ea_evtx_record *b, const void *data, uint32_t len_bytes) {
     if (len_bytes)
         memcpy(b->payload + b->payload_bytes, data, len_bytes);
     b->payload_bytes += len_bytes;
 }
 
 /* A number of this many bytes, zero-extended or cut to them. */
-static void add_number(ea_evtx_record *b, const char *name, unsigned in, uint64_t v, uint32_t len_bytes) {
-    if (add_name(b, name, in, len_bytes))
-        add_payload(b, &v, len_bytes); /* little-endian */
+static void evtx_record_add_number(ea_evtx_record *b, const char *name, unsigned in, uint64_t v, uint32_t len_bytes) {
+    if (evtx_record_add_name(b, name, in, len_bytes))
+        evtx_record_add_payload(b, &v, len_bytes); /* little-endian */
 }
 
 /* A string or bytes, after their u16 length. What is too long is cut. */
-static void add_counted(ea_evtx_record *b, const char *name, unsigned in, const uint8_t *data, uint32_t len_bytes) {
+static void evtx_record_add_counted(ea_evtx_record *b, const char *name, unsigned in, const uint8_t *data,
+                                    uint32_t len_bytes) {
     uint32_t room = room_left(b), taken = evtx_record_fit(name, NAME_MAX_BYTES) + 4, len = len_bytes;
     uint8_t count[2];
     if (taken > room || len > room - taken) {
         len = taken > room ? 0 : (room - taken) & ~1u;
         b->is_cut = 1;
     }
-    if (!add_name(b, name, in, 2 + len))
+    if (!evtx_record_add_name(b, name, in, 2 + len))
         return;
     ea_store16(count, (uint16_t)len);
-    add_payload(b, count, sizeof count);
-    add_payload(b, data, len);
+    evtx_record_add_payload(b, count, sizeof count);
+    evtx_record_add_payload(b, data, len);
 }
 
 static uint32_t utf16_bytes(const uint8_t *data, uint32_t len_bytes) {
@@ -68,10 +69,10 @@ static uint32_t utf16_bytes(const uint8_t *data, uint32_t len_bytes) {
     return n;
 }
 
-static void add_text(ea_evtx_record *b, const char *name, const char *utf8) {
+static void evtx_record_add_text(ea_evtx_record *b, const char *name, const char *utf8) {
     uint8_t utf16[2 * NAME_MAX_BYTES];
     size_t need = ea_utf8_to_utf16(utf8, evtx_record_fit(utf8, NAME_MAX_BYTES), utf16, sizeof utf16);
-    add_counted(b, name, IN_COUNTED_STRING, utf16, (uint32_t)(need < sizeof utf16 ? need : sizeof utf16));
+    evtx_record_add_counted(b, name, IN_COUNTED_STRING, utf16, (uint32_t)(need < sizeof utf16 ? need : sizeof utf16));
 }
 
 /* Numbers of one width after their u16 count. */
@@ -82,11 +83,11 @@ static void add_array(ea_evtx_record *b, const ea_evtx_field *f, unsigned in, ui
         count = taken > room ? 0 : (room - taken) / width;
         b->is_cut = 1;
     }
-    if (!add_name(b, f->name, in | IN_ARRAY, 2 + count * width))
+    if (!evtx_record_add_name(b, f->name, in | IN_ARRAY, 2 + count * width))
         return;
     ea_store16(number, (uint16_t)count);
-    add_payload(b, number, sizeof number);
-    add_payload(b, f->data, count * width);
+    evtx_record_add_payload(b, number, sizeof number);
+    evtx_record_add_payload(b, f->data, count * width);
 }
 
 /* Every value that is not of its type's width, and every other array, is text as the XML has it. */
@@ -99,7 +100,7 @@ static int add_as_text(ea_evtx_record *b, const ea_evtx_field *f) {
     int rc = text.failed || !(utf16 = malloc(need + 1)) ? EA_ENOMEM : 0;
     if (!rc) {
         ea_utf8_to_utf16(text.data, text.len_bytes, utf16, need);
-        add_counted(b, f->name, IN_COUNTED_STRING, utf16, (uint32_t)need);
+        evtx_record_add_counted(b, f->name, IN_COUNTED_STRING, utf16, (uint32_t)need);
     }
     free(utf16);
     ea_text_deinit(&text);
@@ -110,17 +111,17 @@ static int add_evtx_field(ea_evtx_record *b, const ea_evtx_field *f) {
     unsigned of = f->type & (EA_EVTX_ARRAY - 1u);
     uint32_t width = ea_evtx_type_bytes((uint8_t)of);
     if (f->type == EA_EVTX_STRING)
-        add_counted(b, f->name, IN_COUNTED_STRING, f->data, utf16_bytes(f->data, f->len_bytes));
+        evtx_record_add_counted(b, f->name, IN_COUNTED_STRING, f->data, utf16_bytes(f->data, f->len_bytes));
     else if (f->type == EA_EVTX_BINARY)
-        add_counted(b, f->name, of, f->data, f->len_bytes);
+        evtx_record_add_counted(b, f->name, of, f->data, f->len_bytes);
     else if (f->type == EA_EVTX_SIZE && (f->len_bytes == 4 || f->len_bytes == 8))
-        add_number(b, f->name, EA_EVTX_HEX64, ea_load_uint(f->data, f->len_bytes), 8);
+        evtx_record_add_number(b, f->name, EA_EVTX_HEX64, ea_load_uint(f->data, f->len_bytes), 8);
     else if (f->type == EA_EVTX_SID && f->len_bytes >= 8 && f->len_bytes == 8 + 4u * f->data[1]) {
-        if (add_name(b, f->name, of, f->len_bytes))
-            add_payload(b, f->data, f->len_bytes);
+        if (evtx_record_add_name(b, f->name, of, f->len_bytes))
+            evtx_record_add_payload(b, f->data, f->len_bytes);
     } else if (width && f->type == of && f->len_bytes == width) {
-        if (add_name(b, f->name, of, width))
-            add_payload(b, f->data, width);
+        if (evtx_record_add_name(b, f->name, of, width))
+            evtx_record_add_payload(b, f->data, width);
     } else if (width && f->type != of && f->len_bytes % width == 0)
         add_array(b, f, of, width);
     else
@@ -153,13 +154,13 @@ static int describe_event(ea_evtx_record *b, const ea_evtx_event *e) {
     memcpy(b->traits + 2, e->provider_name, name_len);
     b->traits[2 + name_len] = 0;
 
-    add_number(b, "EventRecordID", EA_EVTX_U64, e->record_id, 8);
-    add_text(b, "Channel", e->channel);
-    add_text(b, "Provider_Name", e->provider_name);
-    add_number(b, "EventID", EA_EVTX_U16, e->event_id, 2);
-    add_text(b, "Computer", e->computer);
+    evtx_record_add_number(b, "EventRecordID", EA_EVTX_U64, e->record_id, 8);
+    evtx_record_add_text(b, "Channel", e->channel);
+    evtx_record_add_text(b, "Provider_Name", e->provider_name);
+    evtx_record_add_number(b, "EventID", EA_EVTX_U16, e->event_id, 2);
+    evtx_record_add_text(b, "Computer", e->computer);
     if (e->qualifiers)
-        add_number(b, "Qualifiers", EA_EVTX_U16, e->qualifiers, 2);
+        evtx_record_add_number(b, "Qualifiers", EA_EVTX_U16, e->qualifiers, 2);
     for (size_t i = 0; i < e->field_count && !rc; i++)
         rc = add_evtx_field(b, &e->fields[i]);
     ea_store16(m, (uint16_t)b->metadata_bytes);

@@ -22,7 +22,7 @@ typedef struct tail_layout {
     unsigned zone, boot, frequency, start, clock, lost, end;
 } tail_layout;
 
-static tail_layout layout_of(unsigned pointer_size) {
+static tail_layout header_layout_of(unsigned pointer_size) {
     tail_layout l;
     l.zone = 56 + 2 * pointer_size;
     l.boot = (l.zone + ZONE_BYTES + 7) & ~7u;
@@ -37,14 +37,14 @@ static tail_layout layout_of(unsigned pointer_size) {
 /* How well the fields fit a layout: this chooses between the two layouts when the pointer size itself is damaged. */
 static unsigned score_layout(const uint8_t *fields, unsigned pointer_size) {
     const int64_t year_1990 = 122726448000000000, year_2200 = 188996544000000000;
-    tail_layout l = layout_of(pointer_size);
+    tail_layout l = header_layout_of(pointer_size);
     int64_t frequency = (int64_t)ea_load64(fields + l.frequency), start = (int64_t)ea_load64(fields + l.start);
     uint32_t clock = ea_load32(fields + l.clock);
     return (clock >= 1 && clock <= 3) + (frequency > 0 && frequency < INT64_C(100000000000)) +
            (start > year_1990 && start < year_2200);
 }
 
-static char *take_name(const uint8_t *data, size_t *at, size_t to) {
+static char *header_take_name(const uint8_t *data, size_t *at, size_t to) {
     ea_text t;
     size_t end = *at;
     while (end + 2 <= to && ea_load16(data + end) != 0)
@@ -87,7 +87,7 @@ static void make_clock(ea_etl_info *info, int64_t header_raw) {
 static int parse_event(ea_etl_file *file, const uint8_t *data, size_t data_bytes, ea_err *err) {
     ea_etl_info *info = &file->info;
     ea_etl_buffer_header h;
-    if (data_bytes < FIELDS_AT + layout_of(8).end)
+    if (data_bytes < FIELDS_AT + header_layout_of(8).end)
         return 0;
     ea_etl_parse_buffer_header(data, &h);
     const uint8_t *event = data + EVENT_AT, *fields = data + FIELDS_AT;
@@ -105,7 +105,7 @@ static int parse_event(ea_etl_file *file, const uint8_t *data, size_t data_bytes
     unsigned narrow = score_layout(fields, 4), wide = score_layout(fields, 8);
     if ((pointer_size != 4 && pointer_size != 8) || (pointer_size == 4 ? narrow + 1 < wide : wide + 1 < narrow))
         pointer_size = narrow > wide ? 4 : 8;
-    tail_layout l = layout_of(pointer_size);
+    tail_layout l = header_layout_of(pointer_size);
 
     info->buffer_size_bytes = size_good                                                        ? says_size
                               : h.size_bytes >= 512 && h.size_bytes <= EA_ETL_MAX_BUFFER_BYTES ? h.size_bytes
@@ -142,8 +142,8 @@ static int parse_event(ea_etl_file *file, const uint8_t *data, size_t data_bytes
         to = data_bytes;
     if (at > to)
         at = to;
-    info->session_name = take_name(data, &at, to);
-    info->log_file_name = take_name(data, &at, to);
+    info->session_name = header_take_name(data, &at, to);
+    info->log_file_name = header_take_name(data, &at, to);
     if (!info->session_name || !info->log_file_name)
         return ea_fail(err, EA_ENOMEM, "read %s", info->path);
     info->logger = h.logger;
@@ -167,7 +167,7 @@ int ea_etl_read_header(ea_etl_file *file, ea_err *err) {
         if (rc == 0) {
             if (got == 0)
                 rc = ea_fail(err, EA_EFORMAT, "read %s: expected an .etl trace, the file is empty", info->path);
-            else if (got < FIELDS_AT + layout_of(8).end)
+            else if (got < FIELDS_AT + header_layout_of(8).end)
                 rc = ea_fail(err, EA_EFORMAT,
                              "read %s: expected an .etl trace, whose header takes 384 bytes; the file has %zu",
                              info->path, got);
@@ -185,7 +185,7 @@ int ea_etl_read_header(ea_etl_file *file, ea_err *err) {
 }
 
 /* A name as UTF-16 with a NUL, or an empty one when it does not fit. Returns the bytes, at most capacity. */
-static size_t put_name(const char *utf8, uint8_t *out, size_t capacity) {
+static size_t header_put_name(const char *utf8, uint8_t *out, size_t capacity) {
     size_t n = utf8 ? ea_utf8_to_utf16(utf8, strlen(utf8), out, capacity - 2) : 0;
     if (n > capacity - 2)
         n = 0;
@@ -194,7 +194,7 @@ static size_t put_name(const char *utf8, uint8_t *out, size_t capacity) {
 }
 
 uint32_t ea_etl_put_info(const ea_etl_info *info, uint8_t *out, size_t capacity) {
-    tail_layout l = layout_of(info->pointer_size);
+    tail_layout l = header_layout_of(info->pointer_size);
     if (capacity < l.end + 4)
         return 0;
     memset(out, 0, l.end);
@@ -221,13 +221,13 @@ uint32_t ea_etl_put_info(const ea_etl_info *info, uint8_t *out, size_t capacity)
     ea_store32(out + l.clock, info->clock_type);
     ea_store32(out + l.lost, info->buffers_lost);
     size_t used = l.end;
-    used += put_name(info->session_name, out + used, (capacity - used) / 2);
-    used += put_name(info->log_file_name, out + used, capacity - used);
+    used += header_put_name(info->session_name, out + used, (capacity - used) / 2);
+    used += header_put_name(info->log_file_name, out + used, capacity - used);
     return (uint32_t)used;
 }
 
 void ea_etl_patch_info(const ea_etl_info *info, uint8_t *fields, size_t len_bytes) {
-    tail_layout l = layout_of(info->pointer_size);
+    tail_layout l = header_layout_of(info->pointer_size);
     if (len_bytes < 40)
         return;
     ea_store32(fields, info->buffer_size_bytes);
@@ -249,7 +249,7 @@ int ea_etl_read_header_record(ea_etl_file *file, uint8_t *data, ea_record *ret, 
     uint32_t n = got > EVENT_AT ? ea_etl_record_bytes(data + EVENT_AT, (uint32_t)(got - EVENT_AT)) : 0;
     const uint8_t *event = data + EVENT_AT;
     if (!n || (event[2] != EA_HEADER_SYSTEM32 && event[2] != EA_HEADER_SYSTEM64) || ea_load16(event + 6) != 0 ||
-        n < FIELDS_AT - EVENT_AT + layout_of(file->info.pointer_size).end)
+        n < FIELDS_AT - EVENT_AT + header_layout_of(file->info.pointer_size).end)
         return ea_fail(err, EA_EFORMAT, "read %s: its header event is damaged", file->info.path);
     ea_etl_parse_buffer_header(data, &h);
     ea_etl_fill_record(ret, NULL, event, n, (uint8_t)file->info.pointer_size); /* a SYSTEM header has no items */
@@ -267,7 +267,7 @@ int ea_etl_is_header_record(const ea_record *r) {
 
 int ea_etl_reread_header(ea_etl_file *file, int *ret_over, ea_err *err) {
     uint8_t data[FIELDS_AT + 512];
-    tail_layout l = layout_of(file->info.pointer_size);
+    tail_layout l = header_layout_of(file->info.pointer_size);
     size_t got;
     int rc = ea_file_read_at(file->handle, 0, data, sizeof data, &got, err);
     if (rc)

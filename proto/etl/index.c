@@ -42,7 +42,7 @@ static int index_fail_memory(indexer *x) {
     return ea_fail(x->err, EA_ENOMEM, "index %s", x->file->info.path);
 }
 
-static int read_at(indexer *x, uint64_t offset, uint8_t *out, size_t wanted, size_t *got) {
+static int index_read_at(indexer *x, uint64_t offset, uint8_t *out, size_t wanted, size_t *got) {
     int rc = ea_file_read_at(x->file->handle, offset, out, wanted, got, x->err);
     if (!rc && *got < wanted)
         memset(out + *got, 0, wanted - *got);
@@ -57,7 +57,7 @@ static int score_at(indexer *x, uint64_t offset, unsigned *ret, ea_etl_buffer_he
     *ret_header = (ea_etl_buffer_header){0};
     if (offset >= x->file->info.file_bytes)
         return 0;
-    int rc = read_at(x, offset, p, sizeof p, &got);
+    int rc = index_read_at(x, offset, p, sizeof p, &got);
     if (rc || got < sizeof p)
         return rc;
     ea_etl_parse_buffer_header(p, ret_header);
@@ -78,7 +78,7 @@ static int find_header(indexer *x, uint64_t from, uint64_t *ret) {
         return index_fail_memory(x);
     for (uint64_t base = from; base < end; base += SEARCH_BYTES) {
         size_t got;
-        if ((rc = read_at(x, base, x->search, SEARCH_BYTES + EA_ETL_HEADER_BYTES, &got)))
+        if ((rc = index_read_at(x, base, x->search, SEARCH_BYTES + EA_ETL_HEADER_BYTES, &got)))
             return rc;
         if (is_zero(x->search, SEARCH_BYTES + EA_ETL_HEADER_BYTES)) {
             /* a header may begin with zeros: the search goes on a little before the first other byte can be */
@@ -243,7 +243,7 @@ static int count_zeros(indexer *x, uint64_t offset, uint64_t *ret) {
         size = x->end - offset;
     for (uint64_t at = 0; at < size; at += SEARCH_BYTES) {
         size_t want = size - at < SEARCH_BYTES ? (size_t)(size - at) : SEARCH_BYTES, got;
-        int rc = read_at(x, offset + at, x->search, want, &got);
+        int rc = index_read_at(x, offset + at, x->search, want, &got);
         if (rc)
             return rc;
         if (!is_zero(x->search, want))
@@ -275,7 +275,7 @@ static int index_grid(indexer *x) {
         ea_etl_buffer_header h, other;
         unsigned score, next_score;
         uint64_t size = x->grid_bytes;
-        int rc = read_at(x, at, peek, sizeof peek, &got), damaged = 0;
+        int rc = index_read_at(x, at, peek, sizeof peek, &got), damaged = 0;
         if (rc)
             return rc;
         ea_etl_parse_buffer_header(peek, &h);
@@ -325,7 +325,7 @@ static int only_zeros(indexer *x, uint64_t from, uint64_t to, int *ret) {
     *ret = 0;
     while ((from = ea_file_skip_hole(x->file->handle, from)) < to) {
         size_t want = to - from < SEARCH_BYTES ? (size_t)(to - from) : SEARCH_BYTES, got;
-        int rc = read_at(x, from, x->search, want, &got);
+        int rc = index_read_at(x, from, x->search, want, &got);
         if (rc)
             return rc;
         if (!is_zero(x->search, want))
@@ -355,7 +355,7 @@ static int index_packed(indexer *x) {
         size_t got;
         ea_etl_buffer_header h, other;
         unsigned score, next_score = 0;
-        int rc = read_at(x, at, peek, sizeof peek, &got), damaged = 0;
+        int rc = index_read_at(x, at, peek, sizeof peek, &got), damaged = 0;
         if (rc)
             return rc;
         if (got < EA_ETL_HEADER_BYTES + 8) {
@@ -409,7 +409,7 @@ static int index_packed(indexer *x) {
 
 /* Whether all buffers have one size, and which size: the mode states it, and the first headers show it. Either may be
  * damaged. */
-static int choose_layout(indexer *x) {
+static int index_choose_layout(indexer *x) {
     const ea_etl_info *info = &x->file->info;
     ea_etl_buffer_header first = {0}, second;
     unsigned first_score, score = 0;
@@ -475,7 +475,7 @@ int ea_etl_index_file(ea_etl_index *index, ea_etl_file *file, uint16_t file_numb
                  .err = err,
                  .end = file->info.file_bytes,
                  .believed_raw = file->info.clock.base_raw};
-    int rc = choose_layout(&x);
+    int rc = index_choose_layout(&x);
     if (!rc && !x.packed)
         rc = index_reserve(&x);
     if (!rc)
@@ -541,7 +541,7 @@ static int reads_well(indexer *x, uint64_t offset, uint64_t size, int *ret) {
 }
 
 /* What the header event does not say (a relogged file may be compressed without a word) the second buffer shows. */
-static int lay_out(ea_etl_tail *t, int over) {
+static int index_lay_out(ea_etl_tail *t, int over) {
     const ea_etl_info *info = &t->x.file->info;
     ea_etl_buffer_header first;
     unsigned score;
@@ -552,7 +552,7 @@ static int lay_out(ea_etl_tail *t, int over) {
         info->file_bytes < (uint64_t)first.size_bytes + EA_ETL_HEADER_BYTES)
         return 0;
     t->laid_out = 1;
-    return choose_layout(&t->x);
+    return index_choose_layout(&t->x);
 }
 
 /* The end of the whole buffers in the file. After an invalid header, there must be a valid later header; otherwise the
@@ -611,7 +611,7 @@ int ea_etl_tail_poll(ea_etl_tail *t, int *ret_found, ea_err *err) {
         return rc;
     info->file_bytes = size;
     x->end = size;
-    if (!t->laid_out && ((rc = lay_out(t, over)) || !t->laid_out))
+    if (!t->laid_out && ((rc = index_lay_out(t, over)) || !t->laid_out))
         return rc;
     if (!over) {
         if ((rc = whole_end(x, &x->end, &last)))
@@ -655,7 +655,7 @@ int ea_etl_tail_ended(const ea_etl_tail *t) {
 /* ---- sorting ---- */
 
 /* Positions in the merged order; no two entries are equal. */
-static int compare_entries(const void *left, const void *right) {
+static int index_compare_entries(const void *left, const void *right) {
     const ea_etl_entry *a = left, *b = right;
     if (a->key != b->key)
         return a->key < b->key ? -1 : 1;
@@ -667,8 +667,8 @@ static int compare_entries(const void *left, const void *right) {
 void ea_etl_index_sort(ea_etl_index *index) {
     const ea_etl_entry *e = index->entries;
     size_t n = index->count, sorted = 1;
-    while (sorted < n && compare_entries(&e[sorted - 1], &e[sorted]) <= 0)
+    while (sorted < n && index_compare_entries(&e[sorted - 1], &e[sorted]) <= 0)
         sorted++;
     if (sorted < n)
-        qsort(index->entries, n, sizeof *e, compare_entries);
+        qsort(index->entries, n, sizeof *e, index_compare_entries);
 }

@@ -99,7 +99,7 @@ struct ea_etl_set {
 
 /* ---- opening ---- */
 
-static int open_file(ea_etl_file *file, const char *path, ea_err *err) {
+static int merge_open_file(ea_etl_file *file, const char *path, ea_err *err) {
     size_t len = strlen(path) + 1;
     file->info.path = malloc(len);
     if (!file->info.path)
@@ -197,7 +197,7 @@ int ea_etl_open(ea_etl_set **ret, const char *const *paths, size_t path_count, c
     for (size_t i = 0; i < path_count && !rc; i++) {
         s->file_count = i + 1;
         ea_etl_file *file = &s->files[i];
-        rc = open_file(file, paths[i], err);
+        rc = merge_open_file(file, paths[i], err);
         if (!rc)
             rc = s->followers ? open_follower(s, i, err)
                               : ea_etl_index_file(&s->index, file, (uint16_t)i, &s->options, err);
@@ -494,7 +494,7 @@ static int activate(ea_etl_set *s, parked from, int again, ea_err *err) {
 
 /* Back below the memory limit: first what is only kept for later, then the decoded buffers whose next records are
  * furthest away. One always stays. */
-static int make_room(ea_etl_set *s, ea_err *err) {
+static int merge_make_room(ea_etl_set *s, ea_err *err) {
     while (s->memory_bytes > s->memory_limit && s->free_list) {
         active *a = s->free_list;
         s->free_list = a->link;
@@ -525,7 +525,7 @@ static int fill_window(ea_etl_set *s, size_t file, ea_err *err) {
         from.entry.key = merge_key(&s->files[file], from.entry.key);
         rc = activate(s, from, 0, err);
         if (!rc)
-            rc = make_room(s, err);
+            rc = merge_make_room(s, err);
     }
     return rc;
 }
@@ -564,7 +564,7 @@ EA_APART static int merge_follow(ea_etl_set *s, ea_err *err) {
 EA_APART static int decode_pending(ea_etl_set *s, enum pending what, ea_err *err) {
     parked from = what == PARKED_PENDING ? unpark(s) : (parked){.entry = s->index.entries[s->index_next++]};
     int rc = activate(s, from, what == PARKED_PENDING, err);
-    return rc ? rc : make_room(s, err);
+    return rc ? rc : merge_make_room(s, err);
 }
 
 /* Brings the buffer with the next record to the front: 1, 0 at the end, EA_ETL_NOTHING_YET, or an error. */

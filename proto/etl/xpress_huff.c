@@ -23,7 +23,7 @@ typedef struct bit_reader {
     size_t missing; /* bytes that were requested after the end */
 } bit_reader;
 
-static uint32_t next_word(bit_reader *r) {
+static uint32_t xpress_huff_next_word(bit_reader *r) {
     uint32_t v = 0;
     if (r->in_bytes - r->at >= 2) {
         v = ea_load16(r->in + r->at);
@@ -40,7 +40,7 @@ static void take_bits(bit_reader *r, unsigned count) {
     r->bits <<= count;
     r->extra -= (int)count;
     if (r->extra < 0) {
-        r->bits |= next_word(r) << -r->extra;
+        r->bits |= xpress_huff_next_word(r) << -r->extra;
         r->extra += 16;
     }
 }
@@ -81,8 +81,8 @@ int ea_xpress_huff_decompress(const uint8_t *in, size_t in_bytes, uint8_t *out, 
         if ((rc = build_table(in + ip, table)))
             break;
         bit_reader r = {.in = in, .in_bytes = in_bytes, .at = ip + TABLE_BYTES};
-        r.bits = next_word(&r) << 16;
-        r.bits |= next_word(&r);
+        r.bits = xpress_huff_next_word(&r) << 16;
+        r.bits |= xpress_huff_next_word(&r);
         r.extra = 16;
         size_t block_end = out_bytes - op > BLOCK_BYTES ? op + BLOCK_BYTES : out_bytes;
         while (op < block_end) {

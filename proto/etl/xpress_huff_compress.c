@@ -52,7 +52,7 @@ static size_t xpress_huff_compress_find(finder *f, const uint8_t *in, size_t at,
     return length;
 }
 
-static unsigned bits_of(size_t distance) {
+static unsigned xpress_huff_compress_bits_of(size_t distance) {
     unsigned bits = 0;
     while (distance >> (bits + 1))
         bits++;
@@ -61,7 +61,7 @@ static unsigned bits_of(size_t distance) {
 
 static unsigned match_symbol(size_t length, size_t distance) {
     size_t left = length - MIN_MATCH;
-    return 256 | bits_of(distance) << 4 | (unsigned)(left < 15 ? left : 15);
+    return 256 | xpress_huff_compress_bits_of(distance) << 4 | (unsigned)(left < 15 ? left : 15);
 }
 
 /* ---- the code ---- */
@@ -71,7 +71,7 @@ typedef struct leaf {
     uint16_t symbol;
 } leaf;
 
-static int by_weight(const void *a, const void *b) {
+static int xpress_huff_compress_by_weight(const void *a, const void *b) {
     const leaf *x = a, *y = b;
     if (x->weight != y->weight)
         return x->weight < y->weight ? -1 : 1;
@@ -112,7 +112,7 @@ static void make_code(const uint32_t *counts, uint8_t *lengths, uint16_t *codes)
     for (unsigned s = 0; s < SYMBOLS; s++)
         if (counts[s])
             leaves[count++] = (leaf){counts[s], (uint16_t)s};
-    qsort(leaves, count, sizeof *leaves, by_weight);
+    qsort(leaves, count, sizeof *leaves, xpress_huff_compress_by_weight);
     memset(lengths, 0, SYMBOLS);
     while (code_lengths(leaves, count, lengths) > LONGEST_CODE)
         for (size_t i = 0; i < count; i++)
@@ -143,7 +143,7 @@ static void begin_bits(bit_writer *w) {
     w->free_bits = 16;
 }
 
-static void put_bits(bit_writer *w, unsigned count, uint32_t value) {
+static void xpress_huff_compress_put_bits(bit_writer *w, unsigned count, uint32_t value) {
     if (w->free_bits >= count) {
         w->free_bits -= count;
         w->bits = w->bits << count | value;
@@ -200,16 +200,16 @@ size_t ea_xpress_huff_compress(const uint8_t *in, size_t in_bytes, uint8_t *out)
         while (at < block_end) {
             length = xpress_huff_compress_find(&f, in, at, block_end, &distance);
             unsigned symbol = length ? match_symbol(length, distance) : in[at], bits;
-            put_bits(&w, lengths[symbol], codes[symbol]);
+            xpress_huff_compress_put_bits(&w, lengths[symbol], codes[symbol]);
             if (length) {
                 put_length(&w, length - MIN_MATCH);
-                bits = bits_of(distance);
-                put_bits(&w, bits, (uint32_t)(distance - ((size_t)1 << bits)));
+                bits = xpress_huff_compress_bits_of(distance);
+                xpress_huff_compress_put_bits(&w, bits, (uint32_t)(distance - ((size_t)1 << bits)));
             }
             at += length ? length : 1;
         }
         if (at == in_bytes)
-            put_bits(&w, lengths[END_SYMBOL], codes[END_SYMBOL]);
+            xpress_huff_compress_put_bits(&w, lengths[END_SYMBOL], codes[END_SYMBOL]);
         end_bits(&w);
     } while (at < in_bytes);
     return w.used;

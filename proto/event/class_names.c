@@ -113,7 +113,7 @@ void ea_class_chooser_forget(ea_class_chooser *ch) {
     ea_u64_map_clear(&ch->known);
 }
 
-static int has_class(ea_class_chooser *ch, const ea_class *c) {
+static int class_names_has_class(ea_class_chooser *ch, const ea_class *c) {
     const ea_strings *classes = &ch->choice->classes;
     int has = !classes->count;
     for (size_t i = 0; i < classes->count; i++) {
@@ -153,7 +153,8 @@ int ea_class_chooser_wants(ea_class_chooser *ch, const ea_class *c) {
     const uint64_t *known = ea_u64_map_get(&ch->known, (uintptr_t)c);
     if (known)
         return *known == WANTED;
-    int by_class = has_class(ch, c), by_id = has_id(ch, c), by_provider = has_provider(ch, c); /* each is noted */
+    int by_class = class_names_has_class(ch, c), by_id = has_id(ch, c),
+        by_provider = has_provider(ch, c); /* each is noted */
     int wants = by_class && by_id && by_provider;
     /* without memory the question is asked again for each event, with the same answer */
     EA_IGNORE(ea_u64_map_put(&ch->known, (uintptr_t)c, wants ? WANTED : UNWANTED));

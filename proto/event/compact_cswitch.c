@@ -147,7 +147,7 @@ static int compact_cswitch_emit(ea_cswitch_expander *e, waiting *w, const uint32
 }
 
 /* The index where the CPU's last switch waits; MAX_CPUS when there is no room for one more. */
-static int place_of(ea_cswitch_expander *e, uint16_t cpu, size_t *ret, ea_err *err) {
+static int compact_cswitch_place_of(ea_cswitch_expander *e, uint16_t cpu, size_t *ret, ea_err *err) {
     const uint64_t *known = ea_u64_map_get(&e->by_cpu, cpu);
     if (known || e->count == MAX_CPUS) {
         *ret = known ? (size_t)*known : MAX_CPUS;
@@ -171,7 +171,7 @@ int ea_cswitch_expand(ea_cswitch_expander *e, const ea_record *record, const ea_
         e->counts.bytes_left_over += record->payload_bytes;
         return 0;
     }
-    int rc = place_of(e, record->cpu, &place, err);
+    int rc = compact_cswitch_place_of(e, record->cpu, &place, err);
     if (rc)
         return rc;
     int fits = place < MAX_CPUS, is_waiting = fits && e->is_waiting[place];

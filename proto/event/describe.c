@@ -33,11 +33,11 @@ static void put_bounded(ea_text *out, const char *s, size_t max) {
     ea_text_add(out, s, len);
 }
 
-static void put_string(ea_text *out, const char *s) {
+static void describe_put_string(ea_text *out, const char *s) {
     put_bounded(out, s, EA_NAME_MAX_BYTES);
 }
 
-static int has_field(const ea_field_row *f, uint8_t version, uint8_t pointer_size) {
+static int describe_has_field(const ea_field_row *f, uint8_t version, uint8_t pointer_size) {
     return f->since <= version && (f->until == 0 || version <= f->until) && (f->only == 0 || f->only == pointer_size);
 }
 
@@ -53,7 +53,7 @@ static size_t entries_of(const ea_field_row *f) {
 static size_t members_of(const ea_field_row *f, uint8_t version, uint8_t pointer_size) {
     size_t n = 0, at = 1;
     for (unsigned i = 0; f->type == EA_STRUCT && i < f->child_count; i++, at += entries_of(f + at))
-        n += (size_t)has_field(f + at, version, pointer_size);
+        n += (size_t)describe_has_field(f + at, version, pointer_size);
     return n;
 }
 
@@ -61,7 +61,7 @@ static size_t members_of(const ea_field_row *f, uint8_t version, uint8_t pointer
 static size_t fields_of_version(const ea_class_row *row, uint8_t version, uint8_t pointer_size, ea_field *fields) {
     size_t n = 0;
     for (const ea_field_row *f = row->fields; f->name && n < EA_FIELDS_MAX; f++) {
-        if (!has_field(f, version, pointer_size))
+        if (!describe_has_field(f, version, pointer_size))
             continue;
         size_t count_field = 0;
         while (f->count_field && count_field < n && strcmp(fields[count_field].name, f->count_field) != 0)
@@ -94,7 +94,7 @@ static void describe_put_entries(ea_text *out, const ea_map_entry *entries, size
     ea_text_varint(out, count);
     for (size_t i = 0; i < count; i++) {
         ea_text_varint(out, entries[i].value);
-        put_string(out, entries[i].name);
+        describe_put_string(out, entries[i].name);
     }
 }
 
@@ -119,11 +119,11 @@ void ea_class_describe_fields(ea_text *out, const ea_class_head *head, const ea_
     ea_text_char(out, (char)head->version);
     ea_text_varint(out, head->code);
     ea_text_add(out, head->provider.bytes, sizeof head->provider.bytes);
-    put_string(out, head->provider_name);
-    put_string(out, head->name);
+    describe_put_string(out, head->provider_name);
+    describe_put_string(out, head->name);
     ea_text_varint(out, map_count);
     for (size_t i = 0; i < map_count; i++) {
-        put_string(out, maps[i]->name);
+        describe_put_string(out, maps[i]->name);
         ea_text_char(out, maps[i]->is_flags ? 1 : 0);
         describe_put_entries(out, maps[i]->entries, maps[i]->count);
     }
@@ -133,7 +133,7 @@ void ea_class_describe_fields(ea_text *out, const ea_class_head *head, const ea_
         size_t map = 0;
         while (f->map && map < map_count && maps[map] != f->map)
             map++;
-        put_string(out, f->name);
+        describe_put_string(out, f->name);
         ea_text_char(out, (char)f->type);
         ea_text_char(out, (char)f->semantic);
         ea_text_varint(out, f->count ? f->count : 1);
@@ -147,10 +147,10 @@ void ea_class_describe_fields(ea_text *out, const ea_class_head *head, const ea_
     if (!notes)
         notes = &NO_NOTES;
     put_bounded(out, notes->message, EA_MESSAGE_MAX_BYTES);
-    put_string(out, notes->level);
-    put_string(out, notes->channel);
-    put_string(out, notes->task);
-    put_string(out, notes->opcode);
+    describe_put_string(out, notes->level);
+    describe_put_string(out, notes->channel);
+    describe_put_string(out, notes->task);
+    describe_put_string(out, notes->opcode);
     describe_put_entries(out, notes->keywords,
                          notes->keyword_count < EA_KEYWORDS_MAX ? notes->keyword_count : EA_KEYWORDS_MAX);
 }

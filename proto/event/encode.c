@@ -7,7 +7,7 @@
 /* ---- what types have in common ---- */
 
 /* 1: text that ends with a NUL, has a count before it, or fills its array. */
-static int is_text(uint8_t type) {
+static int encode_is_text(uint8_t type) {
     return (type >= EA_UTF16Z && type <= EA_UTF16_REST) || type == EA_UTF16_FIXED || type == EA_ANSI_FIXED ||
            (type >= EA_UTF8Z && type <= EA_UTF8_FIXED) || type == EA_CHAR8 || type == EA_CHAR16;
 }
@@ -42,7 +42,7 @@ static int encode_is_signed(uint8_t type) {
 }
 
 /* One value stands for the whole field. */
-static int is_single(const ea_field *f) {
+static int encode_is_single(const ea_field *f) {
     return (f->count == 1 && f->count_field < 0) || f->type == EA_BYTES || is_text_of_array(f);
 }
 
@@ -64,7 +64,7 @@ static int encode_put(place *p, const void *data, size_t n) {
     return 0;
 }
 
-static int put_zeros(place *p, size_t n) {
+static int encode_put_zeros(place *p, size_t n) {
     if (n > p->capacity - p->used)
         return EA_ELIMIT;
     memset(p->out + p->used, 0, n);
@@ -131,7 +131,7 @@ static int put_characters(place *p, uint8_t type, const char *text, size_t len_b
 static int encode_put_text(place *p, const ea_field *f, size_t field_bytes, const char *text, size_t len_bytes) {
     size_t start = p->used, width = is_wide(f->type) ? 2 : 1;
     int counted = f->type == EA_UTF16_COUNTED || f->type == EA_ANSI_COUNTED || f->type == EA_UTF8_COUNTED;
-    int rc = counted ? put_zeros(p, 2) : 0;
+    int rc = counted ? encode_put_zeros(p, 2) : 0;
     if (!rc)
         rc = put_characters(p, f->type, text, len_bytes);
     if (rc)
@@ -146,8 +146,8 @@ static int encode_put_text(place *p, const ea_field *f, size_t field_bytes, cons
     if (f->type == EA_UTF16_REST || fills_the_rest(f))
         return 0;
     if (f->width || is_text_of_array(f))
-        return n <= field_bytes ? put_zeros(p, field_bytes - n) : EA_EINVAL;
-    return put_zeros(p, width);
+        return n <= field_bytes ? encode_put_zeros(p, field_bytes - n) : EA_EINVAL;
+    return encode_put_zeros(p, width);
 }
 
 static int put_scope(place *p, size_t first, size_t end, const ea_event_value *values, size_t count, size_t *ret_at);
@@ -164,7 +164,7 @@ static int encode_put_element(place *p, size_t field, const ea_event_value *v) {
         if (v->kind != EA_VALUE_LIST || (v->count != 0 && v->count != 3))
             return EA_EINVAL;
         if (!v->count)
-            return put_zeros(p, 4);
+            return encode_put_zeros(p, 4);
         int rc = 0;
         for (size_t i = 0; !rc && i < 2; i++)
             rc = v->items[i].kind == EA_VALUE_NUMBER
@@ -174,7 +174,7 @@ static int encode_put_element(place *p, size_t field, const ea_event_value *v) {
             return rc;
         return v->items[2].kind == EA_VALUE_BYTES ? encode_put(p, v->items[2].data, v->items[2].count) : EA_EINVAL;
     }
-    if (is_text(f->type)) {
+    if (encode_is_text(f->type)) {
         if (v->kind == EA_VALUE_TEXT)
             return encode_put_text(p, f, f->width, v->data, v->count);
         return v->kind == EA_VALUE_BYTES && (!f->width || v->count == f->width) ? encode_put(p, v->data, v->count)
@@ -192,7 +192,7 @@ static uint64_t elements_of(const place *p, const ea_field *f) {
     return f->count_field >= 0 ? p->counts[f->count_field] : f->count == EA_COUNT_REST ? UINT64_MAX : f->count;
 }
 
-static int put_field(place *p, size_t field, const ea_event_value *v) {
+static int encode_put_field(place *p, size_t field, const ea_event_value *v) {
     const ea_field *f = &p->c->fields[field];
     uint64_t wanted = elements_of(p, f);
     int rc = 0;
@@ -208,7 +208,7 @@ static int put_field(place *p, size_t field, const ea_event_value *v) {
             return EA_EINVAL;
         return encode_put_text(p, f, wanted == UINT64_MAX ? 0 : (size_t)wanted * width, v->data, v->count);
     }
-    if (is_single(f)) {
+    if (encode_is_single(f)) {
         rc = encode_put_element(p, field, v);
         if (!rc && f->is_count)
             p->counts[field] = v->number;
@@ -228,7 +228,7 @@ static int put_scope(place *p, size_t first, size_t end, const ea_event_value *v
         *ret_at = field;
         if (field >= end)
             return EA_EINVAL;
-        int rc = put_field(p, field, &values[i]);
+        int rc = encode_put_field(p, field, &values[i]);
         if (rc)
             return rc;
     }
@@ -309,7 +309,7 @@ static size_t encode_element_bytes(const ea_class *c, const ea_field *f, const u
 }
 
 /* One element, which is all of the slice but for structs, whose bytes it takes off the slice's front. */
-static ea_event_value read_element(reader *r, size_t field, ea_slice *s) {
+static ea_event_value encode_read_element(reader *r, size_t field, ea_slice *s) {
     const ea_field *f = &r->c->fields[field];
     ea_event_value v = {.kind = EA_VALUE_BYTES, .data = s->data, .count = s->len_bytes};
     if (f->type == EA_STRUCT) {
@@ -337,7 +337,7 @@ static ea_event_value read_element(reader *r, size_t field, ea_slice *s) {
             .kind = EA_VALUE_BYTES, .data = s->data + (size_t)2 * width, .count = s->len_bytes - (size_t)2 * width};
         return (ea_event_value){.kind = EA_VALUE_LIST, .items = items, .count = 3};
     }
-    if (is_text(f->type))
+    if (encode_is_text(f->type))
         return read_text(r, f, s);
     if (is_bytes(f->type))
         return v;
@@ -356,17 +356,17 @@ static ea_event_value read_field(reader *r, size_t field, const ea_slice *s) {
         return (ea_event_value){.kind = EA_VALUE_BYTES, .data = s->data, .count = s->len_bytes};
     if (is_text_of_array(f))
         return read_text(r, f, s);
-    if (is_single(f))
-        return read_element(r, field, &rest);
+    if (encode_is_single(f))
+        return encode_read_element(r, field, &rest);
     ea_event_value *items = ea_arena_zalloc(r->arena, s->element_count + (size_t)1, sizeof *items);
     r->failed |= !items;
     for (uint32_t i = 0; !r->failed && i < s->element_count; i++) {
         if (f->type == EA_STRUCT) {
-            items[i] = read_element(r, field, &rest);
+            items[i] = encode_read_element(r, field, &rest);
             continue;
         }
         ea_slice one = {rest.data, (uint32_t)encode_element_bytes(r->c, f, rest.data, rest.len_bytes), 1};
-        items[i] = read_element(r, field, &one);
+        items[i] = encode_read_element(r, field, &one);
         rest.data += one.len_bytes;
         rest.len_bytes -= one.len_bytes;
     }

@@ -57,7 +57,7 @@ static int64_t counted_bytes(const uint8_t *p, size_t left) {
 }
 
 /* Revision 1, at most 15 sub-authorities: winnt.h SID, SID_MAX_SUB_AUTHORITIES. */
-static int64_t sid_bytes(const uint8_t *p, size_t left) {
+static int64_t payload_parser_sid_bytes(const uint8_t *p, size_t left) {
     if (left < 8 || p[0] != 1 || p[1] > 15)
         return NOT_WHOLE;
     size_t bytes = 8 + (size_t)4 * p[1];
@@ -71,7 +71,7 @@ static int64_t wbem_sid_bytes(const uint8_t *p, size_t left, uint8_t pointer_siz
     if (ea_load32(p) == 0)
         return 4;
     size_t head = (size_t)2 * pointer_size;
-    int64_t sid = left > head ? sid_bytes(p + head, left - head) : NOT_WHOLE;
+    int64_t sid = left > head ? payload_parser_sid_bytes(p + head, left - head) : NOT_WHOLE;
     return sid < 0 ? NOT_WHOLE : (int64_t)head + sid;
 }
 
@@ -92,7 +92,7 @@ static int64_t payload_parser_element_bytes(walk *w, size_t field, const uint8_t
     case EA_UTF16_REST:
         return (int64_t)(left & ~(size_t)1);
     case EA_SID:
-        return sid_bytes(p, left);
+        return payload_parser_sid_bytes(p, left);
     case EA_WBEM_SID:
         return wbem_sid_bytes(p, left, w->c->pointer_size);
     case EA_STRUCT:

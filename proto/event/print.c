@@ -40,7 +40,7 @@ struct ea_printer {
     ea_err *err;                   /* of the call, while records are expanded */
 };
 
-static int parse_columns(ea_printer *p, ea_err *err) {
+static int print_parse_columns(ea_printer *p, ea_err *err) {
     static const char *const standard[] = {"time", "provider_name", "name", "cpu", "pid", "tid", "fields"};
     const ea_strings *given = &p->options->fields;
     if (!given->count && p->options->format == EA_PRINT_CSV) {
@@ -72,7 +72,7 @@ static int parse_columns(ea_printer *p, ea_err *err) {
 }
 
 /* A time that refers to data is kept for ea_printer_set_data. */
-static int parse_time(const ea_printer *p, const char *name, const char *text, int64_t *ret, ea_err *err) {
+static int print_parse_time(const ea_printer *p, const char *name, const char *text, int64_t *ret, ea_err *err) {
     int rc = text ? ea_time_parse(text, &p->times, ret) : 0;
     return rc == EA_EINVAL ? ea_fail(err, EA_EUSAGE, "--%s '%s': expected " EA_TIME_FORMS_OF_DATA, name, text) : 0;
 }
@@ -80,9 +80,9 @@ static int parse_time(const ea_printer *p, const char *name, const char *text, i
 static int parse_times(ea_printer *p, ea_err *err) {
     p->from_utc_ns = INT64_MIN;
     p->to_utc_ns = INT64_MAX;
-    int rc = parse_time(p, "from", p->options->from, &p->from_utc_ns, err);
+    int rc = print_parse_time(p, "from", p->options->from, &p->from_utc_ns, err);
     if (!rc)
-        rc = parse_time(p, "to", p->options->to, &p->to_utc_ns, err);
+        rc = print_parse_time(p, "to", p->options->to, &p->to_utc_ns, err);
     if (!rc && p->from_utc_ns >= p->to_utc_ns)
         rc = ea_fail(err, EA_EUSAGE, "--from '%s' is not before --to '%s'", p->options->from, p->options->to);
     return rc;
@@ -91,7 +91,7 @@ static int parse_times(ea_printer *p, ea_err *err) {
 static int print_parse(ea_printer *p, ea_err *err) {
     const ea_print_options *o = p->options;
     p->raw = o->raw || o->format == EA_PRINT_RAW;
-    int rc = parse_columns(p, err);
+    int rc = print_parse_columns(p, err);
     if (!rc && p->raw && ((o->format != EA_PRINT_JSONL && o->format != EA_PRINT_RAW) || p->column_count))
         rc = ea_fail(err, EA_EUSAGE, "--raw is for --format jsonl without --fields");
     for (size_t i = 0; !rc && i < o->pids.count; i++)
@@ -242,7 +242,7 @@ static int pid_wanted(const ea_printer *p, const ea_record *r, const ea_class *c
     return n == 0;
 }
 
-static int write_out(ea_printer *p, ea_err *err) {
+static int print_write_out(ea_printer *p, ea_err *err) {
     if (p->out.failed)
         return ea_fail(err, EA_ENOMEM, "print an event");
     int rc = 0;
@@ -255,7 +255,7 @@ static int write_out(ea_printer *p, ea_err *err) {
 }
 
 int ea_printer_flush(ea_printer *p, ea_err *err) {
-    int rc = write_out(p, err);
+    int rc = print_write_out(p, err);
     if (!rc && p->file && fflush(p->file))
         rc = ea_fail(err, EA_EIO, "write to standard output");
     return rc;
@@ -284,7 +284,7 @@ static void print_record(ea_printer *p, const ea_record *r, const ea_class *c, c
 }
 
 /* Whether the options want it; notes what ea_printer_check reports on. */
-static int is_wanted(ea_printer *p, const ea_record *record, const ea_class *c, const ea_clock *clock) {
+static int print_is_wanted(ea_printer *p, const ea_record *record, const ea_class *c, const ea_clock *clock) {
     if (p->options->from || p->options->to) {
         int64_t utc_ns = ea_clock_to_utc_ns(clock, record->time_raw);
         if (utc_ns < p->times.begin_utc_ns)
@@ -301,20 +301,20 @@ static int is_wanted(ea_printer *p, const ea_record *record, const ea_class *c, 
 }
 
 void ea_printer_pass(ea_printer *p, const ea_record *record, const ea_class *c, const ea_clock *clock) {
-    (void)is_wanted(p, record, c, clock);
+    (void)print_is_wanted(p, record, c, clock);
 }
 
 static int print_wanted(ea_printer *p, const ea_record *record, const ea_class *c, const ea_clock *clock, ea_err *err) {
-    if (!is_wanted(p, record, c, clock))
+    if (!print_is_wanted(p, record, c, clock))
         return 0;
     print_record(p, record, c, clock);
     p->printed++;
     if (p->missing_columns)
         look_for_columns(p, c);
-    return p->out.len_bytes >= FLUSH_BYTES ? write_out(p, err) : 0;
+    return p->out.len_bytes >= FLUSH_BYTES ? print_write_out(p, err) : 0;
 }
 
-static int on_switch(void *arg, const ea_record *record, const ea_class *c, const ea_clock *clock) {
+static int print_on_switch(void *arg, const ea_record *record, const ea_class *c, const ea_clock *clock) {
     ea_printer *p = arg;
     return print_wanted(p, record, c, clock, p->err);
 }
@@ -324,12 +324,12 @@ int ea_printer_event(ea_printer *p, const ea_record *record, const ea_class *c, 
         return print_wanted(p, record, c, clock, err);
     int rc = p->expander ? 0 : ea_cswitch_expander_create(&p->expander, err);
     p->err = err;
-    return rc ? rc : ea_cswitch_expand(p->expander, record, c, clock, on_switch, p, err);
+    return rc ? rc : ea_cswitch_expand(p->expander, record, c, clock, print_on_switch, p, err);
 }
 
 int ea_printer_end(ea_printer *p, ea_err *err) {
     p->err = err;
-    return p->expander ? ea_cswitch_expand_end(p->expander, on_switch, p) : 0;
+    return p->expander ? ea_cswitch_expand_end(p->expander, print_on_switch, p) : 0;
 }
 
 void ea_printer_report_left_over(const ea_printer *p, const char *program) {

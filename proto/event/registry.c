@@ -85,7 +85,7 @@ struct ea_registry {
     uint64_t overflow_count;
 };
 
-static inline uint64_t key_hash(const class_key *k) {
+static inline uint64_t registry_key_hash(const class_key *k) {
     uint64_t h = k->provider[0] ^ (k->provider[1] * 0x9E3779B97F4A7C15u) ^ (k->rest * 0xC2B2AE3D27D4EB4Fu);
     h *= 0xFF51AFD7ED558CCDu;
     return h ^ (h >> 32);
@@ -93,7 +93,7 @@ static inline uint64_t key_hash(const class_key *k) {
 
 /* Ends at a free slot: never more than half of them are taken. */
 static inline slot *find_slot(slot *slots, size_t mask, const class_key *k) {
-    for (size_t i = (size_t)key_hash(k) & mask;; i = (i + 1) & mask) {
+    for (size_t i = (size_t)registry_key_hash(k) & mask;; i = (i + 1) & mask) {
         slot *s = &slots[i];
         if (!s->c ||
             (s->key.rest == k->rest && s->key.provider[0] == k->provider[0] && s->key.provider[1] == k->provider[1]))
@@ -131,7 +131,8 @@ static const ea_class **registry_place_of(ea_registry *r, const uint8_t *descrip
 }
 
 /* The class of these description bytes: the existing class, or a new one. */
-static int class_of(ea_registry *r, const uint8_t *description, size_t len_bytes, ea_class **ret, ea_err *err) {
+static int registry_class_of(ea_registry *r, const uint8_t *description, size_t len_bytes, ea_class **ret,
+                             ea_err *err) {
     uint8_t hash[16];
     ea_class *c;
     int rc = ea_class_hash(description, len_bytes, hash, err);
@@ -331,7 +332,7 @@ static int registry_resolve(ea_registry *r, const ea_record *record, const class
     ea_arena_reset(&r->scratch);
     if (!rc && r->text.failed)
         rc = EA_ENOMEM;
-    return rc ? rc : class_of(r, (const uint8_t *)r->text.data, r->text.len_bytes, ret, NULL);
+    return rc ? rc : registry_class_of(r, (const uint8_t *)r->text.data, r->text.len_bytes, ret, NULL);
 }
 
 static const ea_class *overflowed(ea_registry *r) {
@@ -354,7 +355,7 @@ static metadata_slot *find_metadata_slot(const ea_registry *r, const class_key *
     }
 }
 
-static inline class_key key_of(const ea_record *record) {
+static inline class_key registry_key_of(const ea_record *record) {
     int classic = by_opcode(record);
     return (class_key){.provider = {ea_load64(record->provider.bytes), ea_load64(record->provider.bytes + 8)},
                        .rest = (uint64_t)(classic ? record->opcode : record->id) | (uint64_t)record->version << 16 |
@@ -409,9 +410,9 @@ static EA_RARE const ea_class *learn_metadata(ea_registry *r, const ea_record *r
 /* Of a record with metadata that is not in its place of the recent ones. */
 EA_APART static const ea_class *search_metadata(ea_registry *r, const ea_record *record, const ea_ext *metadata,
                                                 const ea_ext *traits, recent_metadata *place, const recent *head) {
-    class_key key = key_of(record);
+    class_key key = registry_key_of(record);
     key.rest |= (uint64_t)(metadata != NULL) << 26 | (uint64_t)(traits != NULL) << 27;
-    uint64_t hash = key_hash(&key);
+    uint64_t hash = registry_key_hash(&key);
     if (metadata)
         hash = ea_hash64(metadata->data, metadata->size_bytes, hash);
     if (traits)
@@ -470,7 +471,7 @@ EA_APART static const ea_class *find_metadata(ea_registry *r, const ea_record *r
 
 /* The first of its class. */
 EA_RARE static const ea_class *learn(ea_registry *r, const ea_record *record) {
-    class_key key = key_of(record);
+    class_key key = registry_key_of(record);
     ea_class *c;
     if (r->count >= r->limit_classes || registry_grow(r) || registry_resolve(r, record, &key, NULL, NULL, &c))
         return overflowed(r);
@@ -483,7 +484,7 @@ EA_RARE static const ea_class *learn(ea_registry *r, const ea_record *record) {
 
 /* Of a record without metadata that is not in its place of the recent ones. */
 EA_APART static const ea_class *registry_search(ea_registry *r, const ea_record *record, recent *place) {
-    class_key key = key_of(record);
+    class_key key = registry_key_of(record);
     const slot *s = find_slot(r->slots, r->mask, &key);
     if (!s->c)
         return learn(r, record);
@@ -518,7 +519,7 @@ int ea_registry_add_description(ea_registry *r, const uint8_t *description, size
         return 0;
     }
     ea_class *c;
-    int rc = class_of(r, description, len_bytes, &c, err);
+    int rc = registry_class_of(r, description, len_bytes, &c, err);
     if (rc)
         return rc;
     if (place)

@@ -73,7 +73,7 @@ static const char *ext_type_name(uint16_t type) {
 
 /* ---- the parts of a record ---- */
 
-static void put_time(ea_text *out, const ea_render_style *how, const ea_record *r, const ea_clock *clock) {
+static void render_put_time(ea_text *out, const ea_render_style *how, const ea_record *r, const ea_clock *clock) {
     if (how->form == EA_FORM_JSON)
         ea_text_char(out, '"');
     ea_text_utc_ns(out, ea_clock_to_utc_ns(clock, r->time_raw));
@@ -81,7 +81,7 @@ static void put_time(ea_text *out, const ea_render_style *how, const ea_record *
         ea_text_char(out, '"');
 }
 
-static void put_guid(ea_text *out, const ea_render_style *how, const ea_guid *g) {
+static void render_put_guid(ea_text *out, const ea_render_style *how, const ea_guid *g) {
     if (how->form == EA_FORM_JSON)
         ea_text_char(out, '"');
     ea_text_guid(out, g);
@@ -99,7 +99,7 @@ static void put_related(ea_text *out, const ea_render_style *how, const ea_recor
     if (item && item->size_bytes == sizeof(ea_guid)) {
         ea_guid g;
         memcpy(&g, item->data, sizeof g);
-        put_guid(out, how, &g);
+        render_put_guid(out, how, &g);
     } else {
         put_none(out, how);
     }
@@ -160,7 +160,7 @@ static void put_insert(ea_text *out, const ea_render_style *how, const ea_class 
 }
 
 /* Source: FormatMessage's escape sequences, Windows SDK documentation. */
-static void put_message(ea_text *out, const ea_render_style *outer, const ea_class *c) {
+static void render_put_message(ea_text *out, const ea_render_style *outer, const ea_class *c) {
     ea_render_style how = *outer;
     ea_render_bound bound = {.end_bytes = out->len_bytes + EA_RENDER_MAX_BYTES, .work = outer->bound->work};
     how.form = EA_FORM_MESSAGE;
@@ -222,7 +222,8 @@ static const char *const NOTE_NAMES[NOTE_COUNT] = {"level_name",  "channel_name"
                                                    "opcode_name", "keyword_names", "message"};
 
 /* 1 when the class says something of that kind; it is written then. */
-static int put_note(ea_text *out, const ea_render_style *how, const ea_class *c, enum note note, const char *before) {
+static int render_put_note(ea_text *out, const ea_render_style *how, const ea_class *c, enum note note,
+                           const char *before) {
     const ea_class_notes *n = c->notes;
     const char *text[NOTE_COUNT] = {n->level, n->channel, n->task, n->opcode, "", n->message};
     if (note == NOTE_KEYWORDS ? !n->keyword_count : !*text[note])
@@ -233,7 +234,7 @@ static int put_note(ea_text *out, const ea_render_style *how, const ea_class *c,
     } else if (note == NOTE_MESSAGE) {
         ea_text message;
         ea_text_init(&message);
-        put_message(&message, how, c);
+        render_put_message(&message, how, c);
         ea_render_put_text(out, how, message.data ? message.data : "", message.len_bytes);
         out->failed |= message.failed;
         ea_text_deinit(&message);
@@ -260,11 +261,11 @@ static void put_metadata_json(ea_text *out, const ea_render_style *how) {
     }
 }
 
-static void put_notes_json(ea_text *out, const ea_render_style *how, const ea_class *c) {
+static void render_put_notes_json(ea_text *out, const ea_render_style *how, const ea_class *c) {
     char key[32];
     for (int i = 0; i < NOTE_COUNT; i++) {
         snprintf(key, sizeof key, ",\"%s\":", NOTE_NAMES[i]);
-        put_note(out, how, c, (enum note)i, key);
+        render_put_note(out, how, c, (enum note)i, key);
     }
 }
 
@@ -308,17 +309,17 @@ static const char *const COLUMN_NAMES[COLUMN_COUNT] = {"time",
                                                        "activity_id",
                                                        "related_activity_id"};
 
-static void put_column(ea_text *out, const ea_render_style *how, const ea_record *r, const ea_class *c,
-                       const ea_clock *clock, enum column column) {
+static void render_put_column(ea_text *out, const ea_render_style *how, const ea_record *r, const ea_class *c,
+                              const ea_clock *clock, enum column column) {
     switch (column) {
     case COLUMN_TIME:
-        put_time(out, how, r, clock);
+        render_put_time(out, how, r, clock);
         break;
     case COLUMN_CLOCK:
         ea_text_i64(out, r->time_raw);
         break;
     case COLUMN_PROVIDER:
-        put_guid(out, how, &r->provider);
+        render_put_guid(out, how, &r->provider);
         break;
     case COLUMN_PROVIDER_NAME:
         ea_render_put_name(out, how, c->provider_name);
@@ -360,7 +361,7 @@ static void put_column(ea_text *out, const ea_render_style *how, const ea_record
         if (ea_guid_is_zero(&r->activity_id))
             put_none(out, how);
         else
-            put_guid(out, how, &r->activity_id);
+            render_put_guid(out, how, &r->activity_id);
         break;
     case COLUMN_RELATED_ACTIVITY_ID:
         put_related(out, how, r);
@@ -522,14 +523,14 @@ static void render_json(ea_text *out, const ea_render_style *how, const ea_class
         ea_text_str(out, i ? ",\"" : "{\"");
         ea_text_str(out, COLUMN_NAMES[i]);
         ea_text_str(out, "\":");
-        put_column(out, how, r, c, how->clock, (enum column)i);
+        render_put_column(out, how, r, c, how->clock, (enum column)i);
     }
     ea_text_str(out, ",\"fields\":");
     put_fields_json(out, how, r, c);
     ea_text_str(out, ",\"stack\":");
     put_stack(out, how, r);
     if (c->notes)
-        put_notes_json(out, how, c);
+        render_put_notes_json(out, how, c);
     if (r->ext_count)
         put_metadata_json(out, how);
     put_completion(out, how, c);
@@ -544,7 +545,7 @@ static void render_text(ea_text *out, const ea_render_style *how, const ea_class
     const ea_clock *clock = how->clock;
     ea_slice slices[EA_FIELDS_MAX];
     size_t used, whole = ea_class_split(c, record->payload, record->payload_bytes, slices, &used), field = 0;
-    put_time(out, how, record, clock);
+    render_put_time(out, how, record, clock);
     ea_text_str(out, " cpu=");
     ea_text_u64(out, record->cpu);
     ea_text_str(out, " pid=");
@@ -581,7 +582,7 @@ static void render_text(ea_text *out, const ea_render_style *how, const ea_class
         }
     }
     if (c->notes)
-        put_note(out, how, c, NOTE_MESSAGE, " message=");
+        render_put_note(out, how, c, NOTE_MESSAGE, " message=");
     put_completion(out, how, c);
     put_derived(out, how, c);
 }
@@ -589,11 +590,11 @@ static void render_text(ea_text *out, const ea_render_style *how, const ea_class
 /* ---- chosen columns ---- */
 
 /* Writes the named column or field; 0 when this event has none of that name. */
-static int put_named(ea_text *out, const ea_render_style *how, const ea_class *c, const char *name) {
+static int render_put_named(ea_text *out, const ea_render_style *how, const ea_class *c, const char *name) {
     const ea_record *r = how->record;
     for (int i = 0; i < COLUMN_COUNT; i++)
         if (strcmp(COLUMN_NAMES[i], name) == 0) {
-            put_column(out, how, r, c, how->clock, (enum column)i);
+            render_put_column(out, how, r, c, how->clock, (enum column)i);
             return 1;
         }
     if (strcmp(name, "stack") == 0) {
@@ -619,7 +620,7 @@ static int put_named(ea_text *out, const ea_render_style *how, const ea_class *c
     }
     for (int i = 0; c->notes && i < NOTE_COUNT; i++)
         if (strcmp(NOTE_NAMES[i], name) == 0)
-            return put_note(out, how, c, (enum note)i, "");
+            return render_put_note(out, how, c, (enum note)i, "");
     for (int i = 0; i < COMPLETION_COUNT; i++)
         if (strcmp(COMPLETION_NAMES[i], name) == 0)
             return put_completion_column(out, how, c, (enum completion_column)i);
@@ -654,7 +655,7 @@ static void render_csv(ea_text *out, const ea_render_style *how, const ea_class 
             ea_text_char(out, ',');
         ea_text_clear(&value);
         how->bound->end_bytes = EA_RENDER_MAX_BYTES;
-        if (put_named(&value, how, c, columns[i]) && value.len_bytes)
+        if (render_put_named(&value, how, c, columns[i]) && value.len_bytes)
             ea_text_csv(out, value.data, value.len_bytes);
     }
     out->failed |= value.failed;
@@ -673,7 +674,7 @@ static void render_columns(ea_text *out, const ea_render_style *how, const ea_cl
             ea_text_json_str(out, columns[i]);
             ea_text_char(out, ':');
         }
-        if (!put_named(out, how, c, columns[i]) && json)
+        if (!render_put_named(out, how, c, columns[i]) && json)
             ea_text_str(out, "null");
     }
     if (json)
@@ -707,7 +708,7 @@ void ea_render_message(ea_text *out, const ea_record *record, const ea_class *c,
     ea_render_bound bound = ea_render_bound_of(out);
     ea_render_style how = {.form = EA_FORM_MESSAGE, .clock = clock, .record = record, .bound = &bound};
     if (c->notes)
-        put_message(out, &how, c);
+        render_put_message(out, &how, c);
 }
 
 void ea_render_json(ea_text *out, const ea_record *record, const ea_class *c, const ea_clock *clock, int raw) {

@@ -315,7 +315,7 @@ void ea_render_put_integer(ea_text *out, const ea_render_style *how, const ea_cl
     render_values_put_number(out, how, f, v);
 }
 
-static void put_float(ea_text *out, const ea_render_style *how, double v, int digits) {
+static void render_values_put_float(ea_text *out, const ea_render_style *how, double v, int digits) {
     if (v != v)
         put_symbol(out, how, "NaN");
     else if (v - v != 0)
@@ -361,13 +361,13 @@ static void render_values_put_element(ea_text *out, const ea_render_style *how, 
     case EA_F32: {
         float x;
         memcpy(&x, p, sizeof x);
-        put_float(out, how, (double)x, 9);
+        render_values_put_float(out, how, (double)x, 9);
         return;
     }
     case EA_F64: {
         double x;
         memcpy(&x, p, sizeof x);
-        put_float(out, how, x, 17);
+        render_values_put_float(out, how, x, 17);
         return;
     }
     case EA_GUID: {

@@ -98,7 +98,7 @@ int ea_out_type_of(const char *s) {
     return type_of(OUT_NAMES, sizeof OUT_NAMES / sizeof OUT_NAMES[0], s);
 }
 
-static int is_hex(int out_type) {
+static int tdh_types_is_hex(int out_type) {
     return (out_type >= EA_OUT_HEXINT8 && out_type <= EA_OUT_HEXINT64) || out_type == EA_OUT_ERROR_CODE ||
            out_type == EA_OUT_NTSTATUS || out_type == EA_OUT_HRESULT || out_type == EA_OUT_CODE_POINTER;
 }
@@ -128,7 +128,7 @@ static uint8_t semantic_of(int out_type) {
 }
 
 static uint8_t integer_type(int in_type, int out_type) {
-    int hex = is_hex(out_type);
+    int hex = tdh_types_is_hex(out_type);
     switch (in_type) {
     case EA_IN_INT8:
         return out_type == EA_OUT_STRING ? EA_CHAR8 : out_type == EA_OUT_BOOLEAN ? EA_BOOL8 : hex ? EA_HEX8 : EA_I8;

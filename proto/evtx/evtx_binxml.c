@@ -99,7 +99,7 @@ static const uint8_t *evtx_binxml_take(parser *p, fragment *f, uint32_t len_byte
 }
 
 /* The name at a place of the chunk: 1, or 0 when there is none. */
-static int name_at(const parser *p, uint32_t at, const uint8_t **ret, uint32_t *ret_bytes) {
+static int evtx_binxml_name_at(const parser *p, uint32_t at, const uint8_t **ret, uint32_t *ret_bytes) {
     if (at > p->bytes || p->bytes - at < 10)
         return 0;
     uint32_t count = ea_load16(p->data + at + 6);
@@ -111,12 +111,12 @@ static int name_at(const parser *p, uint32_t at, const uint8_t **ret, uint32_t *
 }
 
 /* A name by its place, which is here the first time that the chunk has it. */
-static int take_name(parser *p, fragment *f, const uint8_t **ret, uint32_t *ret_bytes) {
+static int evtx_binxml_take_name(parser *p, fragment *f, const uint8_t **ret, uint32_t *ret_bytes) {
     const uint8_t *place = evtx_binxml_take(p, f, 4);
     if (!place)
         return 0;
     uint32_t at = ea_load32(place);
-    if (!name_at(p, at, ret, ret_bytes)) {
+    if (!evtx_binxml_name_at(p, at, ret, ret_bytes)) {
         p->wrong = "a record's XML names an element or attribute that is not in the chunk";
         return 0;
     }
@@ -139,11 +139,11 @@ static void open_element(parser *p, fragment *f, int has_attributes) {
     }
     if (!evtx_binxml_take(p, f, f->bare ? 4 : 6))
         return;
-    int found = take_name(p, f, &name, &name_bytes);
+    int found = evtx_binxml_take_name(p, f, &name, &name_bytes);
     if (!found && f->bare && !p->no_memory) { /* some have the dependency id all the same */
         p->wrong = NULL;
         f->at = begin;
-        found = evtx_binxml_take(p, f, 6) && take_name(p, f, &name, &name_bytes);
+        found = evtx_binxml_take(p, f, 6) && evtx_binxml_take_name(p, f, &name, &name_bytes);
     }
     if (!found || (has_attributes && !evtx_binxml_take(p, f, 4)))
         return;
@@ -267,7 +267,7 @@ static int belongs(const fragment *f, unsigned kind) {
     }
 }
 
-static void parse_token(parser *p, fragment *f, unsigned token) {
+static void evtx_binxml_parse_token(parser *p, fragment *f, unsigned token) {
     const uint8_t *data;
     uint32_t len;
     unsigned kind = token & ~(unsigned)MORE;
@@ -297,7 +297,7 @@ static void parse_token(parser *p, fragment *f, unsigned token) {
         break;
     case TOKEN_ATTRIBUTE:
         end_attribute(p, f);
-        if (take_name(p, f, &data, &len))
+        if (evtx_binxml_take_name(p, f, &data, &len))
             push_charged(p, EA_EVTX_ATTRIBUTE, 0, data, len);
         f->attribute = p->r->node_count;
         break;
@@ -309,11 +309,11 @@ static void parse_token(parser *p, fragment *f, unsigned token) {
             evtx_binxml_push(p, EA_EVTX_CHARACTER, 0, NULL, ea_load16(data));
         break;
     case TOKEN_ENTITY:
-        if (take_name(p, f, &data, &len))
+        if (evtx_binxml_take_name(p, f, &data, &len))
             push_charged(p, EA_EVTX_ENTITY, 0, data, len);
         break;
     case TOKEN_PI_TARGET:
-        (void)take_name(p, f, &data, &len);
+        (void)evtx_binxml_take_name(p, f, &data, &len);
         break;
     case TOKEN_PI_DATA:
         text(p, f, 0);
@@ -339,7 +339,7 @@ static void parse_fragment(parser *p, fragment *f) {
         unsigned token = p->data[f->at++];
         if (token == TOKEN_EOF)
             break;
-        parse_token(p, f, token);
+        evtx_binxml_parse_token(p, f, token);
     }
     if (!p->wrong && f->open_count)
         p->wrong = "a record's XML ends inside an element";

@@ -38,7 +38,7 @@ static int is_piece(const ea_evtx_node *n) {
 }
 
 /* The pieces of a value as text, which is valid until the next call. */
-static const char *text_of(const filler *f) {
+static const char *evtx_event_text_of(const filler *f) {
     ea_text *t = &f->e->text;
     ea_text_clear(t);
     for (size_t i = f->first; i < f->first + f->count; i++) {
@@ -61,13 +61,13 @@ static const char *text_of(const filler *f) {
 }
 
 /* The value as a number, written in decimal or in hex; 0 when it is none. */
-static uint64_t number_of(const filler *f) {
+static uint64_t evtx_event_number_of(const filler *f) {
     uint64_t v;
-    return ea_u64_parse(text_of(f), &v) ? 0 : v;
+    return ea_u64_parse(evtx_event_text_of(f), &v) ? 0 : v;
 }
 
-static void guid_of(const filler *f, ea_guid *ret) {
-    if (ea_guid_parse(text_of(f), ret))
+static void evtx_event_guid_of(const filler *f, ea_guid *ret) {
+    if (ea_guid_parse(evtx_event_text_of(f), ret))
         memset(ret, 0, sizeof *ret);
 }
 
@@ -79,15 +79,15 @@ static int take_user(const filler *f) {
         e->user = n->data;
         e->user_bytes = n->len_bytes;
     } else {
-        e->user_bytes = (uint32_t)ea_sid_parse(text_of(f), e->user_own);
+        e->user_bytes = (uint32_t)ea_sid_parse(evtx_event_text_of(f), e->user_own);
         e->user = e->user_bytes ? e->user_own : NULL;
     }
     return e->user != NULL;
 }
 
 /* Keeps the value's text in e->texts; returns where. */
-static size_t keep_text(const filler *f) {
-    const char *s = text_of(f);
+static size_t evtx_event_keep_text(const filler *f) {
+    const char *s = evtx_event_text_of(f);
     size_t at = f->e->texts.len_bytes;
     ea_text_add(&f->e->texts, s, strlen(s) + 1);
     return at;
@@ -111,14 +111,14 @@ static void make_unique(ea_evtx_event *e, size_t name_at) {
 
 /* Asked before a field's name is made: a name is an element's and an attribute's, so that thousands of attributes of
  * one element with a long name are more bytes than the record unfolds to. */
-static int has_room(ea_evtx_event *e) {
+static int evtx_event_has_room(ea_evtx_event *e) {
     e->left_out += e->field_count == EA_EVTX_FIELDS_MAX;
     return e->field_count < EA_EVTX_FIELDS_MAX;
 }
 
 /* A field out of the pieces, of which there is one at least. One piece keeps its type; several are a string. name_at:
  * the last text in e->texts. */
-static void add_field(const filler *f, size_t name_at) {
+static void evtx_event_add_field(const filler *f, size_t name_at) {
     ea_evtx_event *e = f->e;
     if (e->texts.failed)
         return;
@@ -130,7 +130,7 @@ static void add_field(const filler *f, size_t name_at) {
     e->data_at[e->field_count++] = SIZE_MAX;
     if (f->count == 1 && (n->kind == EA_EVTX_VALUE || n->kind == EA_EVTX_TEXT))
         return;
-    text_of(f);
+    evtx_event_text_of(f);
     size_t utf16_bytes = ea_utf8_to_utf16(e->text.data, e->text.len_bytes, NULL, 0);
     uint8_t *utf16 = malloc(utf16_bytes + 1);
     if (!utf16) {
@@ -146,10 +146,10 @@ static void add_field(const filler *f, size_t name_at) {
 }
 
 /* A field of the name Element, or Element_Attribute. */
-static void add_named(const filler *f, const char *prefix, const ea_evtx_node *element) {
+static void evtx_event_add_named(const filler *f, const char *prefix, const ea_evtx_node *element) {
     ea_text *t = &f->e->texts;
     size_t at = t->len_bytes;
-    if (!has_room(f->e))
+    if (!evtx_event_has_room(f->e))
         return;
     ea_text_str(t, prefix);
     ea_text_utf16(t, element->data, element->len_bytes);
@@ -158,7 +158,7 @@ static void add_named(const filler *f, const char *prefix, const ea_evtx_node *e
         ea_text_utf16(t, f->attribute->data, f->attribute->len_bytes);
     }
     ea_text_add(t, "", 1);
-    add_field(f, at);
+    evtx_event_add_field(f, at);
 }
 
 /* A value of the System element: of an attribute, or an element's content. What no member of the event is for becomes a
@@ -167,47 +167,47 @@ static void take_system(const filler *f, const ea_evtx_node *element) {
     ea_evtx_event *e = f->e;
     const ea_evtx_node *a = f->attribute;
     if (a && name_is(element, "Provider") && name_is(a, "Guid"))
-        guid_of(f, &e->provider);
+        evtx_event_guid_of(f, &e->provider);
     else if (a && name_is(element, "Provider") && name_is(a, "Name"))
-        e->provider_name_at = keep_text(f);
+        e->provider_name_at = evtx_event_keep_text(f);
     else if (a && name_is(element, "EventID") && name_is(a, "Qualifiers"))
-        e->qualifiers = (uint16_t)number_of(f);
+        e->qualifiers = (uint16_t)evtx_event_number_of(f);
     else if (a && name_is(element, "Correlation") && name_is(a, "ActivityID"))
-        guid_of(f, &e->activity_id);
+        evtx_event_guid_of(f, &e->activity_id);
     else if (a && name_is(element, "Correlation") && name_is(a, "RelatedActivityID"))
-        guid_of(f, &e->related_activity_id);
+        evtx_event_guid_of(f, &e->related_activity_id);
     else if (a && name_is(element, "Execution") && name_is(a, "ProcessID"))
-        e->pid = (uint32_t)number_of(f);
+        e->pid = (uint32_t)evtx_event_number_of(f);
     else if (a && name_is(element, "Execution") && name_is(a, "ThreadID"))
-        e->tid = (uint32_t)number_of(f);
+        e->tid = (uint32_t)evtx_event_number_of(f);
     else if (a && name_is(element, "Security") && name_is(a, "UserID") && take_user(f))
         ;
     else if (a && name_is(element, "TimeCreated"))
         ; /* the record's own time is as exact */
     else if (a)
-        add_named(f, "", element);
+        evtx_event_add_named(f, "", element);
     else if (name_is(element, "EventID"))
-        e->event_id = (uint16_t)number_of(f);
+        e->event_id = (uint16_t)evtx_event_number_of(f);
     else if (name_is(element, "Version"))
-        e->version = (uint8_t)number_of(f);
+        e->version = (uint8_t)evtx_event_number_of(f);
     else if (name_is(element, "Level"))
-        e->level = (uint8_t)number_of(f);
+        e->level = (uint8_t)evtx_event_number_of(f);
     else if (name_is(element, "Task"))
-        e->task = (uint16_t)number_of(f);
+        e->task = (uint16_t)evtx_event_number_of(f);
     else if (name_is(element, "Opcode"))
-        e->opcode = (uint8_t)number_of(f);
+        e->opcode = (uint8_t)evtx_event_number_of(f);
     else if (name_is(element, "Keywords"))
-        e->keyword = number_of(f);
+        e->keyword = evtx_event_number_of(f);
     else if (name_is(element, "Channel"))
-        e->channel_at = keep_text(f);
+        e->channel_at = evtx_event_keep_text(f);
     else if (name_is(element, "Computer"))
-        e->computer_at = keep_text(f);
+        e->computer_at = evtx_event_keep_text(f);
     else if (!name_is(element, "EventRecordID"))
-        add_named(f, "", element);
+        evtx_event_add_named(f, "", element);
 }
 
 /* What was read since the element or attribute began is a value. */
-static void take_value(filler *f) {
+static void evtx_event_take_value(filler *f) {
     if (f->count == 0 || f->depth == 0 || f->depth > DEPTH_MAX)
         return;
     const ea_evtx_node *element = &f->r->nodes[f->open[f->depth - 1]], *a = f->attribute, *section = NULL;
@@ -218,11 +218,11 @@ static void take_value(filler *f) {
     else if (section && name_is(section, "System") && f->depth > SECTION + 1)
         take_system(f, element);
     else if (a && name_is(element, "Data") && name_is(a, "Name"))
-        f->label = keep_text(f);
+        f->label = evtx_event_keep_text(f);
     else if (!a && f->label != SIZE_MAX) {
         size_t at = f->e->texts.len_bytes;
         ea_text *t = &f->e->texts;
-        if (!has_room(f->e))
+        if (!evtx_event_has_room(f->e))
             return;
         ea_text_clear(&f->e->text);
         if (!t->failed)
@@ -231,9 +231,9 @@ static void take_value(filler *f) {
             ea_text_add(t, f->e->text.data, f->e->text.len_bytes + 1);
         else
             ea_text_add(t, "", 1);
-        add_field(f, at);
+        evtx_event_add_field(f, at);
     } else
-        add_named(f, section && name_is(section, "RenderingInfo") ? "RenderingInfo_" : "", element);
+        evtx_event_add_named(f, section && name_is(section, "RenderingInfo") ? "RenderingInfo_" : "", element);
     f->e->texts.failed |= f->e->text.failed;
 }
 
@@ -253,7 +253,7 @@ static void evtx_event_walk(filler *f) {
         }
         /* the content before a child element is no value: it is the line ends of a template written by hand */
         if (n->kind != EA_EVTX_ELEMENT)
-            take_value(f);
+            evtx_event_take_value(f);
         begin_pieces(f, n->kind == EA_EVTX_ATTRIBUTE ? n : NULL);
         if (n->kind == EA_EVTX_ELEMENT) {
             if (f->depth < DEPTH_MAX)

@@ -30,12 +30,12 @@ static int xml_is(const xml *x, const char *ascii) {
     return 1;
 }
 
-static int is_space(unsigned c) {
+static int evtx_parse_is_space(unsigned c) {
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
 static void xml_skip_space(xml *x) {
-    while (x->at < x->end && is_space(unit_at(x, x->at)))
+    while (x->at < x->end && evtx_parse_is_space(unit_at(x, x->at)))
         x->at++;
 }
 

@@ -20,7 +20,7 @@ static void put_hex_upper(ea_text *out, const uint8_t *data, uint32_t len_bytes)
         ea_text_printf(out, "%02X", data[i]);
 }
 
-static void put_guid(ea_text *out, const uint8_t *g) {
+static void evtx_xml_put_guid(ea_text *out, const uint8_t *g) {
     ea_text_printf(out, "{%08" PRIX32 "-%04X-%04X-%02X%02X-", ea_load32(g), ea_load16(g + 4), ea_load16(g + 6), g[8],
                    g[9]);
     put_hex_upper(out, g + 10, 6);
@@ -43,7 +43,7 @@ static void put_filetime(ea_text *out, uint64_t filetime) {
                    year, month, day, of_day / 3600, of_day / 60 % 60, of_day % 60, ticks);
 }
 
-static void put_float(ea_text *out, double v, int digits) {
+static void evtx_xml_put_float(ea_text *out, double v, int digits) {
     if (isnan(v))
         ea_text_str(out, "NaN");
     else if (isinf(v))
@@ -70,17 +70,17 @@ static void put_fixed(ea_text *out, uint8_t type, const uint8_t *p) {
         break;
     case EA_EVTX_F32:
         memcpy(&single, p, sizeof single);
-        put_float(out, (double)single, 9);
+        evtx_xml_put_float(out, (double)single, 9);
         break;
     case EA_EVTX_F64:
         memcpy(&wide, p, sizeof wide);
-        put_float(out, wide, 17);
+        evtx_xml_put_float(out, wide, 17);
         break;
     case EA_EVTX_BOOL:
         ea_text_str(out, ea_load32(p) ? "true" : "false");
         break;
     case EA_EVTX_GUID:
-        put_guid(out, p);
+        evtx_xml_put_guid(out, p);
         break;
     case EA_EVTX_FILETIME:
         put_filetime(out, ea_load64(p));
@@ -101,7 +101,7 @@ static void put_fixed(ea_text *out, uint8_t type, const uint8_t *p) {
 }
 
 /* Bytes of the string at data, without its NUL. */
-static uint32_t string_bytes(const uint8_t *data, uint32_t len_bytes) {
+static uint32_t evtx_xml_string_bytes(const uint8_t *data, uint32_t len_bytes) {
     uint32_t n = 0;
     while (n + 2 <= len_bytes && ea_load16(data + n))
         n += 2;
@@ -116,7 +116,7 @@ static int next_element(uint8_t type, const uint8_t *data, uint32_t len_bytes, u
         return 0;
     *ret = (ea_evtx_value){*at, bytes ? bytes : left, of};
     if (of == EA_EVTX_STRING) {
-        ret->len_bytes = string_bytes(data + *at, left);
+        ret->len_bytes = evtx_xml_string_bytes(data + *at, left);
         *at += ret->len_bytes + 2 <= left ? ret->len_bytes + 2 : left;
     } else {
         *at += ret->len_bytes;
@@ -137,7 +137,7 @@ void ea_evtx_put_value(ea_text *out, uint8_t type, const uint8_t *data, uint32_t
     } else if (type == EA_EVTX_BOOL && len_bytes == 1) {
         ea_text_str(out, *data ? "true" : "false");
     } else if (type == EA_EVTX_STRING) {
-        ea_text_utf16(out, data, string_bytes(data, len_bytes));
+        ea_text_utf16(out, data, evtx_xml_string_bytes(data, len_bytes));
     } else if (type == EA_EVTX_ANSI) {
         const uint8_t *nul = len_bytes ? memchr(data, 0, len_bytes) : NULL;
         ea_text_ansi(out, data, nul ? (size_t)(nul - data) : len_bytes);
@@ -205,7 +205,7 @@ static void put_content(writer *w, uint8_t type, const uint8_t *data, uint32_t l
 }
 
 /* A name of hostile bytes is no name: what may not be in one becomes '_'. */
-static void put_name(writer *w, const ea_evtx_node *n) {
+static void evtx_xml_put_name(writer *w, const ea_evtx_node *n) {
     ea_text_clear(&w->value);
     ea_text_utf16(&w->value, n->data, n->len_bytes);
     for (size_t i = 0; i < w->value.len_bytes; i++) {
@@ -239,7 +239,7 @@ static int put_array(writer *w, const ea_evtx_node *value, size_t begin, const e
     for (uint32_t i = 0; i < count && next_element(value->type, value->data, value->len_bytes, &at, &v); i++) {
         if (i) {
             ea_text_str(w->out, "</");
-            put_name(w, element);
+            evtx_xml_put_name(w, element);
             ea_text_char(w->out, '>');
             ea_text_clear(&w->value);
             ea_text_add(&w->value, w->out->data + begin, tag_bytes);
@@ -272,12 +272,12 @@ void ea_evtx_put_xml(ea_text *out, const ea_evtx_reader *r) {
             begin = out->len_bytes;
             element = i;
             ea_text_char(out, '<');
-            put_name(&w, n);
+            evtx_xml_put_name(&w, n);
             break;
         case EA_EVTX_ATTRIBUTE:
             xml_end_attribute(&w);
             ea_text_char(out, ' ');
-            put_name(&w, n);
+            evtx_xml_put_name(&w, n);
             ea_text_str(out, "='");
             w.in_attribute = 1;
             break;
@@ -296,7 +296,7 @@ void ea_evtx_put_xml(ea_text *out, const ea_evtx_reader *r) {
                 break;
             }
             ea_text_str(out, "</");
-            put_name(&w, &r->nodes[n->len_bytes]);
+            evtx_xml_put_name(&w, &r->nodes[n->len_bytes]);
             ea_text_char(out, '>');
             break;
         }

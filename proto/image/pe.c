@@ -118,7 +118,7 @@ static int key_is(const uint8_t *data, const block *b, const char *key) {
 }
 
 /* A string's value, up to its NUL, whole characters only. */
-static void take_string(const uint8_t *data, const block *b, char out[EA_PE_STRING_MAX]) {
+static void pe_take_string(const uint8_t *data, const block *b, char out[EA_PE_STRING_MAX]) {
     size_t n = 0;
     ea_text text;
     while (b->value + n + 2 <= b->end && ea_load16(data + b->value + n))
@@ -132,7 +132,7 @@ static void take_string(const uint8_t *data, const block *b, char out[EA_PE_STRI
     ea_text_deinit(&text);
 }
 
-static void read_strings(const uint8_t *data, size_t len_bytes, ea_pe_facts *ret) {
+static void pe_read_strings(const uint8_t *data, size_t len_bytes, ea_pe_facts *ret) {
     const struct {
         const char *key;
         char *out;
@@ -148,13 +148,13 @@ static void read_strings(const uint8_t *data, size_t len_bytes, ea_pe_facts *ret
         for (size_t of = table.value; block_at(data, of, table.end, &string); of = aligned(string.end))
             for (size_t i = 0; i < sizeof WANTED / sizeof *WANTED; i++)
                 if (key_is(data, &string, WANTED[i].key))
-                    take_string(data, &string, WANTED[i].out);
+                    pe_take_string(data, &string, WANTED[i].out);
         return;
     }
 }
 
 /* type, name, language: three directories below each other, then where the resource is. */
-static void read_version(const ea_pe_image *m, ea_pe_facts *ret) {
+static void pe_read_version(const ea_pe_image *m, ea_pe_facts *ret) {
     uint8_t data[16], version[STRINGS_MAX];
     uint32_t rva, size, base, next = SUBDIRECTORY, offset, left;
     if (!ea_pe_image_directory(m, EA_PE_DIRECTORY_RESOURCE, &rva, &size) || !ea_pe_image_offset(m, rva, &base, &left))
@@ -177,7 +177,7 @@ static void read_version(const ea_pe_image *m, ea_pe_facts *ret) {
     ret->version[3] = ea_load16(version + FIXED_INFO_AT + 12);
     size_t rest = len_bytes - VERSION_BYTES;
     if (!ea_pe_image_bytes(m, (uint64_t)offset + VERSION_BYTES, version + VERSION_BYTES, rest, NULL))
-        read_strings(version, len_bytes, ret);
+        pe_read_strings(version, len_bytes, ret);
 }
 
 void ea_pe_version_text(const ea_pe_facts *facts, char out[EA_PE_VERSION_TEXT_MAX]) {
@@ -197,15 +197,15 @@ int ea_pe_read(ea_pe_read_fn read, void *arg, const char *name, ea_pe_facts *ret
     ret->checksum = m.checksum;
     if (rc)
         return rc;
-    read_version(&m, ret);
+    pe_read_version(&m, ret);
     EA_IGNORE(ea_pe_imphash(&m, ret->imphash, NULL)); /* a damaged table has no hash; the rest is as good as before */
     return read_debug(&m, ret, err);
 }
 
-static int read_file(void *arg, uint64_t offset, void *out, size_t len_bytes, size_t *ret_read, ea_err *err) {
+static int pe_read_file(void *arg, uint64_t offset, void *out, size_t len_bytes, size_t *ret_read, ea_err *err) {
     return ea_file_read_at(arg, offset, out, len_bytes, ret_read, err);
 }
 
 int ea_pe_read_file(ea_file *f, const char *name, ea_pe_facts *ret, ea_err *err) {
-    return ea_pe_read(read_file, f, name, ret, err);
+    return ea_pe_read(pe_read_file, f, name, ret, err);
 }

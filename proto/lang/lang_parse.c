@@ -181,7 +181,7 @@ static node *parse_trigger(parser *p, token name) {
     return n;
 }
 
-static node *parse_primary(parser *p) {
+static node *lang_parse_parse_primary(parser *p) {
     token t = p->now;
     node *n;
     switch (t.kind) {
@@ -246,7 +246,7 @@ static node *parse_prefix(parser *p) {
     token t = p->now;
     if (!parse_is_op(p, OP1('-')) && !parse_is_op(p, OP1('!')) && !parse_is_op(p, OP1('~')) &&
         !parse_is_op(p, OP1('+')))
-        return parse_primary(p);
+        return lang_parse_parse_primary(p);
     parse_advance(p);
     node *a = parse_expression(p, PREFIX_BINDING);
     if (t.op == OP1('+'))
@@ -350,7 +350,7 @@ static uint32_t parse_accept_assignment(parser *p, int *ret_is) {
     return 0;
 }
 
-static node *parse_one(parser *p, uint32_t at) {
+static node *lang_parse_parse_one(parser *p, uint32_t at) {
     node *n = parse_new_node(p, NODE_INT, at);
     n->number = 1;
     return n;
@@ -403,10 +403,10 @@ static statement *parse_statement(parser *p) {
         st->kind = STATEMENT_ASSIGN;
         st->op = p->now.op & 0xFF;
         parse_advance(p);
-        st->target = parse_primary(p);
-        st->value = parse_one(p, st->at);
+        st->target = lang_parse_parse_primary(p);
+        st->value = lang_parse_parse_one(p, st->at);
     } else {
-        node *left = parse_primary(p);
+        node *left = lang_parse_parse_primary(p);
         uint32_t op = parse_accept_assignment(p, &is_assignment);
         if (is_assignment) {
             st->kind = left->kind == NODE_AGGREGATION ? STATEMENT_AGGREGATE : STATEMENT_ASSIGN;
@@ -420,7 +420,7 @@ static statement *parse_statement(parser *p) {
             st->kind = STATEMENT_ASSIGN;
             st->op = p->now.op & 0xFF;
             st->target = left;
-            st->value = parse_one(p, st->at);
+            st->value = lang_parse_parse_one(p, st->at);
             parse_advance(p);
         } else if (left->kind == NODE_CALL || left->kind == NODE_TRIGGER) {
             st->kind = STATEMENT_CALL;
@@ -479,7 +479,7 @@ static int64_t parse_interval(parser *p, span text, uint32_t at) {
 }
 
 /* provider:event, or a class's name */
-static void parse_class(parser *p, probe *pr, span text) {
+static void lang_parse_parse_class(parser *p, probe *pr, span text) {
     size_t colon = text.len_bytes;
     for (size_t i = text.len_bytes; i-- > 0;)
         if (text.text[i] == ':')
@@ -521,7 +521,7 @@ static probe **parse_probe(parser *p, probe **last) {
     if (t.kind == TOKEN_TEXT) {
         if (!t.text.len_bytes)
             lang_fail(s, t.at, "expected the name of an event class");
-        parse_class(p, pr, t.text);
+        lang_parse_parse_class(p, pr, t.text);
         parse_advance(p);
         *last = pr;
         return &pr->next;
@@ -556,7 +556,7 @@ static probe **parse_probe(parser *p, probe **last) {
                span_is(word, "diag:::missed-ustack")) {
         pr->kind = PROBE_MISSING;
     } else if (span_is(word, "diag:::events")) {
-        parse_class(p, pr, (span){"*", 1});
+        lang_parse_parse_class(p, pr, (span){"*", 1});
     } else if (parse_begins(word, "tick:") || parse_begins(word, "tick-")) {
         pr->kind = PROBE_TICK;
         pr->interval_ns = parse_interval(p, parse_after(word, 5), pr->at);
@@ -575,7 +575,7 @@ static probe **parse_probe(parser *p, probe **last) {
         parse_advance(p);
         return last;
     } else {
-        parse_class(p, pr, word);
+        lang_parse_parse_class(p, pr, word);
     }
     parse_advance(p);
     return &pr->next;

@@ -137,7 +137,7 @@ static void list_deinit(held_list *l) {
 
 /* ---- records that are held ---- */
 
-static size_t cost_of(const ea_relog_event *e) {
+static size_t cut_cost_of(const ea_relog_event *e) {
     size_t n = sizeof *e + e->payload_bytes + 64;
     for (unsigned i = 0; i < e->item_count; i++)
         n += sizeof *e->items + e->items[i].size_bytes;
@@ -146,7 +146,7 @@ static size_t cost_of(const ea_relog_event *e) {
 
 static int hold(ea_cut *cut, const ea_record *r, ea_relog_event **ret, ea_err *err) {
     const ea_relog_event *e = (const ea_relog_event *)r;
-    size_t cost = cost_of(e);
+    size_t cost = cut_cost_of(e);
     if (cost > cut->options.limit_bytes - cut->held_bytes)
         return ea_fail(err, EA_ELIMIT, "cut a trace: the records that the cut needs take more than %zu bytes",
                        cut->options.limit_bytes);
@@ -159,7 +159,7 @@ static int hold(ea_cut *cut, const ea_record *r, ea_relog_event **ret, ea_err *e
 
 static void release(ea_cut *cut, ea_relog_event **e) {
     if (*e)
-        cut->held_bytes -= cost_of(*e);
+        cut->held_bytes -= cut_cost_of(*e);
     ea_relog_free(*e);
     *e = NULL;
 }
@@ -207,7 +207,7 @@ void ea_cut_destroy(ea_cut *cut) {
 
 /* ---- what a record is about ---- */
 
-static int address_of(const ea_record *r, const ea_class *c, const char *field, uint64_t *ret) {
+static int cut_address_of(const ea_record *r, const ea_class *c, const char *field, uint64_t *ret) {
     return ea_event_u64(c, r, field, ret);
 }
 
@@ -219,7 +219,7 @@ static int pid_of(const ea_record *r, const ea_class *c, uint32_t *ret) {
     return 1;
 }
 
-static enum verb verb_of(unsigned opcode) {
+static enum verb cut_verb_of(unsigned opcode) {
     return opcode == OP_START || opcode == OP_LOAD ? VERB_OPENS : opcode == OP_END ? VERB_CLOSES : VERB_NAMES;
 }
 
@@ -244,47 +244,47 @@ static int file_verb(unsigned opcode, enum verb *ret_verb) {
 }
 
 /* The thing that a record is about; 0: none. */
-static int subject_of(const ea_record *r, const ea_class *c, subject *ret) {
+static int cut_subject_of(const ea_record *r, const ea_class *c, subject *ret) {
     unsigned op = r->opcode;
     *ret = (subject){0};
     if (!(r->flags & EA_FLAG_CLASSIC_HEADER))
         return 0;
     switch (ea_load32(r->provider.bytes)) {
     case 0x3d6fa8d0:
-        *ret = (subject){.kind = KIND_PROCESS, .verb = verb_of(op)};
+        *ret = (subject){.kind = KIND_PROCESS, .verb = cut_verb_of(op)};
         if (op < OP_START || op > OP_DC_END || !ea_guid_equal(&r->provider, &PROCESS) || !pid_of(r, c, &ret->pid))
             return 0;
         ret->address = ret->pid;
         return 1;
     case 0x3d6fa8d1:
-        *ret = (subject){.kind = KIND_THREAD, .verb = op == OP_SET_NAME ? VERB_ADDS : verb_of(op)};
+        *ret = (subject){.kind = KIND_THREAD, .verb = op == OP_SET_NAME ? VERB_ADDS : cut_verb_of(op)};
         if (((op < OP_START || op > OP_DC_END) && op != OP_SET_NAME) || !ea_guid_equal(&r->provider, &THREAD) ||
             !pid_of(r, c, &ret->pid))
             return 0;
-        if (!address_of(r, c, "TThreadId", &ret->address) && !address_of(r, c, "ThreadId", &ret->address))
+        if (!cut_address_of(r, c, "TThreadId", &ret->address) && !cut_address_of(r, c, "ThreadId", &ret->address))
             return 0;
         if (ret->address == 0) { /* each processor has one */
             uint64_t base = 0;
-            (void)address_of(r, c, "StackBase", &base);
+            (void)cut_address_of(r, c, "StackBase", &base);
             ret->address = base | UINT64_C(1) << 63;
         }
         return 1;
     case 0x2cb15d1d:
-        *ret = (subject){.kind = KIND_MODULE, .verb = verb_of(op)};
+        *ret = (subject){.kind = KIND_MODULE, .verb = cut_verb_of(op)};
         return ((op >= OP_END && op <= OP_DC_END) || op == OP_LOAD) && ea_guid_equal(&r->provider, &IMAGE) &&
-               pid_of(r, c, &ret->pid) && address_of(r, c, "ImageBase", &ret->address);
+               pid_of(r, c, &ret->pid) && cut_address_of(r, c, "ImageBase", &ret->address);
     case 0x90cbdc39:
         ret->kind = KIND_FILE;
         if (!file_verb(op, &ret->verb) || !ea_guid_equal(&r->provider, &FILE_IO))
             return 0;
-        return address_of(r, c, "FileObject", &ret->address);
+        return cut_address_of(r, c, "FileObject", &ret->address);
     case 0xae53722e:
         *ret = (subject){.kind = KIND_KEY,
                          .verb = op == OP_KCB_DELETE                      ? VERB_CLOSES
                                  : op == OP_KCB_CREATE && r->version != 1 ? VERB_OPENS
                                                                           : VERB_NAMES};
         return op >= OP_KCB_CREATE && op <= OP_KCB_END && ea_guid_equal(&r->provider, &REGISTRY) &&
-               address_of(r, c, "KeyHandle", &ret->address);
+               cut_address_of(r, c, "KeyHandle", &ret->address);
     case 0xdef2fe46:
         *ret = (subject){.kind = KIND_STACK_KEY,
                          .verb = op == OP_KEY_CREATE   ? VERB_OPENS
@@ -349,7 +349,7 @@ static int is_clr(const ea_record *r) {
 
 /* ---- things ---- */
 
-static uint64_t hash_of(const subject *s) {
+static uint64_t cut_hash_of(const subject *s) {
     uint64_t key[3] = {s->kind, s->kind == KIND_MODULE || s->kind == KIND_STACK_KEY ? s->pid : 0, s->address};
     return ea_hash64(key, sizeof key, 0);
 }
@@ -437,7 +437,7 @@ static int open_thing(ea_cut *cut, const ea_record *r, const subject *s, uint64_
 
 /* A record up to the cut's end changes the things that are open. */
 static int fold(ea_cut *cut, const ea_record *r, const subject *s, ea_err *err) {
-    uint64_t hash = hash_of(s);
+    uint64_t hash = cut_hash_of(s);
     thing *t = find_thing(cut, hash);
     int rc = 0;
     if (s->verb == VERB_ADDS) {
@@ -462,7 +462,7 @@ static int fold(ea_cut *cut, const ea_record *r, const subject *s, ea_err *err) 
 /* A record after the cut says what was open at its end: the first one of a thing. A module's unload, or its rundown at
  * the trace's end, may come after that; of these two some have the image's time stamp, others lack it. */
 static int fold_after(ea_cut *cut, const ea_record *r, const ea_class *c, const subject *s, ea_err *err) {
-    uint64_t hash = hash_of(s);
+    uint64_t hash = cut_hash_of(s);
     const uint64_t *said = ea_u64_map_get(&cut->decided, hash);
     int is_first = !said, is_module = s->kind == KIND_MODULE;
     int is_last = r->opcode == OP_DC_END || (is_module && s->verb == VERB_CLOSES);
@@ -554,7 +554,7 @@ static int put_thing(ea_cut *cut, const thing *t, int64_t time_raw, int at_end) 
     return rc;
 }
 
-static int put_list(ea_cut *cut, held_list *l, int64_t time_raw, uint64_t *count) {
+static int cut_put_list(ea_cut *cut, held_list *l, int64_t time_raw, uint64_t *count) {
     int rc = 0;
     for (size_t i = 0; !rc && i < l->count; i++)
         rc = put(cut, l->items[i], time_raw, count);
@@ -564,13 +564,13 @@ static int put_list(ea_cut *cut, held_list *l, int64_t time_raw, uint64_t *count
 
 static int begin_cut(ea_cut *cut) {
     int64_t at = cut->options.from_raw;
-    int rc = put_list(cut, &cut->before, at, &cut->counts.definitions);
+    int rc = cut_put_list(cut, &cut->before, at, &cut->counts.definitions);
     cut->has_begun = 1;
     for (int kind = 0; kind < KIND_COUNT; kind++) /* processes before their threads and modules */
         for (size_t i = 0; !rc && i < cut->thing_count; i++)
             if (cut->things[i].kind == (enum kind)kind && !is_gone(cut, i))
                 rc = put_thing(cut, &cut->things[i], at, 0);
-    return rc ? rc : put_list(cut, &cut->methods_before, at, &cut->counts.methods);
+    return rc ? rc : cut_put_list(cut, &cut->methods_before, at, &cut->counts.methods);
 }
 
 /* ---- stacks ---- */
@@ -585,11 +585,11 @@ static int names_event(const ea_record *r, int64_t *ret_time) {
     return 1;
 }
 
-static int is_inside(const ea_cut *cut, int64_t time_raw) {
+static int cut_is_inside(const ea_cut *cut, int64_t time_raw) {
     return time_raw >= cut->options.from_raw && time_raw < cut->options.to_raw;
 }
 
-static uint64_t key_hash(uint64_t key, int is_kernel) {
+static uint64_t cut_key_hash(uint64_t key, int is_kernel) {
     uint64_t both[2] = {key, (uint64_t)is_kernel};
     return ea_hash64(both, sizeof both, 0);
 }
@@ -601,13 +601,13 @@ static int note_key(ea_cut *cut, const ea_record *r, ea_err *err) {
     if (r->opcode == OP_STACK || r->payload_bytes < KEY_AT + r->pointer_size)
         return 0;
     uint64_t key = ea_load_uint(r->payload + KEY_AT, r->pointer_size);
-    if (ea_u64_map_put(&cut->used_keys, key_hash(key, r->opcode == OP_STACK_KEY_KERNEL), 1))
+    if (ea_u64_map_put(&cut->used_keys, cut_key_hash(key, r->opcode == OP_STACK_KEY_KERNEL), 1))
         return ea_fail(err, EA_ENOMEM, "cut a trace");
     return 0;
 }
 
 static int stack_is_wanted(const ea_cut *cut, int64_t event_raw) {
-    return is_inside(cut, event_raw) &&
+    return cut_is_inside(cut, event_raw) &&
            (!cut->options.is_filtered || ea_u64_map_get(&cut->kept_times, (uint64_t)event_raw));
 }
 
@@ -630,9 +630,9 @@ static int note_items(ea_cut *cut, const ea_record *r, int awaits) {
         if (rc || x->type < EA_EXT_STACK_KEY32 || x->size_bytes < 8 + width)
             continue;
         uint64_t key = ea_load_uint(x->data + 8, width);
-        rc = ea_u64_map_put(&cut->used_keys, key_hash(key, 0), 1);
+        rc = ea_u64_map_put(&cut->used_keys, cut_key_hash(key, 0), 1);
         if (!rc)
-            rc = ea_u64_map_put(&cut->used_keys, key_hash(key, 1), 1);
+            rc = ea_u64_map_put(&cut->used_keys, cut_key_hash(key, 1), 1);
     }
     return rc;
 }
@@ -650,7 +650,7 @@ static int is_awaited(ea_cut *cut, const ea_record *r) {
 }
 
 /* A kept event: what its stacks will name. */
-static int note_kept(ea_cut *cut, const ea_record *r, ea_err *err) {
+static int cut_note_kept(ea_cut *cut, const ea_record *r, ea_err *err) {
     int rc = 0;
     if (cut->options.is_filtered)
         rc = ea_u64_map_put(&cut->kept_times, (uint64_t)r->time_raw, 1);
@@ -718,7 +718,7 @@ static int note_ids(ea_cut *cut, const ea_record *r, ea_err *err) {
 static int take_before(ea_cut *cut, const ea_record *r, const ea_class *c, ea_err *err) {
     subject s;
     int after;
-    if (subject_of(r, c, &s))
+    if (cut_subject_of(r, c, &s))
         return fold(cut, r, &s, err);
     if (is_definition(r))
         return list_add(cut, &cut->before, r, err);
@@ -728,7 +728,7 @@ static int take_before(ea_cut *cut, const ea_record *r, const ea_class *c, ea_er
 static int take_after(ea_cut *cut, const ea_record *r, const ea_class *c, ea_err *err) {
     subject s;
     int after;
-    int is_thing = subject_of(r, c, &s);
+    int is_thing = cut_subject_of(r, c, &s);
     if (is_thing && s.kind == KIND_STACK_KEY) /* a late stack may use what came before it */
         return list_add(cut, &cut->stacks_after, r, err);
     if (is_thing)
@@ -761,7 +761,7 @@ static int take_inside(ea_cut *cut, const ea_record *r, const ea_class *c, int w
             return EA_RELOG_DROP;
         return note_items(cut, r, 0) ? ea_fail(err, EA_ENOMEM, "cut a trace") : EA_RELOG_KEEP;
     }
-    if (subject_of(r, c, &s)) {
+    if (cut_subject_of(r, c, &s)) {
         rc = fold(cut, r, &s, err);
         /* operations on files are events like others, beside the name that they give */
         wanted |= s.kind != KIND_FILE || (r->opcode != OP_CREATE && r->opcode != OP_CLOSE);
@@ -769,7 +769,7 @@ static int take_inside(ea_cut *cut, const ea_record *r, const ea_class *c, int w
         wanted = is_definition(r) || ea_guid_equal(&r->provider, &IMAGE_ID) || is_method(r, c, &after);
     }
     if (!rc && wanted)
-        rc = note_kept(cut, r, err);
+        rc = cut_note_kept(cut, r, err);
     return rc ? rc : wanted ? EA_RELOG_KEEP : EA_RELOG_DROP;
 }
 
@@ -777,7 +777,7 @@ int ea_cut_take(ea_cut *cut, const ea_record *r, const ea_class *c, int wanted, 
     const ea_cut_options *o = &cut->options;
     int rc = 0;
     if (o->bare)
-        return is_inside(cut, r->time_raw) && wanted ? EA_RELOG_KEEP : EA_RELOG_DROP;
+        return cut_is_inside(cut, r->time_raw) && wanted ? EA_RELOG_KEEP : EA_RELOG_DROP;
     if (ea_guid_equal(&r->provider, &IMAGE_ID) && r->opcode != OP_FILE_VERSION)
         rc = note_ids(cut, r, err);
     if (rc)
@@ -802,9 +802,9 @@ static int put_stacks(ea_cut *cut) {
     for (size_t i = 0; !rc && i < l->count; i++) {
         const ea_relog_event *e = l->items[i];
         subject s;
-        if (!subject_of((const ea_record *)e, NULL, &s))
+        if (!cut_subject_of((const ea_record *)e, NULL, &s))
             rc = put(cut, e, cut->options.to_raw, &cut->counts.late_stacks);
-        else if (ea_u64_map_get(&cut->used_keys, key_hash(s.address, (int)s.pid)))
+        else if (ea_u64_map_get(&cut->used_keys, cut_key_hash(s.address, (int)s.pid)))
             rc = put(cut, e, cut->options.to_raw, &cut->counts.stack_keys);
     }
     list_clear(cut, l);
@@ -826,14 +826,14 @@ int ea_cut_finish(ea_cut *cut) {
         return rc;
     rc = put_stacks(cut);
     if (!rc)
-        rc = put_list(cut, &cut->after, at, &cut->counts.definitions);
+        rc = cut_put_list(cut, &cut->after, at, &cut->counts.definitions);
     for (int kind = KIND_COUNT; !rc && kind-- > 0;) /* processes end after their threads and modules */
         for (size_t i = 0; !rc && i < cut->thing_count; i++) {
             const thing *t = &cut->things[i];
             if (t->kind == (enum kind)kind && !is_gone(cut, i) && (t->is_late || kind <= KIND_MODULE))
                 rc = put_thing(cut, t, at, 1);
         }
-    return rc ? rc : put_list(cut, &cut->methods_after, at, &cut->counts.methods);
+    return rc ? rc : cut_put_list(cut, &cut->methods_after, at, &cut->counts.methods);
 }
 
 unsigned ea_cut_needs(const ea_class *c) {

@@ -30,7 +30,7 @@ typedef struct image_walk {
     ea_err *err;
 } image_walk;
 
-static int walk_folder(image_walk *walk);
+static int image_files_walk_folder(image_walk *walk);
 
 /* A link, or a junction of Windows, may lead back to a folder that it is in. */
 static int leads_back(const image_walk *walk, const char *path) {
@@ -56,7 +56,7 @@ static int note_image_file(const char *name, int is_dir, void *arg) {
                                   EA_IMAGE_FILES_MAX);
     if (is_dir) {
         image_walk inside = {.x = x, .outer = walk, .folder = path, .depth = walk->depth + 1, .err = walk->err};
-        return inside.depth < DEPTH_MAX && !leads_back(walk, path) ? (walk->rc = walk_folder(&inside)) : 0;
+        return inside.depth < DEPTH_MAX && !leads_back(walk, path) ? (walk->rc = image_files_walk_folder(&inside)) : 0;
     }
     if (EA_GROW(x->files, x->capacity, x->count + 1, SIZE_MAX))
         return walk->rc = ea_fail(walk->err, EA_ENOMEM, "list %s", walk->folder);
@@ -66,7 +66,7 @@ static int note_image_file(const char *name, int is_dir, void *arg) {
     return 0;
 }
 
-static int walk_folder(image_walk *walk) {
+static int image_files_walk_folder(image_walk *walk) {
     int rc = ea_path_list(walk->folder, note_image_file, walk, walk->err);
     return walk->rc ? walk->rc : rc;
 }
@@ -83,7 +83,7 @@ int ea_image_files_open(ea_image_files **ret, const char *folder, ea_err *err) {
         return ea_fail(err, EA_ENOMEM, "list %s", folder);
     ea_arena_init(&x->arena, 0);
     image_walk walk = {.x = x, .folder = folder, .err = err};
-    int rc = walk_folder(&walk);
+    int rc = image_files_walk_folder(&walk);
     if (rc) {
         ea_image_files_close(x);
         return rc;

@@ -63,7 +63,7 @@ static int list_wrong(const list_reader *k, const char *what, const char *of) {
     return ea_fail(k->err, EA_EINVAL, "%s, line %zu: %s%s%.100s", k->name, k->line, what, of ? " " : "", of ? of : "");
 }
 
-static int column_of(const char *name, size_t len_bytes) {
+static int module_list_column_of(const char *name, size_t len_bytes) {
     for (int i = 0; i < COLUMN_COUNT; i++)
         if (strlen(COLUMN_NAMES[i]) == len_bytes && memcmp(COLUMN_NAMES[i], name, len_bytes) == 0)
             return i;
@@ -156,12 +156,12 @@ static int list_keep(list_reader *k, int column, const char *text, size_t len_by
 
 /* ---- TSV ---- */
 
-static int read_columns(list_reader *k) {
+static int module_list_read_columns(list_reader *k) {
     const char *end = k->c.end;
     for (const char *at = k->c.at; at <= end;) {
         const char *tab = memchr(at, '\t', (size_t)(end - at));
         size_t n = (size_t)((tab ? tab : end) - at);
-        int column = column_of(at, n);
+        int column = module_list_column_of(at, n);
         if (column < 0)
             return ea_fail(k->err, EA_EINVAL, "%s, line %zu: no column is called %.*s", k->name, k->line,
                            (int)(n < 100 ? n : 100), at);
@@ -214,7 +214,7 @@ static int read_object(list_reader *k, ea_text *key, ea_text *value) {
             !ea_json_take_text(&k->c, key) || !ea_json_take_char(&k->c, ':') || !list_take_value(k, value, &is_null))
             return list_wrong(k, "expected an object of texts and numbers", NULL);
         is_first = 0;
-        int column = column_of(key->data ? key->data : "", key->len_bytes);
+        int column = module_list_column_of(key->data ? key->data : "", key->len_bytes);
         if (column < 0)
             return list_wrong(k, "no column is called", key->data ? key->data : "");
         int rc = is_null ? 0 : list_keep(k, column, value->data, value->len_bytes);
@@ -227,13 +227,13 @@ static int read_object(list_reader *k, ea_text *key, ea_text *value) {
 
 /* ---- the file ---- */
 
-static int read_line(list_reader *k, ea_text *key, ea_text *value) {
+static int module_list_read_line(list_reader *k, ea_text *key, ea_text *value) {
     memset(k->values, 0, sizeof k->values);
     if (k->c.at == k->c.end)
         return 0;
     if (*k->c.at == '{')
         return read_object(k, key, value);
-    return k->column_count ? read_cells(k) : read_columns(k);
+    return k->column_count ? read_cells(k) : module_list_read_columns(k);
 }
 
 int ea_module_list_read(ea_module_list **ret, const char *name, const char *text, size_t len_bytes, ea_err *err) {
@@ -253,7 +253,7 @@ int ea_module_list_read(ea_module_list **ret, const char *name, const char *text
         const char *newline = memchr(at, '\n', (size_t)(whole_end - at)), *end = newline ? newline : whole_end;
         k.line++;
         k.c = (ea_json_cursor){at, end > at && end[-1] == '\r' ? end - 1 : end};
-        rc = read_line(&k, &key, &value);
+        rc = module_list_read_line(&k, &key, &value);
         at = newline ? newline + 1 : whole_end;
     }
     ea_text_deinit(&key);

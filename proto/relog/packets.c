@@ -102,7 +102,7 @@ static void put_padding(ea_text *t, size_t len_bytes) {
     ea_text_add(t, ZEROS, (4 - len_bytes % 4) % 4);
 }
 
-static void put_option(ea_text *t, unsigned code, const void *data, size_t len_bytes) {
+static void packets_put_option(ea_text *t, unsigned code, const void *data, size_t len_bytes) {
     if (len_bytes > UINT16_MAX)
         len_bytes = UINT16_MAX;
     put16(t, code);
@@ -134,7 +134,7 @@ static void put_section(ea_text *t, const char *program) {
     put16(t, 1); /* version 1.0 */
     put16(t, 0);
     ea_text_le64(t, UINT64_MAX); /* the section's length is not said */
-    put_option(t, OPTION_PROGRAM, program, strlen(program));
+    packets_put_option(t, OPTION_PROGRAM, program, strlen(program));
     ea_text_le32(t, 0);
     end_block(t, at);
 }
@@ -153,25 +153,25 @@ static void describe_interface(ea_packets *p, const packet_part *part) {
     ea_text_clear(t);
     if (at->event == NDIS_SWITCH_FRAGMENT) {
         ea_text_printf(t, "switch %" PRIu32 " port %" PRIu32, at->b, at->port);
-        put_option(&p->out, OPTION_NAME, t->data, t->len_bytes);
+        packets_put_option(&p->out, OPTION_NAME, t->data, t->len_bytes);
         ea_text_clear(t);
         ea_text_utf16(t, part->nic, part->nic_bytes);
     } else if (at->event == NDIS_FRAGMENT) {
         ea_text_printf(t, "interface %" PRIu32, at->b);
-        put_option(&p->out, OPTION_NAME, t->data, t->len_bytes);
+        packets_put_option(&p->out, OPTION_NAME, t->data, t->len_bytes);
         ea_text_clear(t);
         if (at->a != at->b)
             ea_text_printf(t, "filter over interface %" PRIu32, at->a);
     } else {
         ea_text_printf(t, "component %" PRIu32 " edge %" PRIu32, at->a, at->b);
-        put_option(&p->out, OPTION_NAME, t->data, t->len_bytes);
+        packets_put_option(&p->out, OPTION_NAME, t->data, t->len_bytes);
         ea_text_clear(t);
         if (p->components && p->components[at->a])
             ea_text_str(t, p->components[at->a]);
     }
     if (t->len_bytes && !t->failed) {
         ea_utf8_repair(t->data, t->len_bytes);
-        put_option(&p->out, OPTION_DESCRIPTION, t->data, t->len_bytes);
+        packets_put_option(&p->out, OPTION_DESCRIPTION, t->data, t->len_bytes);
     }
 }
 
@@ -195,7 +195,7 @@ static int interface_of(ea_packets *p, const packet_part *part, uint32_t *ret, e
     put16(&p->out, 0);
     ea_text_le32(&p->out, 0); /* no limit of a packet's length */
     describe_interface(p, part);
-    put_option(&p->out, OPTION_RESOLUTION, &RESOLUTION, sizeof RESOLUTION);
+    packets_put_option(&p->out, OPTION_RESOLUTION, &RESOLUTION, sizeof RESOLUTION);
     ea_text_le32(&p->out, 0);
     end_block(&p->out, at);
     *ret = (uint32_t)(number - 1);
@@ -216,7 +216,7 @@ static void put_comment(ea_packets *p, const ea_record *r, const packet_part *pa
         ea_text_printf(t, "process %" PRIu32 ", thread %" PRIu32, r->pid, r->tid);
     }
     if (t->len_bytes && !t->failed)
-        put_option(&p->out, OPTION_COMMENT, t->data, t->len_bytes);
+        packets_put_option(&p->out, OPTION_COMMENT, t->data, t->len_bytes);
 }
 
 /* Of an Ethernet frame with an IP packet: the length that the packet has by its own header; 0: unknown. NDIS does not
@@ -265,7 +265,7 @@ static int put_packet(ea_packets *p, const ea_record *r, const packet_part *part
     put_padding(t, len_bytes);
     if (part->direction) {
         ea_store32(flags, (uint32_t)part->direction);
-        put_option(t, OPTION_FLAGS, flags, sizeof flags);
+        packets_put_option(t, OPTION_FLAGS, flags, sizeof flags);
     }
     put_comment(p, r, part);
     ea_text_le32(t, 0);
@@ -384,7 +384,7 @@ static size_t find_open(const ea_packets *p, const ea_record *r, const packet_pa
     return PENDING_MAX;
 }
 
-static int add_part(ea_packets *p, const ea_record *r, const packet_part *part, int64_t utc_ns, ea_err *err) {
+static int packets_add_part(ea_packets *p, const ea_record *r, const packet_part *part, int64_t utc_ns, ea_err *err) {
     size_t i = find_open(p, r, part);
     if (part->is_first && i != PENDING_MAX) { /* the last part of the one before it is missing */
         close_packet(p, i);
@@ -459,7 +459,7 @@ void ea_packets_destroy(ea_packets *p) {
     free(p);
 }
 
-static int is_of(const ea_record *r, const ea_guid *provider) {
+static int packets_is_of(const ea_record *r, const ea_guid *provider) {
     return !(r->flags & EA_FLAG_CLASSIC_HEADER) && ea_guid_equal(&r->provider, provider);
 }
 
@@ -467,7 +467,7 @@ int ea_packets_learn(ea_packets *p, const ea_record *r, ea_err *err) {
     enum { NAME_AT = 4 };
 
     size_t at = NAME_AT, name_bytes;
-    if (r->id != PKTMON_COMPONENT || !is_of(r, &PKTMON) || r->payload_bytes < NAME_AT ||
+    if (r->id != PKTMON_COMPONENT || !packets_is_of(r, &PKTMON) || r->payload_bytes < NAME_AT ||
         !skip_text(r, &at, &name_bytes))
         return 0;
     if (!p->components && !(p->components = calloc(COMPONENTS, sizeof *p->components)))
@@ -489,14 +489,14 @@ int ea_packets_learn(ea_packets *p, const ea_record *r, ea_err *err) {
 int ea_packets_add(ea_packets *p, const ea_record *r, int64_t utc_ns, ea_err *err) {
     packet_part part;
     int is_known;
-    if ((r->id == NDIS_FRAGMENT || r->id == NDIS_SWITCH_FRAGMENT) && is_of(r, &NDIS_CAPTURE))
+    if ((r->id == NDIS_FRAGMENT || r->id == NDIS_SWITCH_FRAGMENT) && packets_is_of(r, &NDIS_CAPTURE))
         is_known = parse_ndis(r, &part);
-    else if ((r->id == PKTMON_FRAME || r->id == PKTMON_DROPPED_FRAME) && is_of(r, &PKTMON))
+    else if ((r->id == PKTMON_FRAME || r->id == PKTMON_DROPPED_FRAME) && packets_is_of(r, &PKTMON))
         is_known = parse_pktmon(r, &part);
     else
         return 0;
     if (is_known)
-        return add_part(p, r, &part, utc_ns, err);
+        return packets_add_part(p, r, &part, utc_ns, err);
     p->counts.unknown++;
     return 0;
 }

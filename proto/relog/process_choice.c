@@ -140,7 +140,7 @@ size_t ea_process_choice_add(ea_process_choice *p, const char *name, int has_pid
     return count;
 }
 
-static life *parent_of(ea_process_choice *p, const life *l) {
+static life *process_choice_parent_of(ea_process_choice *p, const life *l) {
     const uint64_t *place = l->of ? ea_u64_map_get(&p->processes.places, l->of) : NULL;
     return place ? &p->processes.items[*place - 1] : NULL;
 }
@@ -150,11 +150,11 @@ void ea_process_choice_add_children(ea_process_choice *p) {
         life *first = &p->processes.items[i], *at = first;
         while (at && !at->is_chosen && at->descent == DESCENT_UNKNOWN) {
             at->descent = DESCENT_PENDING;
-            at = parent_of(p, at);
+            at = process_choice_parent_of(p, at);
         }
         int descends = at && at->is_chosen;
         /* the same way again: each process is looked at once or twice altogether */
-        for (at = first; at && !at->is_chosen && at->descent == DESCENT_PENDING; at = parent_of(p, at)) {
+        for (at = first; at && !at->is_chosen && at->descent == DESCENT_PENDING; at = process_choice_parent_of(p, at)) {
             at->descent = DESCENT_NONE;
             at->is_chosen = descends;
         }
@@ -195,7 +195,7 @@ static void sort(lives *l) {
 void ea_process_choice_settle(ea_process_choice *p) {
     for (size_t i = 0; i < p->threads.count; i++) {
         life *t = &p->threads.items[i];
-        const life *process = parent_of(p, t);
+        const life *process = process_choice_parent_of(p, t);
         t->is_chosen = process && process->is_chosen;
     }
     sort(&p->threads);

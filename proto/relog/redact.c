@@ -159,7 +159,7 @@ static int same_word(const char *a, size_t n, const char *b) {
     return i == n && !b[i];
 }
 
-static int is_letter(char c) {
+static int redact_is_letter(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || (c & 0x80);
 }
 
@@ -286,7 +286,7 @@ static const char *const KEPT[] = {
 
 static const char *const EXTENSIONS[] = {".exe", ".dll", ".sys", ".pdb", ".ocx", ".cpl", ".drv", ".mui", ".efi"};
 
-static int is_kept(const char *part, size_t n) {
+static int redact_is_kept(const char *part, size_t n) {
     static const char VOLUME[] = "harddiskvolume";
     if (n == 0 || (n == 1 && (part[0] == '.' || part[0] == '?')) || (n == 2 && part[1] == ':') ||
         (n == 2 && part[0] == '.' && part[1] == '.'))
@@ -304,7 +304,7 @@ static int is_kept(const char *part, size_t n) {
 }
 
 static void put_path_part(ea_redact *x, const char *part, size_t n, int kind, ea_text *out) {
-    if (is_kept(part, n)) {
+    if (redact_is_kept(part, n)) {
         ea_text_add(out, part, n);
         return;
     }
@@ -325,7 +325,7 @@ static int is_separator(char c) {
     return c == '\\' || c == '/';
 }
 
-static void put_path(ea_redact *x, const char *path, size_t n, int kind, ea_text *out) {
+static void redact_put_path(ea_redact *x, const char *path, size_t n, int kind, ea_text *out) {
     size_t begin = 0;
     for (size_t i = 0; i <= n; i++) {
         if (i < n && !is_separator(path[i]))
@@ -341,7 +341,7 @@ static void put_path(ea_redact *x, const char *path, size_t n, int kind, ea_text
 static size_t scheme_length(const char *text, size_t n) {
     size_t i = 0;
     while (i < n && i < SCHEME_MAX && !(text[i] & 0x80) && text[i] != '_' &&
-           (is_letter(text[i]) || (i && (text[i] == '+' || text[i] == '-' || text[i] == '.'))))
+           (redact_is_letter(text[i]) || (i && (text[i] == '+' || text[i] == '-' || text[i] == '.'))))
         i++;
     int has_letter = i && ea_ascii_lower(text[0]) >= 'a';
     return has_letter && i + 3 <= n && memcmp(text + i, "://", 3) == 0 ? i + 3 : 0;
@@ -402,7 +402,7 @@ static const struct {
 };
 
 /* -1: a text of no kind. */
-static int kind_of(const ea_field *f) {
+static int redact_kind_of(const ea_field *f) {
     switch (f->semantic) {
     case EA_SEM_SID:
         return EA_REDACT_SID;
@@ -437,7 +437,7 @@ static void put_whole(ea_redact *x, int kind, const char *text, size_t n, ea_tex
         return;
     case EA_REDACT_PATH:
     case EA_REDACT_REGISTRY:
-        put_path(x, text, n, kind, out);
+        redact_put_path(x, text, n, kind, out);
         return;
     case EA_REDACT_URL:
         put_url(x, text, n, out);
@@ -485,7 +485,8 @@ static size_t ipv4_length(const char *text, size_t n, uint8_t *ret) {
             return 0;
         ret[part] = (uint8_t)value;
     }
-    return i < n && (is_letter(text[i]) || (text[i] == '.' && i + 1 < n && is_letter(text[i + 1]))) ? 0 : i;
+    return i < n && (redact_is_letter(text[i]) || (text[i] == '.' && i + 1 < n && redact_is_letter(text[i + 1]))) ? 0
+                                                                                                                  : i;
 }
 
 /* Hexadecimal groups and at least two colons. The last groups may be an IPv4 address: *ret_ipv4 is where it begins; 0:
@@ -508,7 +509,9 @@ static size_t ipv6_length(const char *text, size_t n, size_t *ret_ipv4) {
     if (ipv4)
         return group + ipv4;
     int is_time = colons == 2 && longest <= 2 && !letters; /* 12:34:56 */
-    return colons >= 2 && colons <= 7 && longest && longest <= 4 && !is_time && (i == n || !is_letter(text[i])) ? i : 0;
+    return colons >= 2 && colons <= 7 && longest && longest <= 4 && !is_time && (i == n || !redact_is_letter(text[i]))
+               ? i
+               : 0;
 }
 
 static size_t url_length(const char *text, size_t n) {
@@ -524,7 +527,7 @@ static size_t url_length(const char *text, size_t n) {
 static size_t path_length(const char *text, size_t n) {
     int is_drive = n >= 3 && ea_ascii_lower(text[0]) >= 'a' && ea_ascii_lower(text[0]) <= 'z' && text[1] == ':' &&
                    is_separator(text[2]);
-    int is_rooted = n >= 3 && text[0] == '\\' && (text[1] == '\\' || text[1] == '?' || is_letter(text[1]));
+    int is_rooted = n >= 3 && text[0] == '\\' && (text[1] == '\\' || text[1] == '?' || redact_is_letter(text[1]));
     size_t i = 0;
     if (!is_drive && !is_rooted)
         return 0;
@@ -536,7 +539,7 @@ static size_t path_length(const char *text, size_t n) {
 /* The end of a word that begins here, dots and hyphens inside it included. */
 static size_t word_length(const char *text, size_t n) {
     size_t i = 0;
-    while (i < n && is_letter(text[i]))
+    while (i < n && redact_is_letter(text[i]))
         i++;
     return i;
 }
@@ -605,14 +608,14 @@ static void put_scanned(ea_redact *x, const char *text, size_t n, ea_text *out) 
         const char *at = text + i;
         size_t left = n - i, len = 0, ipv4 = 0;
         uint8_t address[16];
-        int begins = i == 0 || !is_letter(text[i - 1]);
+        int begins = i == 0 || !redact_is_letter(text[i - 1]);
         if (chosen(x, EA_REDACT_SID) && (len = sid_length(at, left)) && is_personal_sid(at, len)) {
             put_sid_text(x, at, len, out);
         } else if (begins && chosen(x, EA_REDACT_URL) && (len = url_length(at, left))) {
             put_url(x, at, len, out);
         } else if (begins && (chosen(x, EA_REDACT_PATH) || chosen(x, EA_REDACT_REGISTRY)) &&
                    (len = path_length(at, left))) {
-            put_path(x, at, len, chosen(x, EA_REDACT_PATH) ? EA_REDACT_PATH : EA_REDACT_REGISTRY, out);
+            redact_put_path(x, at, len, chosen(x, EA_REDACT_PATH) ? EA_REDACT_PATH : EA_REDACT_REGISTRY, out);
         } else if (begins && chosen(x, EA_REDACT_ADDRESS) && (len = ipv4_length(at, left, address))) {
             change_address(x, address, 4);
             ea_text_printf(out, "%u.%u.%u.%u", address[0], address[1], address[2], address[3]);
@@ -679,7 +682,7 @@ static const char *const NO_NAMES[] = {"system",    "local service", "network se
                                        "guest",     "builtin",       "public",          "default",
                                        "all users", "default user",  "microsoft",       "windows"};
 
-static int add_word(ea_redact *x, int kind, const char *text, size_t n, ea_err *err) {
+static int redact_add_word(ea_redact *x, int kind, const char *text, size_t n, ea_err *err) {
     size_t digits = 0;
     while (n && (text[n - 1] == '$' || text[n - 1] == ' ')) /* a machine's account */
         n--;
@@ -713,12 +716,12 @@ static int add_word(ea_redact *x, int kind, const char *text, size_t n, ea_err *
 }
 
 /* A name, or DOMAIN\NAME, or NAME@DOMAIN. */
-static int add_names(ea_redact *x, int kind, const char *text, size_t n, ea_err *err) {
+static int redact_add_names(ea_redact *x, int kind, const char *text, size_t n, ea_err *err) {
     size_t begin = 0;
     int rc = 0;
     for (size_t i = 0; !rc && i <= n; i++)
         if (i == n || text[i] == '\\' || text[i] == '@') {
-            rc = add_word(x, kind, text + begin, i - begin, err);
+            rc = redact_add_word(x, kind, text + begin, i - begin, err);
             begin = i + 1;
         }
     return rc;
@@ -735,7 +738,7 @@ static int add_profile_names(ea_redact *x, const char *text, size_t n, ea_err *e
         size_t end = i + len;
         while (end < n && !is_separator(text[end]) && text[end] != '"')
             end++;
-        rc = add_word(x, EA_REDACT_USER, text + i + len, end - i - len, err);
+        rc = redact_add_word(x, EA_REDACT_USER, text + i + len, end - i - len, err);
     }
     return rc;
 }
@@ -761,9 +764,9 @@ static int learn_value(ea_redact *x, const ea_class *c, size_t field, const ea_e
     }
     if (v->kind != EA_VALUE_TEXT || !v->count)
         return 0;
-    int kind = kind_of(f);
+    int kind = redact_kind_of(f);
     if ((kind == EA_REDACT_USER || kind == EA_REDACT_HOST) && chosen(x, kind))
-        rc = add_names(x, kind, v->data, v->count, err);
+        rc = redact_add_names(x, kind, v->data, v->count, err);
     return !rc && chosen(x, EA_REDACT_USER) ? add_profile_names(x, v->data, v->count, err) : rc;
 }
 
@@ -832,7 +835,7 @@ static size_t room_of(const ea_field *f) {
 }
 
 static void change_text(ea_redact *x, const ea_field *f, const ea_event_value *v, ea_event_value *out) {
-    redact_field_text(x, kind_of(f), v->data, v->count);
+    redact_field_text(x, redact_kind_of(f), v->data, v->count);
     size_t n = x->scratch.len_bytes, room = room_of(f);
     if (n == v->count && (!n || memcmp(x->scratch.data, v->data, n) == 0))
         return;
@@ -861,7 +864,7 @@ static int is_any_text(uint8_t type) {
 
 static void change_bytes(ea_redact *x, const ea_class *c, const ea_field *f, const ea_event_value *v,
                          ea_event_value *out) {
-    int kind = kind_of(f);
+    int kind = redact_kind_of(f);
     int is_address = f->type == EA_IPV4 || f->type == EA_IPV6 || kind == EA_REDACT_ADDRESS;
     int is_blob = f->type == EA_BYTES && !c->classic && f->semantic == EA_SEM_NONE;
     int is_odd_text = is_any_text(f->type); /* text that text cannot represent */

@@ -199,7 +199,7 @@ void ea_relog_convert_clocks(ea_relog *g) {
     g->converts = 1;
 }
 
-static int open_inputs(ea_relog *g) {
+static int relog_open_inputs(ea_relog *g) {
     const ea_etl_options options = {.counters = &g->counters};
     if (!g->input_count)
         return ea_fail(&g->err, EA_EINVAL, "relog: expected an input");
@@ -245,7 +245,7 @@ static int open_inputs(ea_relog *g) {
     return 0;
 }
 
-static int read_header(ea_relog *g, size_t input) {
+static int relog_read_header(ea_relog *g, size_t input) {
     int rc = ea_etl_header_record(g->set, input, g->header_data, &g->header, &g->err);
     if (rc == EA_EFORMAT) { /* an output's is made from what the reader found */
         g->header = (ea_record){.header_type = EA_HEADER_NONE, .source = (uint16_t)input};
@@ -259,11 +259,11 @@ static int read_header(ea_relog *g, size_t input) {
 static int relog_begin(ea_relog *g, const ea_relog_callbacks *callbacks, void *arg) {
     int rc = 0;
     for (size_t i = 0; !rc && callbacks && callbacks->on_begin && i < g->input_count; i++) {
-        rc = read_header(g, i);
+        rc = relog_read_header(g, i);
         if (!rc)
             rc = callbacks->on_begin(g, &g->inputs[i], (const ea_relog_event *)&g->header, arg);
     }
-    return rc ? rc : read_header(g, 0);
+    return rc ? rc : relog_read_header(g, 0);
 }
 
 /* ---- outputs ---- */
@@ -592,7 +592,7 @@ static int relog_step(ea_relog *g, const ea_relog_callbacks *callbacks, void *ar
     return rc;
 }
 
-static int read_all(ea_relog *g, const ea_relog_callbacks *callbacks, void *arg) {
+static int relog_read_all(ea_relog *g, const ea_relog_callbacks *callbacks, void *arg) {
     const ea_record *r;
     int rc;
     while ((rc = ea_etl_next(g->set, &r, &g->err)) > 0) {
@@ -607,14 +607,14 @@ static int read_all(ea_relog *g, const ea_relog_callbacks *callbacks, void *arg)
 int ea_relog_run(ea_relog *g, const ea_relog_callbacks *callbacks, void *arg) {
     if (g->set)
         return ea_fail(&g->err, EA_EINVAL, "relog: it has run already");
-    int rc = open_inputs(g);
+    int rc = relog_open_inputs(g);
     if (!rc)
         rc = relog_begin(g, callbacks, arg);
     for (size_t i = 0; !rc && i < g->output_count; i++)
         rc = create_output(g, &g->outputs[i]);
     g->is_running = !rc;
     if (!rc)
-        rc = read_all(g, callbacks, arg);
+        rc = relog_read_all(g, callbacks, arg);
     if (!rc && callbacks && callbacks->on_end)
         rc = callbacks->on_end(g, arg);
     g->is_running = 0;

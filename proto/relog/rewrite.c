@@ -73,7 +73,7 @@ static int is_blank(char c) {
 }
 
 /* [begin, end) without blanks around it, as a text. */
-static int copy_part(const char *begin, const char *end, char *out, size_t room) {
+static int rewrite_copy_part(const char *begin, const char *end, char *out, size_t room) {
     while (begin < end && is_blank(*begin))
         begin++;
     while (end > begin && is_blank(end[-1]))
@@ -94,8 +94,8 @@ static int parse_rule(rule *k, const char *text, char *class_name, const char **
     k->text = text;
     while (colon && colon > text && *colon != ':') /* a class may have one, as in PROVIDER:CLASS */
         colon--;
-    if (!equals || *colon != ':' || !copy_part(text, colon, class_name, CLASS_MAX) ||
-        !copy_part(colon + 1, equals, target, sizeof target) || !equals[1])
+    if (!equals || *colon != ':' || !rewrite_copy_part(text, colon, class_name, CLASS_MAX) ||
+        !rewrite_copy_part(colon + 1, equals, target, sizeof target) || !equals[1])
         return ea_fail(err, EA_EUSAGE, "--set %.200s: expected CLASS: TARGET = EXPRESSION", text);
     *ret_expression = equals + 1;
     k->member = MEMBER_NONE;

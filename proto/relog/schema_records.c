@@ -108,17 +108,17 @@ static int schema_type_of(const ea_field *f, schema_type *ret) {
 
 /* ---- texts ---- */
 
-static void put_zeros(ea_text *t, size_t n) {
+static void schema_records_put_zeros(ea_text *t, size_t n) {
     for (size_t i = 0; i < n; i++)
         ea_text_char(t, 0);
 }
 
 /* Appends UTF-16 with its NUL; its offset goes to where ("" has the offset 0). base: where offsets count from. */
-static void put_name(ea_text *t, size_t base, size_t where, const char *text) {
+static void schema_records_put_name(ea_text *t, size_t base, size_t where, const char *text) {
     size_t len_bytes = strlen(text), at = t->len_bytes, n = ea_utf8_to_utf16(text, len_bytes, NULL, 0);
     if (!n)
         return;
-    put_zeros(t, n + 2);
+    schema_records_put_zeros(t, n + 2);
     if (t->failed)
         return;
     ea_utf8_to_utf16(text, len_bytes, t->data + at, n);
@@ -129,7 +129,7 @@ static void put_name(ea_text *t, size_t base, size_t where, const char *text) {
 
 static void put_map(ea_text *t, const ea_class *c, const ea_enum *map) {
     ea_text_add(t, c->provider.bytes, GUID_BYTES);
-    put_zeros(t, MAP_HEAD_BYTES + map->count * MAP_ENTRY_BYTES);
+    schema_records_put_zeros(t, MAP_HEAD_BYTES + map->count * MAP_ENTRY_BYTES);
     if (t->failed)
         return;
     char *head = t->data + GUID_BYTES;
@@ -138,10 +138,10 @@ static void put_map(ea_text *t, const ea_class *c, const ea_enum *map) {
     for (size_t i = 0; i < map->count && !t->failed; i++) {
         size_t at = GUID_BYTES + MAP_HEAD_BYTES + i * MAP_ENTRY_BYTES;
         ea_store32(t->data + at + 4, (uint32_t)map->entries[i].value);
-        put_name(t, GUID_BYTES, at, map->entries[i].name);
+        schema_records_put_name(t, GUID_BYTES, at, map->entries[i].name);
     }
     if (!t->failed)
-        put_name(t, GUID_BYTES, GUID_BYTES, map->name);
+        schema_records_put_name(t, GUID_BYTES, GUID_BYTES, map->name);
 }
 
 /* A map has 32 bits, a name of its own and names of values. */
@@ -218,9 +218,9 @@ static void put_property(ea_text *t, const ea_class *c, const property_order *o,
     ea_store16(p + 10, f->type == EA_STRUCT ? f->child_count : type.out);
     ea_store16(p + 16, count);
     ea_store16(p + 18, f->type == EA_STRUCT ? 0 : length);
-    put_name(t, 0, at + 4, f->name);
+    schema_records_put_name(t, 0, at + 4, f->name);
     if (!t->failed && is_map(f->map))
-        put_name(t, 0, at + 12, f->map->name);
+        schema_records_put_name(t, 0, at + 12, f->map->name);
 }
 
 static void put_info(ea_text *t, const ea_class *c, const ea_record *r, const property_order *o) {
@@ -228,7 +228,7 @@ static void put_info(ea_text *t, const ea_class *c, const ea_record *r, const pr
     const char *slash = strchr(c->name, '/');
     size_t task_bytes = slash ? (size_t)(slash - c->name) : strlen(c->name);
     char task[256];
-    put_zeros(t, INFO_HEAD_BYTES + o->count * PROPERTY_BYTES);
+    schema_records_put_zeros(t, INFO_HEAD_BYTES + o->count * PROPERTY_BYTES);
     if (t->failed)
         return;
     char *p = t->data;
@@ -253,7 +253,7 @@ static void put_info(ea_text *t, const ea_class *c, const ea_record *r, const pr
                  {72, slash ? slash + 1 : ""}, {76, n ? n->message : ""}};
 
     for (size_t i = 0; i < sizeof texts / sizeof *texts && !t->failed; i++)
-        put_name(t, 0, texts[i].at, texts[i].text);
+        schema_records_put_name(t, 0, texts[i].at, texts[i].text);
     for (size_t i = 0; i < o->count && !t->failed; i++)
         put_property(t, c, o, i);
 }

@@ -182,8 +182,8 @@ static enum form form_of(const rules_leaf *leaf, enum rules_place *ret_place, ui
     return FORM_LITERAL;
 }
 
-static void add_literal(making *m, uint32_t field, const char *folded, uint32_t len_bytes, enum rules_place place,
-                        uint32_t atom) {
+static void rules_compile_add_literal(making *m, uint32_t field, const char *folded, uint32_t len_bytes,
+                                      enum rules_place place, uint32_t atom) {
     struct literals *l = literals_of(m, field);
     GROW(m, l->items, l->capacity, l->count + 1);
     l->items[l->count++] = (rules_literal){folded, len_bytes, place, atom};
@@ -212,7 +212,7 @@ static uint32_t list_atom(making *m, uint32_t field, rules_expr *const *leaves, 
     memcpy(copy, m->key.data, m->key.len_bytes);
     for (size_t at = 5; at < m->key.len_bytes;) {
         uint32_t len = ea_load32(copy + at + 1);
-        add_literal(m, field, copy + at + 5, len, (enum rules_place)copy[at], atom);
+        rules_compile_add_literal(m, field, copy + at + 5, len, (enum rules_place)copy[at], atom);
         at += 5 + len;
     }
     return atom;
@@ -267,7 +267,7 @@ static uint32_t pattern_atom(making *m, uint32_t field, const rules_leaf *leaf) 
         uint32_t gate = atom_of_key(m, &is_new);
         m->atoms[atom].gate = gate + 1;
         if (is_new)
-            add_literal(m, field, nfa.literal, (uint32_t)nfa.literal_bytes, RULES_CONTAINED, gate);
+            rules_compile_add_literal(m, field, nfa.literal, (uint32_t)nfa.literal_bytes, RULES_CONTAINED, gate);
     } else {
         uint32_t exists = exists_atom(m, field); /* may move the atoms */
         m->atoms[atom].gate = exists + 1;
@@ -487,20 +487,20 @@ static float atom_cost(making *m, uint32_t atom) {
 }
 
 /* What the cheapest set of triggers costs of a node that is true (is_not: that is false). */
-static float cost_of(making *m, const node *n, int is_not) {
+static float rules_compile_cost_of(making *m, const node *n, int is_not) {
     float cost;
     switch (n->kind) {
     case RULES_LEAF:
         return is_not ? NEVER : atom_cost(m, n->atom);
     case RULES_NOT:
-        return cost_of(m, n->children[0], !is_not);
+        return rules_compile_cost_of(m, n->children[0], !is_not);
     default:
         break;
     }
     int is_all = (n->kind == RULES_AND) != is_not;
     cost = is_all ? NEVER : 0;
     for (uint32_t i = 0; i < n->count; i++) {
-        float c = cost_of(m, n->children[i], is_not);
+        float c = rules_compile_cost_of(m, n->children[i], is_not);
         cost = is_all ? (c < cost ? c : cost) : cost + c;
     }
     return cost > NEVER ? NEVER : cost;
@@ -529,9 +529,9 @@ static void collect(making *m, const node *n, int is_not, uint32_t program, trig
     }
     if ((n->kind == RULES_AND) != is_not) {
         const node *best = n->children[0];
-        float least = cost_of(m, best, is_not);
+        float least = rules_compile_cost_of(m, best, is_not);
         for (uint32_t i = 1; i < n->count; i++) {
-            float c = cost_of(m, n->children[i], is_not);
+            float c = rules_compile_cost_of(m, n->children[i], is_not);
             if (c < least) {
                 least = c;
                 best = n->children[i];
@@ -610,7 +610,7 @@ static void finish_group(making *m, node *const *conditions, const rules_program
     uint32_t *always = compile_take(m, m->arena, count, sizeof *always);
     g->always = always;
     for (uint32_t i = 0; i < count; i++) {
-        if (cost_of(m, conditions[i], 0) >= NEVER)
+        if (rules_compile_cost_of(m, conditions[i], 0) >= NEVER)
             always[g->always_count++] = i;
         else
             collect(m, conditions[i], 0, i, &t);
@@ -647,30 +647,30 @@ static void end_group(making *m) {
     ea_arena_recycle(m->scratch);
 }
 
-static const char *keep_text(making *m, const char *s) {
+static const char *rules_compile_keep_text(making *m, const char *s) {
     return compile_keep(m, s, strlen(s) + 1, 1);
 }
 
 static const char *const *keep_texts(making *m, const char *const *texts, uint32_t count) {
     const char **kept = compile_take(m, m->arena, count, sizeof *kept);
     for (uint32_t i = 0; i < count; i++)
-        kept[i] = keep_text(m, texts[i]);
+        kept[i] = rules_compile_keep_text(m, texts[i]);
     return kept;
 }
 
 static void keep_info(making *m, const rules_rule *r, uint32_t group, ea_rule_info *ret) {
     const ea_rule_info *i = &r->info;
     *ret = *i;
-    ret->file = keep_text(m, i->file);
-    ret->title = keep_text(m, i->title);
-    ret->id = keep_text(m, i->id);
-    ret->name = keep_text(m, i->name);
-    ret->level = keep_text(m, i->level);
-    ret->status = keep_text(m, i->status);
-    ret->product = keep_text(m, i->product);
-    ret->category = keep_text(m, i->category);
-    ret->service = keep_text(m, i->service);
-    ret->text = keep_text(m, i->text);
+    ret->file = rules_compile_keep_text(m, i->file);
+    ret->title = rules_compile_keep_text(m, i->title);
+    ret->id = rules_compile_keep_text(m, i->id);
+    ret->name = rules_compile_keep_text(m, i->name);
+    ret->level = rules_compile_keep_text(m, i->level);
+    ret->status = rules_compile_keep_text(m, i->status);
+    ret->product = rules_compile_keep_text(m, i->product);
+    ret->category = rules_compile_keep_text(m, i->category);
+    ret->service = rules_compile_keep_text(m, i->service);
+    ret->text = rules_compile_keep_text(m, i->text);
     ret->tags = keep_texts(m, i->tags, i->tag_count);
     ret->fields = keep_texts(m, i->fields, i->field_count);
     ret->group = group;
@@ -679,10 +679,10 @@ static void keep_info(making *m, const rules_rule *r, uint32_t group, ea_rule_in
 static void keep_filter(making *m, const rules_rule *r, uint32_t group, ea_rule_filter *ret) {
     const ea_rule_filter *f = r->filter;
     *ret = *f;
-    ret->file = keep_text(m, r->info.file);
+    ret->file = rules_compile_keep_text(m, r->info.file);
     ret->line = r->info.line;
-    ret->title = keep_text(m, r->info.title);
-    ret->id = keep_text(m, r->info.id);
+    ret->title = rules_compile_keep_text(m, r->info.title);
+    ret->id = rules_compile_keep_text(m, r->info.id);
     ret->shares_title = r->info.shares_title;
     ret->rules = keep_texts(m, f->rules, f->rule_count);
     ret->hosts = keep_texts(m, f->hosts, f->host_count);
@@ -741,9 +741,9 @@ static int keep_group(making *m, rules_rule *const *rules, size_t rule_count, no
     if (setjmp(m->failed))
         return m->code;
     add_correlated_fields(m, rules, rule_count);
-    m->g->product = keep_text(m, source->product);
-    m->g->category = keep_text(m, source->category);
-    m->g->service = keep_text(m, source->service);
+    m->g->product = rules_compile_keep_text(m, source->product);
+    m->g->category = rules_compile_keep_text(m, source->category);
+    m->g->service = rules_compile_keep_text(m, source->service);
     finish_group(m, conditions, programs, count);
     return 0;
 }
@@ -792,8 +792,8 @@ static int compare_rules(const void *a, const void *b) {
 }
 
 /* A rule that a filter names and that is not there: its exceptions would silently be missing. */
-static void check_filter(const ea_rules *all, const ea_rule_filter *f,
-                         void (*on_problem)(void *arg, const ea_rules_problem *problem), void *arg) {
+static void rules_compile_check_filter(const ea_rules *all, const ea_rule_filter *f,
+                                       void (*on_problem)(void *arg, const ea_rules_problem *problem), void *arg) {
     for (uint32_t i = 0; i < f->rule_count; i++) {
         size_t k = 0;
         while (k < all->count && (all->infos[k].group != f->group || !rules_is_named(&all->infos[k], f->rules[i])))
@@ -885,7 +885,7 @@ static int keep_correlation(making *m, const rules_rule *r, ea_rules_problem *pr
     keep_info(m, r, UINT32_MAX, &c->info);
     *problem = (ea_rules_problem){.file = c->info.file, .line = c->info.line, .column = 1};
     c->fields = keep_texts(m, c->fields, c->field_count);
-    c->field = keep_text(m, c->field);
+    c->field = rules_compile_keep_text(m, c->field);
     int rc = find_rules(m, r, c, problem);
     for (uint32_t i = 0; i < c->rule_count && !rc; i++) {
         uint32_t below =
@@ -1003,7 +1003,7 @@ int ea_rules_build(ea_rules_builder *b, ea_rules **ret, void (*on_problem)(void 
         i = end;
     }
     for (size_t i = 0; !rc && i < all->filter_count; i++)
-        check_filter(all, &all->filters[i], on_problem, arg);
+        rules_compile_check_filter(all, &all->filters[i], on_problem, arg);
     if (!rc)
         rc = keep_correlations(m, b->correlation_count, on_problem, arg);
     if (m) {

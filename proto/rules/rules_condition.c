@@ -20,20 +20,21 @@ typedef struct words {
     int depth;
 } words;
 
-static int is_space(char c) {
+static int rules_condition_is_space(char c) {
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-static void next_word(words *w) {
+static void rules_condition_next_word(words *w) {
     const char *t = w->text.text;
     size_t end = w->text.len_bytes;
-    while (w->at < end && is_space(t[w->at]))
+    while (w->at < end && rules_condition_is_space(t[w->at]))
         w->at++;
     w->begin = w->at;
     if (w->at < end && (t[w->at] == '(' || t[w->at] == ')' || t[w->at] == '|'))
         w->at++;
     else
-        while (w->at < end && !is_space(t[w->at]) && t[w->at] != '(' && t[w->at] != ')' && t[w->at] != '|')
+        while (w->at < end && !rules_condition_is_space(t[w->at]) && t[w->at] != '(' && t[w->at] != ')' &&
+               t[w->at] != '|')
             w->at++;
     w->len_bytes = w->at - w->begin;
 }
@@ -79,8 +80,8 @@ static rules_expr *parse_or(words *w);
 /* "1 of x*", "any of them", "all of x*": the quantifier is the current word. */
 static rules_expr *parse_of(words *w, int is_all) {
     uint32_t begin = condition_column_of(w);
-    next_word(w); /* of */
-    next_word(w);
+    rules_condition_next_word(w); /* of */
+    rules_condition_next_word(w);
     if (!w->len_bytes || condition_is_word(w, "(") || condition_is_word(w, ")"))
         rules_fail(w->r, w->text.line, begin, "expected a name after \"of\", such as selection_*, or them");
     int is_them = condition_is_word(w, "them");
@@ -93,13 +94,13 @@ static rules_expr *parse_of(words *w, int is_all) {
     if (!e->count)
         rules_fail(w->r, w->text.line, condition_column_of(w), "no search of the detection has a name like %.*s",
                    (int)(w->len_bytes < 80 ? w->len_bytes : 80), pattern);
-    next_word(w);
+    rules_condition_next_word(w);
     return e;
 }
 
 static int is_of_next(const words *w) {
     words ahead = *w;
-    next_word(&ahead);
+    rules_condition_next_word(&ahead);
     return condition_is_word(&ahead, "of");
 }
 
@@ -111,11 +112,11 @@ static rules_expr *condition_parse_one(words *w) {
         uint32_t begin = condition_column_of(w);
         if (++w->depth > RULES_DEPTH_MAX)
             rules_fail(w->r, w->text.line, begin, "more than %d parentheses are nested", RULES_DEPTH_MAX);
-        next_word(w);
+        rules_condition_next_word(w);
         rules_expr *e = parse_or(w);
         if (!condition_is_word(w, ")"))
             rules_fail(w->r, w->text.line, begin, "the parenthesis is not closed");
-        next_word(w);
+        rules_condition_next_word(w);
         w->depth--;
         return e;
     }
@@ -129,7 +130,7 @@ static rules_expr *condition_parse_one(words *w) {
     const char *text = w->text.text + w->begin;
     for (size_t i = 0; i < w->count; i++)
         if (strlen(w->names[i].name) == w->len_bytes && memcmp(w->names[i].name, text, w->len_bytes) == 0) {
-            next_word(w);
+            rules_condition_next_word(w);
             return w->names[i].expr;
         }
     if (memchr(text, '*', w->len_bytes))
@@ -138,10 +139,10 @@ static rules_expr *condition_parse_one(words *w) {
                (int)(w->len_bytes < 80 ? w->len_bytes : 80), text);
 }
 
-static rules_expr *parse_not(words *w) {
+static rules_expr *rules_condition_parse_not(words *w) {
     int is_not = 0;
     uint32_t count = 0;
-    for (; condition_is_word(w, "not"); next_word(w)) {
+    for (; condition_is_word(w, "not"); rules_condition_next_word(w)) {
         is_not = !is_not;
         if (++count > WORDS_MAX)
             rules_fail(w->r, w->text.line, condition_column_of(w), "more than %d words", WORDS_MAX);
@@ -154,7 +155,8 @@ static rules_expr *parse_not(words *w) {
     return n;
 }
 
-static rules_expr *parse_list(words *w, const char *word, enum rules_expr_kind kind, rules_expr *(*parse)(words *)) {
+static rules_expr *rules_condition_parse_list(words *w, const char *word, enum rules_expr_kind kind,
+                                              rules_expr *(*parse)(words *)) {
     rules_expr *found[WORDS_MAX / 16];
     uint32_t count = 0;
     for (;;) {
@@ -164,7 +166,7 @@ static rules_expr *parse_list(words *w, const char *word, enum rules_expr_kind k
         found[count++] = parse(w);
         if (!condition_is_word(w, word))
             break;
-        next_word(w);
+        rules_condition_next_word(w);
     }
     if (count == 1)
         return found[0];
@@ -174,17 +176,17 @@ static rules_expr *parse_list(words *w, const char *word, enum rules_expr_kind k
 }
 
 static rules_expr *parse_and(words *w) {
-    return parse_list(w, "and", RULES_AND, parse_not);
+    return rules_condition_parse_list(w, "and", RULES_AND, rules_condition_parse_not);
 }
 
 static rules_expr *parse_or(words *w) {
-    return parse_list(w, "or", RULES_OR, parse_and);
+    return rules_condition_parse_list(w, "or", RULES_OR, parse_and);
 }
 
 rules_expr *rules_condition(rules_reading *r, rules_scalar text, uint32_t from_column, const rules_named *names,
                             size_t count) {
     words w = {.r = r, .text = text, .column = from_column, .names = names, .count = count};
-    next_word(&w);
+    rules_condition_next_word(&w);
     rules_expr *e = parse_or(&w);
     if (condition_is_word(&w, "|"))
         rules_refuse(r, text.line, condition_column_of(&w),

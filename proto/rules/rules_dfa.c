@@ -89,7 +89,7 @@ static int holds(enum rules_assert kind, unsigned after, unsigned next) {
     return 0;
 }
 
-static void add_next(rules_dfa *d, uint32_t inst, uint32_t *count) {
+static void rules_dfa_add_next(rules_dfa *d, uint32_t inst, uint32_t *count) {
     if (d->next_marks[inst] == d->mark)
         return;
     d->next_marks[inst] = d->mark;
@@ -127,11 +127,11 @@ static int step(rules_dfa *d, const dfa_state *s, unsigned byte, uint32_t *ret_c
             break;
         case RULES_BYTES:
             if (byte >= inst->low && byte <= inst->high)
-                add_next(d, inst->next, &count);
+                rules_dfa_add_next(d, inst->next, &count);
         }
     }
     if (!d->nfa->is_anchored)
-        add_next(d, d->nfa->start, &count);
+        rules_dfa_add_next(d, d->nfa->start, &count);
     *ret_count = count;
     return 0;
 }
@@ -141,7 +141,7 @@ static int dfa_compare_u32(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static uint64_t hash_of(const uint32_t *set, uint32_t count, uint32_t after) {
+static uint64_t rules_dfa_hash_of(const uint32_t *set, uint32_t count, uint32_t after) {
     return ea_hash64(set, count * sizeof *set, after);
 }
 
@@ -152,7 +152,7 @@ static void forget(rules_dfa *d) {
         memset(d->slots, 0, (d->slot_mask + 1) * sizeof *d->slots);
 }
 
-static int grow_slots(rules_dfa *d) {
+static int rules_dfa_grow_slots(rules_dfa *d) {
     size_t count = d->slots ? (d->slot_mask + 1) * 2 : 64;
     uint32_t *slots = calloc(count, sizeof *slots);
     if (!slots)
@@ -162,7 +162,7 @@ static int grow_slots(rules_dfa *d) {
     d->slot_mask = count - 1;
     for (uint32_t i = 0; i < d->state_count; i++) {
         const dfa_state *s = &d->states[i];
-        size_t slot = hash_of(d->sets + s->at, s->count, s->after) & d->slot_mask;
+        size_t slot = rules_dfa_hash_of(d->sets + s->at, s->count, s->after) & d->slot_mask;
         while (slots[slot])
             slot = (slot + 1) & d->slot_mask;
         slots[slot] = i + FIRST;
@@ -171,13 +171,13 @@ static int grow_slots(rules_dfa *d) {
 }
 
 /* The state of the set in next, which is made when it is new. */
-static int state_of(rules_dfa *d, uint32_t count, uint32_t after, uint32_t *ret) {
+static int rules_dfa_state_of(rules_dfa *d, uint32_t count, uint32_t after, uint32_t *ret) {
     size_t width = (size_t)d->nfa->class_count + 1;
     if (count > 1)
         qsort(d->next, count, sizeof *d->next, dfa_compare_u32);
-    if ((!d->slots || d->state_count * 2 > d->slot_mask) && grow_slots(d))
+    if ((!d->slots || d->state_count * 2 > d->slot_mask) && rules_dfa_grow_slots(d))
         return EA_ENOMEM;
-    size_t slot = hash_of(d->next, count, after) & d->slot_mask;
+    size_t slot = rules_dfa_hash_of(d->next, count, after) & d->slot_mask;
     for (; d->slots[slot]; slot = (slot + 1) & d->slot_mask) {
         const dfa_state *s = &d->states[d->slots[slot] - FIRST];
         if (s->count == count && s->after == after && memcmp(d->sets + s->at, d->next, count * sizeof *d->next) == 0) {
@@ -215,7 +215,7 @@ static int transition(rules_dfa *d, uint32_t state, unsigned class_number, uint3
             int is_full = (d->state_count * width + d->set_count) * sizeof *d->rows > CACHE_MAX_BYTES;
             if (is_full)
                 forget(d);
-            if (state_of(d, count, after_byte(d, byte), &to))
+            if (rules_dfa_state_of(d, count, after_byte(d, byte), &to))
                 return EA_ENOMEM;
             *ret = to;
             if (is_full)
@@ -232,7 +232,7 @@ int rules_dfa_match(rules_dfa *d, const char *text, size_t len_bytes) {
     size_t width = (size_t)d->nfa->class_count + 1;
     uint32_t state;
     d->next[0] = d->nfa->start;
-    if (state_of(d, 1, AFTER_BEGIN, &state))
+    if (rules_dfa_state_of(d, 1, AFTER_BEGIN, &state))
         return EA_ENOMEM;
     for (size_t i = 0; i <= len_bytes; i++) {
         unsigned class_number = i < len_bytes ? class_of[(uint8_t)text[i]] : d->nfa->class_count;

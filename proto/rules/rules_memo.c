@@ -43,12 +43,12 @@ static size_t known_bytes(size_t atom_count, size_t len_bytes) {
     return sizeof(rules_known) + atom_count * sizeof(uint32_t) + len_bytes;
 }
 
-static int is_same(const rules_known *k, const rules_sought *s) {
+static int rules_memo_is_same(const rules_known *k, const rules_sought *s) {
     return k->hash == s->hash && k->group == s->group && k->field == s->field && k->len_bytes == s->len_bytes &&
            (!s->len_bytes || memcmp(k->atoms + k->atom_count, s->text, s->len_bytes) == 0);
 }
 
-static slot *slot_of(rules_memo *m, const rules_sought *s) {
+static slot *rules_memo_slot_of(rules_memo *m, const rules_sought *s) {
     return &m->slots[s->hash & (SLOTS - 1)];
 }
 
@@ -57,8 +57,8 @@ const rules_known *rules_memo_find(rules_memo *m, rules_sought *s, int *ret_lear
     if (s->len_bytes > TEXT_MAX_BYTES)
         return NULL;
     s->hash = ea_hash64(s->len_bytes ? s->text : "", s->len_bytes, (uint64_t)s->group << 32 | s->field);
-    slot *at = slot_of(m, s);
-    if (at->known && is_same(at->known, s)) {
+    slot *at = rules_memo_slot_of(m, s);
+    if (at->known && rules_memo_is_same(at->known, s)) {
         at->uses += at->uses < USES_MAX;
         return at->known;
     }
@@ -77,7 +77,7 @@ const rules_known *rules_memo_find(rules_memo *m, rules_sought *s, int *ret_lear
 }
 
 void rules_memo_learn(rules_memo *m, const rules_sought *s, const uint32_t *atoms, size_t count) {
-    slot *at = slot_of(m, s);
+    slot *at = rules_memo_slot_of(m, s);
     size_t bytes = known_bytes(count, s->len_bytes);
     if (count > ATOMS_MAX || bytes > MEMORY_MAX_BYTES - m->used_bytes)
         return;

@@ -42,7 +42,7 @@ static uint32_t line_of(const yaml_node_t *n) {
     return (uint32_t)n->start_mark.line + 1;
 }
 
-static uint32_t column_of(const yaml_node_t *n) {
+static uint32_t rules_read_column_of(const yaml_node_t *n) {
     return (uint32_t)n->start_mark.column + 1;
 }
 
@@ -53,9 +53,9 @@ static int is_quoted(const yaml_node_t *n) {
 
 static rules_scalar scalar_of(document *d, const yaml_node_t *n, const char *what) {
     if (n->type != YAML_SCALAR_NODE)
-        rules_fail(&d->r, line_of(n), column_of(n), "expected %s, found a %s", what,
+        rules_fail(&d->r, line_of(n), rules_read_column_of(n), "expected %s, found a %s", what,
                    n->type == YAML_SEQUENCE_NODE ? "list" : "mapping");
-    rules_scalar s = {.len_bytes = n->data.scalar.length, .line = line_of(n), .column = column_of(n)};
+    rules_scalar s = {.len_bytes = n->data.scalar.length, .line = line_of(n), .column = rules_read_column_of(n)};
     char *copy = rules_take(&d->r, s.len_bytes + 1, 1);
     memcpy(copy, n->data.scalar.value, s.len_bytes);
     s.text = copy;
@@ -65,14 +65,14 @@ static rules_scalar scalar_of(document *d, const yaml_node_t *n, const char *wha
     return s;
 }
 
-static rules_scalar key_of(document *d, const yaml_node_t *n) {
+static rules_scalar rules_read_key_of(document *d, const yaml_node_t *n) {
     rules_scalar s = scalar_of(d, n, "a name");
     if (strlen(s.text) != s.len_bytes)
         rules_fail(&d->r, s.line, s.column, "the name contains a NUL");
     return s;
 }
 
-static void add_name(document *d, rules_rule *rule, const char *key, size_t n) {
+static void rules_read_add_name(document *d, rules_rule *rule, const char *key, size_t n) {
     for (uint32_t i = 0; i < rule->info.field_count; i++)
         if (strncmp(d->fields[i], key, n) == 0 && !d->fields[i][n])
             return;
@@ -83,10 +83,10 @@ static void add_name(document *d, rules_rule *rule, const char *key, size_t n) {
     d->fields[rule->info.field_count++] = copy;
 }
 
-static void add_field(document *d, rules_rule *rule, const char *key) {
+static void rules_read_add_field(document *d, rules_rule *rule, const char *key) {
     size_t n = strcspn(key, "|");
     if (n)
-        add_name(d, rule, key, n);
+        rules_read_add_name(d, rule, key, n);
     else
         rule->info.has_keywords = 1;
 }
@@ -94,7 +94,7 @@ static void add_field(document *d, rules_rule *rule, const char *key) {
 /* The fields that an item refers to. */
 static void add_others(document *d, rules_rule *rule, const rules_expr *e) {
     if (e->kind == RULES_LEAF && e->leaf.kind == RULES_LEAF_FIELD)
-        add_name(d, rule, e->leaf.other, strlen(e->leaf.other));
+        rules_read_add_name(d, rule, e->leaf.other, strlen(e->leaf.other));
     for (uint32_t i = 0; i < e->count; i++)
         add_others(d, rule, e->children[i]);
 }
@@ -103,18 +103,19 @@ static size_t item_count(const yaml_node_t *n) {
     return (size_t)(n->data.sequence.items.top - n->data.sequence.items.start);
 }
 
-static void check_list(document *d, const yaml_node_t *n) {
+static void rules_read_check_list(document *d, const yaml_node_t *n) {
     if (item_count(n) > LIST_MAX)
-        rules_fail(&d->r, line_of(n), column_of(n), "the list has more than %d entries: split the rule", LIST_MAX);
+        rules_fail(&d->r, line_of(n), rules_read_column_of(n), "the list has more than %d entries: split the rule",
+                   LIST_MAX);
 }
 
 static rules_expr *item_expr(document *d, rules_rule *rule, const yaml_node_t *key_node, const yaml_node_t *value) {
-    rules_scalar key = key_of(d, key_node);
+    rules_scalar key = rules_read_key_of(d, key_node);
     key.column += (uint32_t)is_quoted(key_node);
     size_t count = 1;
-    add_field(d, rule, key.text);
+    rules_read_add_field(d, rule, key.text);
     if (value->type == YAML_SEQUENCE_NODE) {
-        check_list(d, value);
+        rules_read_check_list(d, value);
         count = item_count(value);
     }
     rules_scalar *values = rules_take(&d->r, count, sizeof *values);
@@ -132,7 +133,7 @@ static rules_expr *item_expr(document *d, rules_rule *rule, const yaml_node_t *k
 static rules_expr *map_expr(document *d, rules_rule *rule, const yaml_node_t *n) {
     size_t count = (size_t)(n->data.mapping.pairs.top - n->data.mapping.pairs.start);
     if (!count)
-        rules_fail(&d->r, line_of(n), column_of(n), "the search is empty: it needs a field");
+        rules_fail(&d->r, line_of(n), rules_read_column_of(n), "the search is empty: it needs a field");
     rules_expr *e = rules_expr_new(&d->r, RULES_AND, (uint32_t)count);
     for (size_t i = 0; i < count; i++) {
         const yaml_node_pair_t *pair = &n->data.mapping.pairs.start[i];
@@ -142,7 +143,7 @@ static rules_expr *map_expr(document *d, rules_rule *rule, const yaml_node_t *n)
             if (key->type == YAML_SCALAR_NODE && other->type == YAML_SCALAR_NODE &&
                 key->data.scalar.length == other->data.scalar.length &&
                 memcmp(key->data.scalar.value, other->data.scalar.value, key->data.scalar.length) == 0)
-                rules_fail(&d->r, line_of(key), column_of(key),
+                rules_fail(&d->r, line_of(key), rules_read_column_of(key),
                            "\"%.80s\" is given twice: make a list of its values, or two searches",
                            (const char *)key->data.scalar.value);
         }
@@ -162,15 +163,16 @@ static rules_expr *search_expr(document *d, rules_rule *rule, const yaml_node_t 
         return map_expr(d, rule, n);
     if (n->type == YAML_SCALAR_NODE)
         return keyword_expr(d, rule, n);
-    check_list(d, n);
+    rules_read_check_list(d, n);
     size_t count = item_count(n);
     if (!count)
-        rules_fail(&d->r, line_of(n), column_of(n), "the search is empty: it needs a field or a text");
+        rules_fail(&d->r, line_of(n), rules_read_column_of(n), "the search is empty: it needs a field or a text");
     rules_expr *e = rules_expr_new(&d->r, RULES_OR, (uint32_t)count);
     for (size_t i = 0; i < count; i++) {
         const yaml_node_t *child = node_at(d, n->data.sequence.items.start[i]);
         if (child->type == YAML_SEQUENCE_NODE)
-            rules_fail(&d->r, line_of(child), column_of(child), "expected a mapping or a text, found a list");
+            rules_fail(&d->r, line_of(child), rules_read_column_of(child),
+                       "expected a mapping or a text, found a list");
         e->children[i] = child->type == YAML_MAPPING_NODE ? map_expr(d, rule, child) : keyword_expr(d, rule, child);
     }
     return count == 1 ? e->children[0] : e;
@@ -186,13 +188,13 @@ static const yaml_node_t *find(document *d, const yaml_node_t *map, const char *
             memcmp(key->data.scalar.value, name, strlen(name)) != 0)
             continue;
         if (found)
-            rules_fail(&d->r, line_of(key), column_of(key), "\"%s\" is given twice: keep one of them", name);
+            rules_fail(&d->r, line_of(key), rules_read_column_of(key), "\"%s\" is given twice: keep one of them", name);
         found = yaml_document_get_node(&d->yaml, p->value);
     }
     return found;
 }
 
-static const char *text_of(document *d, const yaml_node_t *map, const char *name) {
+static const char *rules_read_text_of(document *d, const yaml_node_t *map, const char *name) {
     const yaml_node_t *n = find(d, map, name);
     if (!n || n->type != YAML_SCALAR_NODE)
         return "";
@@ -203,20 +205,20 @@ static rules_expr *condition_of(document *d, const yaml_node_t *n) {
     rules_scalar text = scalar_of(d, n, "a condition");
     /* a text over several lines has one place for all of it */
     int is_one_line = n->start_mark.line == n->end_mark.line;
-    uint32_t column = column_of(n) + (is_one_line ? (uint32_t)is_quoted(n) : 0);
+    uint32_t column = rules_read_column_of(n) + (is_one_line ? (uint32_t)is_quoted(n) : 0);
     return rules_condition(&d->r, text, column, d->names, d->name_count);
 }
 
 static void read_detection(document *d, rules_rule *rule, const yaml_node_t *detection) {
     const yaml_node_t *condition = find(d, detection, "condition");
     if (!condition)
-        rules_fail(&d->r, line_of(detection), column_of(detection), "the detection has no condition");
+        rules_fail(&d->r, line_of(detection), rules_read_column_of(detection), "the detection has no condition");
     if (find(d, detection, "timeframe"))
-        rules_refuse(&d->r, line_of(detection), column_of(detection),
+        rules_refuse(&d->r, line_of(detection), rules_read_column_of(detection),
                      "timeframe is not supported: Sigma 2 has correlation rules for it");
     for (const yaml_node_pair_t *p = detection->data.mapping.pairs.start; p < detection->data.mapping.pairs.top; p++) {
         const yaml_node_t *key = node_at(d, p->key), *value = node_at(d, p->value);
-        rules_scalar name = key_of(d, key);
+        rules_scalar name = rules_read_key_of(d, key);
         if (strcmp(name.text, "condition") == 0 || (rule->filter && strcmp(name.text, "rules") == 0))
             continue;
         for (size_t i = 0; i < d->name_count; i++)
@@ -228,10 +230,10 @@ static void read_detection(document *d, rules_rule *rule, const yaml_node_t *det
         d->names[d->name_count++] = (rules_named){name.text, e};
     }
     if (condition->type == YAML_SEQUENCE_NODE) {
-        check_list(d, condition);
+        rules_read_check_list(d, condition);
         size_t count = item_count(condition);
         if (!count)
-            rules_fail(&d->r, line_of(condition), column_of(condition), "the list of conditions is empty");
+            rules_fail(&d->r, line_of(condition), rules_read_column_of(condition), "the list of conditions is empty");
         rule->condition = rules_expr_new(&d->r, RULES_OR, (uint32_t)count);
         for (size_t i = 0; i < count; i++)
             rule->condition->children[i] = condition_of(d, node_at(d, condition->data.sequence.items.start[i]));
@@ -239,7 +241,7 @@ static void read_detection(document *d, rules_rule *rule, const yaml_node_t *det
         rule->condition = condition_of(d, condition);
     }
     rule->condition_line = line_of(condition);
-    rule->column = column_of(condition);
+    rule->column = rules_read_column_of(condition);
 }
 
 /* The texts of a list, or the text alone; what they are: "a list of tags". n: NULL for none. */
@@ -247,7 +249,7 @@ static const char *const *texts_of(document *d, const yaml_node_t *n, const char
                                    uint32_t *ret_count) {
     size_t count = !n ? 0 : n->type == YAML_SEQUENCE_NODE ? item_count(n) : 1;
     if (count > limit)
-        rules_fail(&d->r, line_of(n), column_of(n), "expected %s with at most %u entries, found %zu", what,
+        rules_fail(&d->r, line_of(n), rules_read_column_of(n), "expected %s with at most %u entries, found %zu", what,
                    (unsigned)limit, count);
     const char **texts = rules_take(&d->r, count, sizeof *texts);
     *ret_count = 0;
@@ -267,9 +269,9 @@ static const char *const *filtered_of(document *d, const yaml_node_t *n, const c
     const char *const *texts = texts_of(d, n, what, EA_RULES_FILTERED_MAX, ret_count);
     for (uint32_t i = 0; i < *ret_count; i++)
         if (!*texts[i])
-            rules_fail(&d->r, line_of(n), column_of(n), "expected %s, found an empty text", what);
+            rules_fail(&d->r, line_of(n), rules_read_column_of(n), "expected %s, found an empty text", what);
     if (n && !*ret_count)
-        rules_fail(&d->r, line_of(n), column_of(n), "expected %s, found none", what);
+        rules_fail(&d->r, line_of(n), rules_read_column_of(n), "expected %s, found none", what);
     return texts;
 }
 
@@ -291,7 +293,7 @@ static void read_filter(document *d, rules_rule *rule, const yaml_node_t *root, 
     const yaml_node_t *rules = find(d, n, "rules");
     ea_rule_filter *f = rule->filter = rules_take(&d->r, 1, sizeof *f);
     if (!rules)
-        rules_fail(&d->r, line_of(n), column_of(n), "the filter has no rules: expected %s", RULES);
+        rules_fail(&d->r, line_of(n), rules_read_column_of(n), "the filter has no rules: expected %s", RULES);
     if (rules->type != YAML_SCALAR_NODE || strcmp(scalar_of(d, rules, RULES).text, "any") != 0)
         f->rules = filtered_of(d, rules, RULES, &f->rule_count);
     f->hosts = filtered_of(d, find(d, root, "hosts"), "a list of hosts", &f->host_count);
@@ -326,7 +328,8 @@ static int64_t span_of(document *d, const yaml_node_t *map, const yaml_node_t *n
 
     uint64_t count = 0;
     if (!n)
-        rules_fail(&d->r, line_of(map), column_of(map), "the correlation has no timespan: expected such as 5m");
+        rules_fail(&d->r, line_of(map), rules_read_column_of(map),
+                   "the correlation has no timespan: expected such as 5m");
     rules_scalar s = scalar_of(d, n, "a timespan");
     size_t digits = strspn(s.text, "0123456789");
     for (size_t i = 0; i < digits && i < 10; i++)
@@ -338,12 +341,12 @@ static int64_t span_of(document *d, const yaml_node_t *map, const yaml_node_t *n
     rules_fail(&d->r, s.line, s.column, "expected a timespan such as 30s, 5m, 1h or 7d, at most 30d");
 }
 
-static int has_field(const ea_rule_correlation *c) {
+static int rules_read_has_field(const ea_rule_correlation *c) {
     return c->type > EA_EVENT_COUNT && c->type < EA_TEMPORAL;
 }
 
 /* A whole number from 1 to most. */
-static uint64_t count_of(document *d, const yaml_node_t *n, uint64_t most) {
+static uint64_t rules_read_count_of(document *d, const yaml_node_t *n, uint64_t most) {
     rules_number number;
     rules_scalar s = scalar_of(d, n, "a number");
     if (!rules_number_parse(s.text, s.len_bytes, &number) || !number.is_integer || number.is_negative ||
@@ -356,38 +359,41 @@ static uint64_t count_of(document *d, const yaml_node_t *n, uint64_t most) {
 static void read_threshold(document *d, ea_rule_correlation *c, const yaml_node_t *map, const yaml_node_t *n) {
     int has_number = 0;
     if (!n || n->type != YAML_MAPPING_NODE)
-        rules_fail(&d->r, line_of(n ? n : map), column_of(n ? n : map), "expected a condition such as {gte: 10}");
+        rules_fail(&d->r, line_of(n ? n : map), rules_read_column_of(n ? n : map),
+                   "expected a condition such as {gte: 10}");
     for (const yaml_node_pair_t *p = n->data.mapping.pairs.start; p < n->data.mapping.pairs.top; p++) {
-        rules_scalar key = key_of(d, node_at(d, p->key));
+        rules_scalar key = rules_read_key_of(d, node_at(d, p->key));
         const yaml_node_t *value = node_at(d, p->value);
         int is_more = strcmp(key.text, "gt") == 0;
-        if (strcmp(key.text, "field") == 0 && has_field(c)) {
+        if (strcmp(key.text, "field") == 0 && rules_read_has_field(c)) {
             c->field = scalar_of(d, value, "the name of a field").text;
         } else if (strcmp(key.text, "percentile") == 0 && c->type == EA_VALUE_PERCENTILE) {
-            c->percent = (uint32_t)count_of(d, value, 100);
+            c->percent = (uint32_t)rules_read_count_of(d, value, 100);
         } else if (is_more || strcmp(key.text, "gte") == 0) {
             if (has_number)
                 rules_fail(&d->r, key.line, key.column, "the condition has two numbers: keep one of them");
             has_number = 1;
-            c->least = is_more && strcmp(scalar_of(d, value, "a number").text, "0") == 0
-                           ? 0
-                           : count_of(d, value, has_field(c) && c->type != EA_VALUE_COUNT ? INT64_MAX : UINT32_MAX);
+            c->least =
+                is_more && strcmp(scalar_of(d, value, "a number").text, "0") == 0
+                    ? 0
+                    : rules_read_count_of(
+                          d, value, rules_read_has_field(c) && c->type != EA_VALUE_COUNT ? INT64_MAX : UINT32_MAX);
             c->is_above = is_more && c->type == EA_VALUE_AVG;
             c->least += (uint64_t)(is_more && !c->is_above); /* they are whole */
         } else {
             rules_refuse(&d->r, key.line, key.column, "expected gte or gt%s: other conditions are not supported",
                          c->type == EA_VALUE_PERCENTILE ? ", field and percentile"
-                         : has_field(c)                 ? ", and field"
+                         : rules_read_has_field(c)      ? ", and field"
                                                         : "");
         }
     }
     if (!has_number)
-        rules_fail(&d->r, line_of(n), column_of(n), "the condition has no gte or gt");
-    if (has_field(c) && !*c->field)
-        rules_fail(&d->r, line_of(n), column_of(n),
+        rules_fail(&d->r, line_of(n), rules_read_column_of(n), "the condition has no gte or gt");
+    if (rules_read_has_field(c) && !*c->field)
+        rules_fail(&d->r, line_of(n), rules_read_column_of(n),
                    "the condition has no field: expected such as {field: User, gte: 3}");
     if (c->type == EA_VALUE_PERCENTILE && !c->percent)
-        rules_fail(&d->r, line_of(n), column_of(n),
+        rules_fail(&d->r, line_of(n), rules_read_column_of(n),
                    "the condition has no percentile: expected such as {field: Size, percentile: 95, gte: 4096}");
 }
 
@@ -395,7 +401,7 @@ static void read_threshold(document *d, ea_rule_correlation *c, const yaml_node_
 static void check_correlation(document *d, const yaml_node_t *n) {
     static const char *const MEMBERS[] = {"type", "rules", "group-by", "timespan", "condition", "generate", "aliases"};
     for (const yaml_node_pair_t *p = n->data.mapping.pairs.start; p < n->data.mapping.pairs.top; p++) {
-        rules_scalar key = key_of(d, node_at(d, p->key));
+        rules_scalar key = rules_read_key_of(d, node_at(d, p->key));
         size_t i = 0;
         while (i < sizeof MEMBERS / sizeof *MEMBERS && strcmp(MEMBERS[i], key.text) != 0)
             i++;
@@ -420,23 +426,24 @@ static void read_correlation(document *d, rules_rule *rule, const yaml_node_t *r
     static const char RULES[] = "a list of rules (id, name or title)";
     ea_rule_correlation *c = rule->correlation = rules_take(&d->r, 1, sizeof *c);
     if (n->type != YAML_MAPPING_NODE)
-        rules_fail(&d->r, line_of(n), column_of(n), "expected a correlation: a mapping with type, rules and timespan");
+        rules_fail(&d->r, line_of(n), rules_read_column_of(n),
+                   "expected a correlation: a mapping with type, rules and timespan");
     check_correlation(d, n);
     const yaml_node_t *type = find(d, n, "type"), *other = find(d, n, "aliases"), *generate = find(d, n, "generate");
-    const char *name = text_of(d, n, "type");
+    const char *name = rules_read_text_of(d, n, "type");
     size_t i = 0;
     while (i < sizeof TYPES / sizeof *TYPES && strcmp(TYPES[i], name) != 0)
         i++;
     if (i == sizeof TYPES / sizeof *TYPES)
-        rules_refuse(&d->r, line_of(type ? type : n), column_of(type ? type : n),
+        rules_refuse(&d->r, line_of(type ? type : n), rules_read_column_of(type ? type : n),
                      "expected the type event_count, value_count, value_sum, value_avg, value_percentile, temporal or "
                      "temporal_ordered");
     c->type = (enum ea_correlation_type)i;
     if (other)
-        rules_refuse(&d->r, line_of(other), column_of(other), "aliases of fields are not supported");
+        rules_refuse(&d->r, line_of(other), rules_read_column_of(other), "aliases of fields are not supported");
     rule->names = texts_of(d, find(d, n, "rules"), RULES, EA_RULES_CORRELATED_MAX, &rule->name_count);
     if (rule->name_count < (c->type >= EA_TEMPORAL ? 2 : 1))
-        rules_fail(&d->r, line_of(n), column_of(n), "expected %s%s", RULES,
+        rules_fail(&d->r, line_of(n), rules_read_column_of(n), "expected %s%s", RULES,
                    c->type >= EA_TEMPORAL ? ": two or more" : "");
     c->fields = texts_of(d, find(d, n, "group-by"), "a list of fields", EA_RULES_CORRELATED_MAX, &c->field_count);
     c->field = "";
@@ -445,7 +452,7 @@ static void read_correlation(document *d, rules_rule *rule, const yaml_node_t *r
     if (c->type < EA_TEMPORAL)
         read_threshold(d, c, n, other);
     else if (other)
-        rules_refuse(&d->r, line_of(other), column_of(other),
+        rules_refuse(&d->r, line_of(other), rules_read_column_of(other),
                      "conditions of temporal correlations are not supported: all rules have to match");
     if (!generate)
         generate = find(d, root, "generate");
@@ -455,31 +462,32 @@ static void read_correlation(document *d, rules_rule *rule, const yaml_node_t *r
 static rules_rule *read_rule(document *d, const char *file) {
     const yaml_node_t *root = yaml_document_get_root_node(&d->yaml);
     if (root->type != YAML_MAPPING_NODE)
-        rules_fail(&d->r, line_of(root), column_of(root), "expected a rule: a mapping with logsource and detection");
+        rules_fail(&d->r, line_of(root), rules_read_column_of(root),
+                   "expected a rule: a mapping with logsource and detection");
     const yaml_node_t *other = find(d, root, "action"), *correlation = find(d, root, "correlation");
     if (other)
-        rules_refuse(&d->r, line_of(other), column_of(other),
+        rules_refuse(&d->r, line_of(other), rules_read_column_of(other),
                      "documents with an action are not supported: write one rule a document");
     const yaml_node_t *source = find(d, root, "logsource"), *detection = find(d, root, "detection");
     const yaml_node_t *filter = detection ? NULL : find(d, root, "filter");
     if (!correlation && (!source || source->type != YAML_MAPPING_NODE))
-        rules_fail(&d->r, line_of(root), column_of(root), "the rule has no logsource");
+        rules_fail(&d->r, line_of(root), rules_read_column_of(root), "the rule has no logsource");
     if (filter)
         detection = filter;
     if (!correlation && (!detection || detection->type != YAML_MAPPING_NODE))
-        rules_fail(&d->r, line_of(root), column_of(root), "the rule has no detection");
+        rules_fail(&d->r, line_of(root), rules_read_column_of(root), "the rule has no detection");
     rules_rule *rule = rules_take(&d->r, 1, sizeof *rule);
     ea_rule_info *i = &rule->info;
     i->file = file;
     i->line = line_of(root);
-    i->title = text_of(d, root, "title");
-    i->id = text_of(d, root, "id");
-    i->name = text_of(d, root, "name");
-    i->level = text_of(d, root, "level");
-    i->status = text_of(d, root, "status");
-    i->product = correlation ? "" : text_of(d, source, "product");
-    i->category = correlation ? "" : text_of(d, source, "category");
-    i->service = correlation ? "" : text_of(d, source, "service");
+    i->title = rules_read_text_of(d, root, "title");
+    i->id = rules_read_text_of(d, root, "id");
+    i->name = rules_read_text_of(d, root, "name");
+    i->level = rules_read_text_of(d, root, "level");
+    i->status = rules_read_text_of(d, root, "status");
+    i->product = correlation ? "" : rules_read_text_of(d, source, "product");
+    i->category = correlation ? "" : rules_read_text_of(d, source, "category");
+    i->service = correlation ? "" : rules_read_text_of(d, source, "service");
     i->tags = texts_of(d, find(d, root, "tags"), "a list of tags", EA_RULES_TAGS_MAX, &i->tag_count);
     keep_document(d, i);
     if (correlation) {
@@ -505,7 +513,7 @@ static void check_id(const ea_rules_builder *b, document *d, const ea_rule_info 
     if (!other)
         return;
     const yaml_node_t *id = find(d, yaml_document_get_root_node(&d->yaml), "id");
-    rules_fail(&d->r, line_of(id), column_of(id),
+    rules_fail(&d->r, line_of(id), rules_read_column_of(id),
                "%.200s, line %" PRIu32 " has the id \"%.80s\" already: give each rule an id of its own",
                other->info.file, other->info.line, info->id);
 }

@@ -160,7 +160,7 @@ static tree *any_tree(builder *b, int with_lines) {
 }
 
 /* \d, \w, \s, \h and their opposites; 0: the letter is none of them. */
-static int add_named(builder *b, char name) {
+static int rules_regex_add_named(builder *b, char name) {
     uint32_t from = b->set_count;
     switch (name | 32) {
     case 'd':
@@ -222,7 +222,7 @@ static int hex_of(char c) {
     return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
 }
 
-static uint32_t take_hex(builder *b, const char *begin, int digits) {
+static uint32_t rules_regex_take_hex(builder *b, const char *begin, int digits) {
     uint32_t code = 0;
     int is_braced = b->at < b->end && *b->at == '{';
     if (is_braced) {
@@ -240,7 +240,7 @@ static uint32_t take_hex(builder *b, const char *begin, int digits) {
 }
 
 /* An escape that stands for one character; the backslash is before b->at. */
-static uint32_t take_escape(builder *b) {
+static uint32_t rules_regex_take_escape(builder *b) {
     const char *begin = b->at - 1;
     char c = *b->at;
     if ((unsigned char)c >= 0x80)
@@ -262,9 +262,9 @@ static uint32_t take_escape(builder *b) {
     case 'e':
         return 27;
     case 'x':
-        return take_hex(b, begin, 2);
+        return rules_regex_take_hex(b, begin, 2);
     case 'u':
-        return take_hex(b, begin, 4);
+        return rules_regex_take_hex(b, begin, 4);
     case '0':
         if (b->at < b->end && *b->at >= '0' && *b->at <= '7')
             fail(b, begin, "octal characters are not supported: write \\x and two hexadecimal digits");
@@ -293,7 +293,7 @@ static void take_posix(builder *b) {
     fail(b, begin, "expected a class such as [:alnum:]");
 }
 
-static tree *parse_class(builder *b) {
+static tree *rules_regex_parse_class(builder *b) {
     const char *begin = b->at++;
     int is_negated = b->at < b->end && *b->at == '^';
     b->set_count = 0;
@@ -311,7 +311,7 @@ static tree *parse_class(builder *b) {
         if (*b->at == '\\') {
             if (++b->at == b->end)
                 fail(b, b->at - 1, "the expression ends after a backslash");
-            if (add_named(b, *b->at)) {
+            if (rules_regex_add_named(b, *b->at)) {
                 b->at++;
                 continue;
             }
@@ -319,7 +319,7 @@ static tree *parse_class(builder *b) {
             if (low)
                 b->at++;
             else
-                low = take_escape(b);
+                low = rules_regex_take_escape(b);
         } else {
             low = take_code(b);
         }
@@ -335,7 +335,7 @@ static tree *parse_class(builder *b) {
                     b->at--;
                     continue;
                 }
-                high = take_escape(b);
+                high = rules_regex_take_escape(b);
             } else {
                 high = take_code(b);
             }
@@ -437,7 +437,7 @@ static tree *parse_special_group(builder *b, const char *begin) {
     return t;
 }
 
-static tree *parse_group(builder *b) {
+static tree *rules_regex_parse_group(builder *b) {
     const char *begin = b->at++;
     unsigned was = b->flags;
     tree *t;
@@ -466,7 +466,7 @@ static tree *parse_escape(builder *b) {
     if (++b->at == b->end)
         fail(b, b->at - 1, "the expression ends after a backslash");
     b->set_count = 0;
-    if (add_named(b, *b->at)) {
+    if (rules_regex_add_named(b, *b->at)) {
         b->at++;
         set_sort(b);
         return set_tree(b);
@@ -480,10 +480,10 @@ static tree *parse_escape(builder *b) {
                                          : c == 'b' ? RULES_WORD
                                                     : RULES_NO_WORD);
     }
-    return char_tree(b, take_escape(b));
+    return char_tree(b, rules_regex_take_escape(b));
 }
 
-static int take_number(builder *b, uint32_t *ret) {
+static int rules_regex_take_number(builder *b, uint32_t *ret) {
     const char *begin = b->at;
     uint32_t n = 0;
     for (; b->at < b->end && *b->at >= '0' && *b->at <= '9'; b->at++)
@@ -495,11 +495,11 @@ static int take_number(builder *b, uint32_t *ret) {
 /* {n}, {n,}, {n,m}; 0: the brace is a character. */
 static int parse_braces(builder *b, uint32_t *min, uint32_t *max) {
     const char *begin = b->at++;
-    int has_min = take_number(b, min);
+    int has_min = rules_regex_take_number(b, min);
     *max = *min;
     if (has_min && b->at < b->end && *b->at == ',') {
         b->at++;
-        if (!take_number(b, max))
+        if (!rules_regex_take_number(b, max))
             *max = UINT32_MAX;
     }
     if (!has_min || b->at == b->end || *b->at != '}') {
@@ -539,12 +539,12 @@ static tree *parse_repeats(builder *b, tree *t) {
     return t;
 }
 
-static tree *parse_one(builder *b) {
+static tree *rules_regex_parse_one(builder *b) {
     switch (*b->at) {
     case '(':
-        return parse_group(b);
+        return rules_regex_parse_group(b);
     case '[':
-        return parse_class(b);
+        return rules_regex_parse_class(b);
     case '\\':
         return parse_escape(b);
     case '.':
@@ -568,7 +568,7 @@ static tree *parse_one(builder *b) {
 static tree *parse_sequence(builder *b) {
     tree *all = new_tree(b, TREE_CAT), **last = &all->first;
     while (b->at < b->end && *b->at != '|' && *b->at != ')') {
-        tree *t = parse_repeats(b, parse_one(b));
+        tree *t = parse_repeats(b, rules_regex_parse_one(b));
         *last = t;
         last = &t->next;
     }

@@ -197,7 +197,7 @@ static void find_atoms(ea_rules_run *r, const ea_rules_value *v) {
 }
 
 /* Likewise, as it was found before when the value came before. */
-static void look_at(ea_rules_run *r, uint32_t group, const ea_rules_value *v) {
+static void rules_run_look_at(ea_rules_run *r, uint32_t group, const ea_rules_value *v) {
     rules_sought s = {.group = group, .field = v->field, .text = v->text, .len_bytes = v->len_bytes};
     const rules_known *known = rules_memo_find(r->memo, &s, &r->learns);
     if (known) {
@@ -309,7 +309,7 @@ static void begin(ea_rules_run *r) {
     }
 }
 
-static int compare_u32(const void *a, const void *b) {
+static int rules_run_compare_u32(const void *a, const void *b) {
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
     return (x > y) - (x < y);
 }
@@ -327,7 +327,7 @@ static int run_candidates(ea_rules_run *r, int are_filters, uint32_t *ret, size_
             ret[(*ret_count)++] = p->rule & ~(uint32_t)RULES_FILTER;
     }
     if (*ret_count > 1)
-        qsort(ret, *ret_count, sizeof *ret, compare_u32);
+        qsort(ret, *ret_count, sizeof *ret, rules_run_compare_u32);
     return 0;
 }
 
@@ -337,7 +337,7 @@ static void run_values(ea_rules_run *r, uint32_t group, const ea_rules_value *va
     r->values = values;
     r->value_count = count;
     for (size_t i = 0; i < count; i++)
-        look_at(r, group, &values[i]);
+        rules_run_look_at(r, group, &values[i]);
 }
 
 int ea_rules_run_event(ea_rules_run *r, uint32_t group, const ea_rules_value *values, size_t count,
@@ -421,7 +421,7 @@ void ea_rules_prospect_destroy(ea_rules_prospect *p) {
 }
 
 /* Whether the program can come to hold: after an unknown atom it goes both ways, at each test once. */
-static int may_hold(ea_rules_run *r, const ea_rules_prospect *p, const rules_program *program) {
+static int rules_run_may_hold(ea_rules_run *r, const ea_rules_prospect *p, const rules_program *program) {
     size_t left = 0;
     if (++r->pass == 0) {
         memset(r->passed, 0, ((size_t)r->test_max + 1) * sizeof *r->passed);
@@ -455,10 +455,10 @@ int ea_rules_run_may(ea_rules_run *r, const ea_rules_prospect *p, const ea_rules
     run_values(r, p->group, values, count);
     for (size_t i = 0; i < r->candidate_count && !rc; i++)
         if (!(r->g->programs[r->candidates[i]].rule & RULES_FILTER))
-            rc = may_hold(r, p, &r->g->programs[r->candidates[i]]);
+            rc = rules_run_may_hold(r, p, &r->g->programs[r->candidates[i]]);
     for (uint32_t i = 0; i < p->always_count && !rc; i++)
         if (r->seen[p->always[i]] != r->event)
-            rc = may_hold(r, p, &r->g->programs[p->always[i]]);
+            rc = rules_run_may_hold(r, p, &r->g->programs[p->always[i]]);
     *ret = rc > 0;
     return rc < 0 ? rc : 0;
 }

@@ -87,13 +87,13 @@ static void read_modifier(item *it, const char *at, size_t n) {
 }
 
 /* At most one of the bits. */
-static int is_single(unsigned bits) {
+static int rules_values_is_single(unsigned bits) {
     return (bits & (bits - 1)) == 0;
 }
 
 static void check_modifiers(const item *it) {
     unsigned m = it->mods;
-    if (!is_single(m & KINDS))
+    if (!rules_values_is_single(m & KINDS))
         rules_fail(it->r, it->key.line, it->key.column,
                    "re, cidr, exists, fieldref, lt, lte, gt and gte exclude each other: keep one of them");
     if ((m & OF_REGEX) && !(m & BIT(MOD_RE)))
@@ -106,14 +106,14 @@ static void check_modifiers(const item *it) {
     if ((m & BIT(MOD_FIELDREF)) && (m & (ENCODINGS | BIT(MOD_CONTAINS))))
         rules_refuse(it->r, it->key.line, it->key.column,
                      "fieldref supports startswith, endswith, cased and neq alone");
-    if (!is_single(m & PLACES))
+    if (!rules_values_is_single(m & PLACES))
         rules_fail(it->r, it->key.line, it->key.column,
                    "contains, startswith and endswith exclude each other: keep one");
     if (!it->field && (m & KINDS & ~BIT(MOD_RE)))
         rules_fail(it->r, it->key.line, it->key.column, "keywords have no field: name one before the modifiers");
 }
 
-static void read_key(item *it) {
+static void rules_values_read_key(item *it) {
     const char *bar = strchr(it->key.text, '|');
     size_t n = bar ? (size_t)(bar - it->key.text) : it->key.len_bytes;
     if (n) {
@@ -172,18 +172,18 @@ static const char *const DASHES[] = {"-", "/", "\xe2\x80\x93", "\xe2\x80\x94", "
 
 enum { DASH_COUNT = 5, PLACES_MAX = 8 };
 
-static int is_word(const rules_string *s, size_t i) {
+static int rules_values_is_word(const rules_string *s, size_t i) {
     unsigned char c = (unsigned char)s->text[i];
     return !s->wild[i] && ((c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') || c == '_' || c >= 0x80);
 }
 
 /* The length of the dash at i that begins a word and follows none; 0: there is none. */
 static size_t dash_at(const rules_string *s, size_t i) {
-    if (s->wild[i] || (i && is_word(s, i - 1)))
+    if (s->wild[i] || (i && rules_values_is_word(s, i - 1)))
         return 0;
     for (unsigned d = 0; d < DASH_COUNT; d++) {
         size_t n = strlen(DASHES[d]);
-        if (s->len_bytes - i > n && memcmp(s->text + i, DASHES[d], n) == 0 && is_word(s, i + n) &&
+        if (s->len_bytes - i > n && memcmp(s->text + i, DASHES[d], n) == 0 && rules_values_is_word(s, i + n) &&
             (unsigned char)s->text[i + n] < 0x80)
             return n;
     }
@@ -425,20 +425,20 @@ static rules_expr *cidr_value(const item *it, const rules_scalar *v) {
     return e;
 }
 
-static int is_text(const rules_scalar *v, const char *text) {
+static int rules_values_is_text(const rules_scalar *v, const char *text) {
     return v->len_bytes == strlen(text) && memcmp(v->text, text, v->len_bytes) == 0;
 }
 
 static rules_expr *exists_value(const item *it, const rules_scalar *v) {
     rules_expr *e = new_leaf(it, v, RULES_LEAF_EXISTS);
-    if (is_text(v, "true") || is_text(v, "yes"))
+    if (rules_values_is_text(v, "true") || rules_values_is_text(v, "yes"))
         return e;
-    if (!is_text(v, "false") && !is_text(v, "no"))
+    if (!rules_values_is_text(v, "false") && !rules_values_is_text(v, "no"))
         rules_fail(it->r, v->line, v->column, "expected true or false");
     return not_of(it, e);
 }
 
-static rules_expr *field_value(const item *it, const rules_scalar *v) {
+static rules_expr *rules_values_field_value(const item *it, const rules_scalar *v) {
     rules_expr *e = new_leaf(it, v, RULES_LEAF_FIELD);
     char *other = rules_take(it->r, v->len_bytes + 1, 1);
     if (!v->len_bytes || memchr(v->text, 0, v->len_bytes))
@@ -463,7 +463,7 @@ static rules_expr *value_expr(const item *it, const rules_scalar *v) {
     if (it->mods & BIT(MOD_EXISTS))
         return exists_value(it, v);
     if (it->mods & BIT(MOD_FIELDREF))
-        return field_value(it, v);
+        return rules_values_field_value(it, v);
     if (it->mods & COMPARES)
         return number_value(it, v);
     return string_value(it, v);
@@ -471,7 +471,7 @@ static rules_expr *value_expr(const item *it, const rules_scalar *v) {
 
 rules_expr *rules_item(rules_reading *r, rules_scalar key, const rules_scalar *values, size_t count) {
     item it = {.r = r, .key = key};
-    read_key(&it);
+    rules_values_read_key(&it);
     if (!count)
         rules_fail(r, key.line, key.column, "the list of values is empty");
     rules_expr *e;

@@ -46,7 +46,7 @@ struct ea_sigma_tables {
     size_t row_count, row_capacity;
 };
 
-static int is_name(const char *text, size_t len) {
+static int sigma_fields_is_name(const char *text, size_t len) {
     for (size_t i = 0; i < len; i++) {
         char c = text[i];
         if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'))
@@ -60,14 +60,14 @@ static int is_value(const char *text, size_t len) {
     const char *dot = memchr(text, '.', len);
     char name[66];
     if (!dot)
-        return is_name(text, len);
+        return sigma_fields_is_name(text, len);
     size_t source_len = (size_t)(dot - text), name_len = len - source_len - 1;
     if (name_len > sizeof name - 3)
         return 0;
     snprintf(name, sizeof name, " %.*s ", (int)name_len, dot + 1);
     for (size_t i = 0; i < sizeof SOURCES / sizeof *SOURCES; i++)
         if (strlen(SOURCES[i].source) == source_len && memcmp(SOURCES[i].source, text, source_len) == 0)
-            return is_name(dot + 1, name_len) && strstr(SOURCES[i].names, name) != NULL;
+            return sigma_fields_is_name(dot + 1, name_len) && strstr(SOURCES[i].names, name) != NULL;
     return 0;
 }
 
@@ -88,13 +88,14 @@ static int is_field(const ea_sigma_row *r) {
     if (strcmp(r->sigma, "@when") == 0)
         return is_when(field);
     if (r->sigma[0] == '@')
-        return (strcmp(r->sigma, "@process") == 0 || strcmp(r->sigma, "@target") == 0) && is_name(field, len);
+        return (strcmp(r->sigma, "@process") == 0 || strcmp(r->sigma, "@target") == 0) &&
+               sigma_fields_is_name(field, len);
     if (strcmp(r->sigma, "*") == 0 || strcmp(field, "*") == 0)
         return strcmp(r->sigma, field) == 0;
     if (field[0] == '=')
         return field[1] != 0;
     if (len > sizeof PATH - 1 && strcmp(field + len - (sizeof PATH - 1), PATH) == 0)
-        return is_name(field, len - (sizeof PATH - 1));
+        return sigma_fields_is_name(field, len - (sizeof PATH - 1));
     return is_value(field, len);
 }
 
@@ -120,7 +121,7 @@ int ea_sigma_option_next(const char **at, enum ea_sigma_option *ret_kind, const 
     return 0;
 }
 
-static int is_option(const char *option) {
+static int sigma_fields_is_option(const char *option) {
     const char *at = option, *text, *value;
     size_t len, value_len, count = 0;
     enum ea_sigma_option kind;
@@ -129,7 +130,7 @@ static int is_option(const char *option) {
     return count > 0 && !*at;
 }
 
-static int add_row(ea_sigma_tables *t, const ea_sigma_row *row) {
+static int sigma_fields_add_row(ea_sigma_tables *t, const ea_sigma_row *row) {
     if (t->row_count == t->row_capacity)
         return EA_ELIMIT;
     t->rows[t->row_count] = *row;
@@ -138,7 +139,7 @@ static int add_row(ea_sigma_tables *t, const ea_sigma_row *row) {
     return 0;
 }
 
-static int add_source(ea_sigma_tables *t, const char *name, const char *channel, int is_service) {
+static int sigma_fields_add_source(ea_sigma_tables *t, const char *name, const char *channel, int is_service) {
     if (t->source_count == t->source_capacity)
         return EA_ELIMIT;
     t->sources[t->source_count++] =
@@ -159,7 +160,7 @@ static int split_line(char *line, char **columns) {
     return line == NULL;
 }
 
-static int take_line(ea_sigma_tables *t, char **columns, int is_services, ea_sigma_row *row) {
+static int sigma_fields_take_line(ea_sigma_tables *t, char **columns, int is_services, ea_sigma_row *row) {
     if (!is_services) {
         *row = (ea_sigma_row){.sigma = columns[0], .events = columns[1], .field = columns[2], .option = columns[3]};
         return 0;
@@ -170,7 +171,7 @@ static int take_line(ea_sigma_tables *t, char **columns, int is_services, ea_sig
         return EA_ENOMEM;
     snprintf(events, size, "%s/*", columns[2]);
     *row = (ea_sigma_row){.sigma = "*", .events = events, .field = "*", .option = columns[3]};
-    return add_source(t, columns[0], columns[1], 1);
+    return sigma_fields_add_source(t, columns[0], columns[1], 1);
 }
 
 static int read_table(ea_sigma_tables *t, const ea_sigma_file *file, ea_err *err) {
@@ -182,7 +183,7 @@ static int read_table(ea_sigma_tables *t, const ea_sigma_file *file, ea_err *err
     memcpy(text, file->data, file->len_bytes);
     text[file->len_bytes] = 0;
     if (!is_services)
-        rc = add_source(t, file->name, "", 0);
+        rc = sigma_fields_add_source(t, file->name, "", 0);
     unsigned number = 0;
     for (char *line = text, *end; !rc && *line; line = end) {
         end = line + strcspn(line, "\n");
@@ -193,10 +194,10 @@ static int read_table(ea_sigma_tables *t, const ea_sigma_file *file, ea_err *err
         for (int i = 0; is_good && !number && i < COLUMNS; i++)
             is_good = strcmp(columns[i], head[i]) == 0;
         if (is_good && number) {
-            rc = take_line(t, columns, is_services, &row);
-            is_good = rc || (is_field(&row) && is_option(row.option));
+            rc = sigma_fields_take_line(t, columns, is_services, &row);
+            is_good = rc || (is_field(&row) && sigma_fields_is_option(row.option));
             if (!rc && is_good) {
-                rc = add_row(t, &row);
+                rc = sigma_fields_add_row(t, &row);
                 t->sources[t->source_count - 1].row_count++;
             }
         }

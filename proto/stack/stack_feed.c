@@ -144,7 +144,7 @@ static void stack_feed_inside(ea_stack_join *j, const uint8_t *addresses, size_t
         ea_stack_join_inside(j, EA_STACK_USER, half[EA_STACK_USER], match_id);
 }
 
-static int is_trace(uint16_t type) {
+static int stack_feed_is_trace(uint16_t type) {
     return type == EA_EXT_STACK_TRACE32 || type == EA_EXT_STACK_TRACE64;
 }
 
@@ -156,14 +156,14 @@ static int is_key(uint16_t type) {
  * key. A key with a match id stands for the kernel's half, whose other half comes by that id; else for the user's. */
 void ea_stack_feed_item(ea_stack_join *j, const ea_ext *item, enum ea_stack_role role) {
     unsigned width = item->type == EA_EXT_STACK_TRACE32 || item->type == EA_EXT_STACK_KEY32 ? 4 : 8;
-    if (!is_trace(item->type) && !is_key(item->type))
+    if (!stack_feed_is_trace(item->type) && !is_key(item->type))
         return;
     if (item->size_bytes < 8 + width) {
         ea_stack_join_unusable(j);
         return;
     }
     uint64_t match_id = ea_load64(item->data);
-    if (is_trace(item->type)) {
+    if (stack_feed_is_trace(item->type)) {
         stack_feed_inside(j, item->data + 8, (item->size_bytes - 8) / width, width, match_id, role);
         return;
     }
@@ -203,7 +203,7 @@ static int stands_fixed(const ea_class *c, int16_t field, unsigned bytes, uint16
     return 1;
 }
 
-static layout layout_of(const ea_class *c) {
+static layout stack_feed_layout_of(const ea_class *c) {
     layout l = {.plan = ea_stack_plan_of(c), .thread_at = EA_OFFSET_NONE};
     const ea_stack_plan *p = &l.plan;
     if (p->thread >= 0)
@@ -223,7 +223,7 @@ static const layout *add_layout(ea_stack_feed *f, const ea_class *c) {
     if (EA_GROW(f->layouts, f->capacity, f->count + 1, SIZE_MAX) ||
         ea_u64_map_put(&f->by_class, (uintptr_t)c, f->count))
         return NULL;
-    f->layouts[f->count] = layout_of(c);
+    f->layouts[f->count] = stack_feed_layout_of(c);
     return &f->layouts[f->count++];
 }
 
@@ -251,12 +251,12 @@ int ea_stack_feed_brings(ea_stack_feed *f, const ea_record *r, const ea_class *c
     if (l->plan.role != EA_STACK_IS_EVENT && l->plan.role != EA_STACK_IS_NOTHING)
         return EA_STACK_BRINGS_WALK;
     for (unsigned i = 0; i < r->ext_count; i++)
-        if (is_trace(r->ext[i].type) || is_key(r->ext[i].type))
+        if (stack_feed_is_trace(r->ext[i].type) || is_key(r->ext[i].type))
             return EA_STACK_BRINGS_INSIDE;
     return 0;
 }
 
-static uint32_t thread_of(const layout *l, const ea_record *r) {
+static uint32_t stack_feed_thread_of(const layout *l, const ea_record *r) {
     return l->thread_at != EA_OFFSET_NONE && l->thread_at + 4u <= r->payload_bytes
                ? ea_load32(r->payload + l->thread_at)
                : r->tid;
@@ -268,7 +268,7 @@ int ea_stack_feed_thread(ea_stack_feed *f, const ea_record *r, const ea_class *c
         return EA_ENOMEM;
     if (l->plan.role != EA_STACK_IS_EVENT)
         return 0;
-    *ret_tid = thread_of(l, r);
+    *ret_tid = stack_feed_thread_of(l, r);
     return 1;
 }
 
@@ -349,7 +349,7 @@ int ea_stack_feed_record(ea_stack_feed *f, const ea_record *r, const ea_class *c
     if (p->role != EA_STACK_IS_EVENT && p->role != EA_STACK_IS_MATCH)
         return stack_feed_walk(j, r, c, l);
     if (p->role == EA_STACK_IS_EVENT) {
-        rc = ea_stack_join_event(j, r->time_raw, thread_of(l, r), r->cpu, tag);
+        rc = ea_stack_join_event(j, r->time_raw, stack_feed_thread_of(l, r), r->cpu, tag);
         if (p->clr)
             ea_stack_join_clr_event(j, (uint64_t)p->clr << 32 | r->tid);
     }

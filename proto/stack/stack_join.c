@@ -143,11 +143,11 @@ uint64_t ea_stack_join_unanswered(const ea_stack_join *j) {
     return j->unanswered;
 }
 
-static chain *chain_of(const ea_stack_join *j, int64_t time) {
+static chain *stack_join_chain_of(const ea_stack_join *j, int64_t time) {
     return &j->chains[(uint64_t)time * 0x9E3779B97F4A7C15u >> 40 & j->chain_mask];
 }
 
-static int is_in_window(const ea_stack_join *j, uint32_t sequence) {
+static int stack_join_is_in_window(const ea_stack_join *j, uint32_t sequence) {
     return sequence - j->first < j->next - j->first;
 }
 
@@ -156,8 +156,8 @@ static entry *stack_join_at(const ea_stack_join *j, uint32_t sequence) {
 }
 
 /* 1 when an entry of that time may be in the chain that begins so. */
-static int may_hold(const ea_stack_join *j, uint32_t first, int64_t latest, int64_t time) {
-    return first && latest >= time && is_in_window(j, first - 1);
+static int stack_join_may_hold(const ea_stack_join *j, uint32_t first, int64_t latest, int64_t time) {
+    return first && latest >= time && stack_join_is_in_window(j, first - 1);
 }
 
 static void count_missed(ea_stack_join *j, const ea_stack_origin *from, enum ea_stack_half half,
@@ -274,7 +274,7 @@ static int stack_join_push(ea_stack_join *j, int64_t time, uint32_t tid, uint16_
     int rc = 0;
     if (j->next - j->first > j->mask)
         rc = stack_join_leave(j);
-    chain *c = chain_of(j, time);
+    chain *c = stack_join_chain_of(j, time);
     entry *to = stack_join_at(j, j->next);
     EA_PREFETCH(stack_join_at(j, j->next + ENTRIES_AHEAD));
     to->time = time;
@@ -288,7 +288,7 @@ static int stack_join_push(ea_stack_join *j, int64_t time, uint32_t tid, uint16_
     to->is_walk = to->walk_half = to->is_done = 0;
     to->outcome[0] = to->outcome[1] = 0;
     to->lacks = 0;
-    if (c->first && is_in_window(j, c->first - 1)) {
+    if (c->first && stack_join_is_in_window(j, c->first - 1)) {
         to->next = c->first;
         to->next_latest = c->latest;
         c->latest = c->latest > time ? c->latest : time;
@@ -341,12 +341,12 @@ static void stack_join_consider(match *m, entry *e, unsigned half, unsigned f) {
 /* Looks for the halves from first to last at once. */
 static void find_event(const ea_stack_join *j, int64_t time, uint32_t tid, uint16_t cpu, unsigned first, unsigned last,
                        match found[EA_STACK_HALVES]) {
-    const chain *c = chain_of(j, time);
+    const chain *c = stack_join_chain_of(j, time);
     uint32_t k = c->first;
     int64_t latest = c->latest;
     for (unsigned h = first; h <= last; h++)
         found[h] = (match){.why = EA_STACK_no_event};
-    for (unsigned steps = 0; may_hold(j, k, latest, time) && steps < CHAIN_MAX; steps++) {
+    for (unsigned steps = 0; stack_join_may_hold(j, k, latest, time) && steps < CHAIN_MAX; steps++) {
         entry *e = stack_join_at(j, k - 1);
         if (e->time == time && !e->is_walk) {
             unsigned f = stack_join_fit(e, tid, cpu);
@@ -420,7 +420,7 @@ static void take_waiting(ea_stack_join *j, entry *event) {
     unsigned best_fit[EA_STACK_HALVES] = {0, 0}, steps = 0;
     uint32_t k = event->next;
     int64_t latest = event->next_latest;
-    for (; may_hold(j, k, latest, event->time) && steps < CHAIN_MAX; steps++) {
+    for (; stack_join_may_hold(j, k, latest, event->time) && steps < CHAIN_MAX; steps++) {
         entry *e = stack_join_at(j, k - 1);
         if (e->is_walk && !e->is_done && e->time == event->time) {
             unsigned f = stack_join_fit(event, e->tid, e->cpu);
@@ -515,7 +515,8 @@ static entry *find_clr_event(ea_stack_join *j, uint64_t thread) {
         return NULL;
     uint32_t sequence = (uint32_t)*known;
     (void)ea_u64_map_remove(&j->by_clr_thread, thread);
-    return is_in_window(j, sequence) && !stack_join_at(j, sequence)->is_walk ? stack_join_at(j, sequence) : NULL;
+    return stack_join_is_in_window(j, sequence) && !stack_join_at(j, sequence)->is_walk ? stack_join_at(j, sequence)
+                                                                                        : NULL;
 }
 
 void ea_stack_join_clr_walk(ea_stack_join *j, uint64_t thread, uint32_t number) {

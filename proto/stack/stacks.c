@@ -93,7 +93,7 @@ void ea_stacks_destroy(ea_stacks *s) {
     free(s);
 }
 
-static uint64_t bytes_of(const ea_stacks *s) {
+static uint64_t stacks_bytes_of(const ea_stacks *s) {
     return s->capacity * sizeof *s->all + (s->mask + 1) * sizeof *s->slots + s->frame_bytes;
 }
 
@@ -102,7 +102,7 @@ static uint32_t new_number(ea_stacks *s) {
     if (s->count == s->capacity) {
         size_t capacity = (size_t)s->capacity * 2;
         stack *grown = NULL;
-        if (capacity <= UINT32_MAX / 2 && bytes_of(s) + s->capacity * sizeof *s->all <= s->limit_bytes)
+        if (capacity <= UINT32_MAX / 2 && stacks_bytes_of(s) + s->capacity * sizeof *s->all <= s->limit_bytes)
             grown = realloc(s->all, capacity * sizeof *s->all);
         if (!grown) {
             s->counts.left_out++;
@@ -116,9 +116,9 @@ static uint32_t new_number(ea_stacks *s) {
 }
 
 /* Twice as many slots. Without room there is less of it between those that are in. */
-static int grow_slots(ea_stacks *s) {
+static int stacks_grow_slots(ea_stacks *s) {
     size_t mask = s->mask * 2 + 1, bytes = (mask + 1) * sizeof(slot);
-    slot *slots = bytes_of(s) + bytes <= s->limit_bytes ? ea_large_alloc(bytes) : NULL;
+    slot *slots = stacks_bytes_of(s) + bytes <= s->limit_bytes ? ea_large_alloc(bytes) : NULL;
     if (!slots)
         return EA_ENOMEM;
     for (size_t i = 0; i <= s->mask; i++) {
@@ -135,7 +135,7 @@ static int grow_slots(ea_stacks *s) {
     return 0;
 }
 
-static size_t slot_of(const ea_stacks *s, const slot *key) {
+static size_t stacks_slot_of(const ea_stacks *s, const slot *key) {
     size_t at = key->hash & s->mask;
     while (s->slots[at].number && (s->slots[at].hash != key->hash || s->slots[at].more_hash != key->more_hash))
         at = (at + 1) & s->mask;
@@ -143,7 +143,7 @@ static size_t slot_of(const ea_stacks *s, const slot *key) {
 }
 
 /* frames: 8 bytes each, any alignment. */
-static slot key_of(const ea_stacks *s, const void *frames, size_t count) {
+static slot stacks_key_of(const ea_stacks *s, const void *frames, size_t count) {
     XXH128_hash_t hash = XXH3_128bits_withSecret(frames, count * sizeof(uint64_t), s->secret, sizeof s->secret);
     return (slot){.hash = hash.low64, .more_hash = (uint32_t)hash.high64};
 }
@@ -151,7 +151,7 @@ static slot key_of(const ea_stacks *s, const void *frames, size_t count) {
 /* A copy of frames that stays where it is; NULL without room. */
 static const uint64_t *keep_frames(ea_stacks *s, const void *frames, size_t bytes) {
     block *b = s->newest;
-    if (bytes_of(s) + bytes > s->limit_bytes)
+    if (stacks_bytes_of(s) + bytes > s->limit_bytes)
         return NULL;
     if (!b || b->size_bytes - b->used_bytes < bytes) {
         size_t size = b ? b->size_bytes * 2 : FIRST_BLOCK;
@@ -171,15 +171,15 @@ static const uint64_t *keep_frames(ea_stacks *s, const void *frames, size_t byte
 }
 
 static uint32_t intern(ea_stacks *s, const void *frames, size_t count, const slot *key) {
-    size_t bytes = count * sizeof(uint64_t), at = slot_of(s, key);
+    size_t bytes = count * sizeof(uint64_t), at = stacks_slot_of(s, key);
     if (s->slots[at].number)
         return s->slots[at].number;
     if (s->counts.stacks >= s->mask / 2) {
-        if (grow_slots(s)) {
+        if (stacks_grow_slots(s)) {
             s->counts.left_out++;
             return 0;
         }
-        at = slot_of(s, key);
+        at = stacks_slot_of(s, key);
     }
     const uint64_t *copy = keep_frames(s, frames, bytes);
     if (!copy) {
@@ -213,7 +213,7 @@ static void stacks_ask(ea_stacks *s, const uint8_t *addresses, size_t count, uns
             s->scratch[i] = ea_load32(addresses + 4 * i);
         ret->frames = s->scratch;
     }
-    ret->key = key_of(s, ret->frames, ret->count);
+    ret->key = stacks_key_of(s, ret->frames, ret->count);
     EA_PREFETCH(&s->slots[ret->key.hash & s->mask]);
 }
 
@@ -305,6 +305,6 @@ const uint64_t *ea_stacks_get(const ea_stacks *s, uint32_t number, size_t *ret_c
 
 ea_stacks_counts ea_stacks_count(const ea_stacks *s) {
     ea_stacks_counts c = s->counts;
-    c.bytes = bytes_of(s);
+    c.bytes = stacks_bytes_of(s);
     return c;
 }

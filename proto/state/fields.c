@@ -77,7 +77,7 @@ int ea_machine_concerns(const ea_guid *provider, uint16_t opcode) {
     }
 }
 
-static enum verb verb_of(uint16_t opcode) {
+static enum verb fields_verb_of(uint16_t opcode) {
     switch (opcode) {
     case OP_END:
         return VERB_END;
@@ -90,7 +90,7 @@ static enum verb verb_of(uint16_t opcode) {
     }
 }
 
-static enum subject subject_of(const ea_class *c) {
+static enum subject fields_subject_of(const ea_class *c) {
     if (!ea_machine_concerns(&c->provider, c->code))
         return SUBJECT_NONE;
     if (ea_guid_equal(&c->provider, &KERNEL_PROCESS) || ea_guid_equal(&c->provider, &SECURITY))
@@ -191,8 +191,8 @@ static const struct {
     {"ModuleCount", ROLE_MODULE_COUNT},
 };
 
-static void make_plan(class_plan *p, const ea_class *c) {
-    *p = (class_plan){.c = c, .subject = (uint8_t)subject_of(c), .verb = (uint8_t)verb_of(c->code)};
+static void fields_make_plan(class_plan *p, const ea_class *c) {
+    *p = (class_plan){.c = c, .subject = (uint8_t)fields_subject_of(c), .verb = (uint8_t)fields_verb_of(c->code)};
     if (ea_guid_equal(&c->provider, &ea_keyframe_provider))
         p->verb = VERB_KEYFRAME;
     p->is_announced = p->subject == SUBJECT_MODULE && ea_guid_equal(&c->provider, &ANNOUNCE);
@@ -233,7 +233,7 @@ const class_plan *ea_plans_get(plans *p, const ea_class *c) {
     if (known) {
         class_plan *have = &p->all[*known];
         if (memcmp(have->hash, c->hash, sizeof have->hash) != 0)
-            make_plan(have, c); /* another class at the address of a freed one */
+            fields_make_plan(have, c); /* another class at the address of a freed one */
         return have;
     }
     if (p->count == PLANS_MAX) {
@@ -242,7 +242,7 @@ const class_plan *ea_plans_get(plans *p, const ea_class *c) {
     }
     if (EA_GROW(p->all, p->capacity, p->count + 1, PLANS_MAX) || ea_u64_map_put(&p->by_class, (uintptr_t)c, p->count))
         return NULL;
-    make_plan(&p->all[p->count], c);
+    fields_make_plan(&p->all[p->count], c);
     return &p->all[p->count++];
 }
 

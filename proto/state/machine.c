@@ -4,11 +4,11 @@
 
 /* ---- rundowns ---- */
 
-static int is_of_rundown(const ea_machine *m, const ea_record *record) {
+static int machine_is_of_rundown(const ea_machine *m, const ea_record *record) {
     return m->in_rundown && record->logger == m->rundown_logger && record->source == m->rundown_source;
 }
 
-static void begin_rundown(ea_machine *m, const ea_record *record, int64_t utc_ns) {
+static void machine_begin_rundown(ea_machine *m, const ea_record *record, int64_t utc_ns) {
     if (++m->rundown == 0)
         m->rundown = 1; /* 0: none named it */
     m->in_rundown = 1;
@@ -19,7 +19,7 @@ static void begin_rundown(ea_machine *m, const ea_record *record, int64_t utc_ns
 
 /* The record at hand is of a rundown's and names the row, which may be ROW_NONE. */
 static void name_row(ea_machine *m, const ea_record *record, enum which w, uint32_t row, uint32_t pid) {
-    if (m->now.plan->verb != VERB_RUNDOWN_START || m->now.plan->is_announced || !is_of_rundown(m, record))
+    if (m->now.plan->verb != VERB_RUNDOWN_START || m->now.plan->is_announced || !machine_is_of_rundown(m, record))
         return;
     if (row != ROW_NONE)
         row_at(m, w, row)->head.rundown = m->rundown;
@@ -29,7 +29,7 @@ static void name_row(ea_machine *m, const ea_record *record, enum which w, uint3
 }
 
 /* Whether the rundown would have named the row if it were there. */
-static int is_absent(const ea_machine *m, enum which w, uint32_t row) {
+static int machine_is_absent(const ea_machine *m, enum which w, uint32_t row) {
     const any_row *r = row_at(m, w, row);
     if (r->head.rundown == m->rundown || r->life.seen_utc_ns >= m->rundown_utc_ns)
         return 0;
@@ -50,7 +50,7 @@ static int complete_rundown(ea_machine *m) {
         enum which w = ORDER[i];
         for (uint32_t row = m->tables[w].lists[LIST_OPEN].oldest, next; row != ROW_NONE; row = next) {
             next = row_at(m, w, row)->head.newer;
-            if (!is_absent(m, w, row))
+            if (!machine_is_absent(m, w, row))
                 continue;
             ea_machine_count(m, EA_COUNT_state_rundown_closed);
             int rc = ea_machine_close_row(m, w, row, m->rundown_utc_ns, EA_FINISH_RUNDOWN);
@@ -121,7 +121,7 @@ static int apply_process(ea_machine *m, const ea_record *record, int64_t utc_ns)
     uint64_t have = row == ROW_NONE ? 0 : process_at(m, row)->p.unique_key;
     int rc = 0, open = is_open(m, PROCESSES, row), same = row != ROW_NONE && (!key || !have || key == have);
     if (pid == 0 && plan->verb == VERB_RUNDOWN_START)
-        begin_rundown(m, record, utc_ns);
+        machine_begin_rundown(m, record, utc_ns);
     name_row(m, record, PROCESSES, row, pid);
     if (same && begins_late(m, PROCESSES, row, utc_ns)) {
         ea_machine_complete_row(m, PROCESSES, row);
@@ -457,7 +457,7 @@ int ea_machine_apply(ea_machine *m, const ea_record *record, const ea_class *c, 
         rc = apply_module_facts(m);
         break;
     case SUBJECT_RUNDOWN_COMPLETE:
-        rc = is_of_rundown(m, record) ? complete_rundown(m) : 0;
+        rc = machine_is_of_rundown(m, record) ? complete_rundown(m) : 0;
         break;
     case SUBJECT_LOSS:
         m->in_rundown = 0;

@@ -123,18 +123,20 @@ int ea_machine_notify(ea_machine *m, enum which w, uint32_t row) {
 
 /* ---- texts ---- */
 
-static void *member_of(const ea_machine *m, enum which w, uint32_t row, const struct listed_column *column) {
+static void *machine_tables_member_of(const ea_machine *m, enum which w, uint32_t row,
+                                      const struct listed_column *column) {
     return (unsigned char *)ea_table_row(&m->tables[w], row) + column->offset;
 }
 
 static void clear_texts(ea_machine *m, enum which w, uint32_t row) {
     for (size_t i = 0; i < m->texts_of[w].count; i++)
-        *(const char **)member_of(m, w, row, &m->texts_of[w].items[i]) = "";
+        *(const char **)machine_tables_member_of(m, w, row, &m->texts_of[w].items[i]) = "";
 }
 
 static void release_texts(ea_machine *m, enum which w, uint32_t row) {
     for (size_t i = 0; i < m->texts_of[w].count; i++)
-        ea_string_pool_release(&m->texts, *(const char **)member_of(m, w, row, &m->texts_of[w].items[i]));
+        ea_string_pool_release(&m->texts,
+                               *(const char **)machine_tables_member_of(m, w, row, &m->texts_of[w].items[i]));
 }
 
 const char *ea_machine_take_text(ea_machine *m, const char *s, size_t len_bytes) {
@@ -342,7 +344,7 @@ int ea_machine_complete_row(ea_machine *m, enum which w, uint32_t row) {
     int grew = 0;
     for (size_t i = 0; i < list->count; i++) {
         enum role role = (enum role)list->items[i].role;
-        void *slot = member_of(m, w, row, &list->items[i]);
+        void *slot = machine_tables_member_of(m, w, row, &list->items[i]);
         grew |= list->items[i].kind == EA_COLUMN_TEXT  ? ea_machine_lacks_text(m, slot, role)
                 : list->items[i].kind == EA_COLUMN_U32 ? ea_machine_lacks_u32(m, slot, role)
                                                        : ea_machine_lacks_u64(m, slot, role);
@@ -431,7 +433,7 @@ static const char *restore_text(ea_machine *m, const char *s) {
 /* Keeps the texts of the restored row, and adds it to those of its pid. */
 static int restore_rest(ea_machine *m, enum which w, uint32_t row) {
     for (size_t i = 0; i < m->texts_of[w].count; i++) {
-        const char **text = member_of(m, w, row, &m->texts_of[w].items[i]);
+        const char **text = machine_tables_member_of(m, w, row, &m->texts_of[w].items[i]);
         *text = restore_text(m, *text);
     }
     return w != PROCESSES && is_open(m, w, row) ? ea_machine_link_sibling(m, w, row) : 0;

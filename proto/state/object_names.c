@@ -87,7 +87,7 @@ typedef struct fold {
 } fold;
 
 /* from_utc_ns: when the name in scratch began to hold; INT64_MIN: since the end of what had the address before. */
-static int add_name(const fold *f, uint8_t kind, uint64_t address, int64_t from_utc_ns) {
+static int object_names_add_name(const fold *f, uint8_t kind, uint64_t address, int64_t from_utc_ns) {
     ea_name_row last;
     int rc = f->backing->last_name(f->arg, kind, address, &last, f->err);
     if (rc < 0)
@@ -123,7 +123,8 @@ static int end_name(const fold *f, uint8_t kind, uint64_t address) {
 }
 
 /* A name and its address out of the event: the name goes into scratch. 0 when one of them is not there. */
-static int read_name(const fold *f, const char *address_field, const char *name_field, uint64_t *ret_address) {
+static int object_names_read_name(const fold *f, const char *address_field, const char *name_field,
+                                  uint64_t *ret_address) {
     ea_text_clear(f->scratch);
     return ea_event_u64(f->c, f->record, address_field, ret_address) && *ret_address != 0 &&
            ea_event_text(f->c, f->record, name_field, f->scratch) && f->scratch->len_bytes != 0 && !f->scratch->failed;
@@ -177,11 +178,11 @@ static int add_volume(const fold *f, const char *nt, const char *dos) {
 
 static int apply_keyframe_name(const fold *f) {
     uint64_t address, kind, begin;
-    if (!read_name(f, "Address", "Name", &address) || !ea_event_u64(f->c, f->record, "Kind", &kind) ||
+    if (!object_names_read_name(f, "Address", "Name", &address) || !ea_event_u64(f->c, f->record, "Kind", &kind) ||
         !ea_event_u64(f->c, f->record, "BeginTime", &begin) || kind > EA_NAME_KEY)
         return 0;
     int64_t begin_utc_ns = (int64_t)begin; /* from outside: not later than the keyframe */
-    return add_name(f, (uint8_t)kind, address, begin_utc_ns < f->utc_ns ? begin_utc_ns : f->utc_ns);
+    return object_names_add_name(f, (uint8_t)kind, address, begin_utc_ns < f->utc_ns ? begin_utc_ns : f->utc_ns);
 }
 
 static int apply_volume(const fold *f) {
@@ -216,12 +217,12 @@ static int apply_file(const fold *f) {
     case OP_NAME:
     case OP_FILE_RUNDOWN:
     case OP_FILE_CREATE:
-        if (!read_name(f, "FileObject", "FileName", &address))
+        if (!object_names_read_name(f, "FileObject", "FileName", &address))
             return 0;
-        return add_name(f, EA_NAME_FILE, address, f->c->code == OP_FILE_CREATE ? f->utc_ns : INT64_MIN);
+        return object_names_add_name(f, EA_NAME_FILE, address, f->c->code == OP_FILE_CREATE ? f->utc_ns : INT64_MIN);
     case OP_FILE_DELETE:
-        if (read_name(f, "FileObject", "FileName", &address))
-            rc = add_name(f, EA_NAME_FILE, address, INT64_MIN);
+        if (object_names_read_name(f, "FileObject", "FileName", &address))
+            rc = object_names_add_name(f, EA_NAME_FILE, address, INT64_MIN);
         if (!rc && ea_event_u64(f->c, f->record, "FileObject", &address))
             rc = end_name(f, EA_NAME_FILE, address);
         return rc;
@@ -229,8 +230,8 @@ static int apply_file(const fold *f) {
         return end_operation(f);
     default:
         rc = begin_operation(f);
-        if (!rc && f->c->code == OP_CREATE && read_name(f, "FileObject", "OpenPath", &address))
-            rc = add_name(f, EA_NAME_FILE, address, f->utc_ns);
+        if (!rc && f->c->code == OP_CREATE && object_names_read_name(f, "FileObject", "OpenPath", &address))
+            rc = object_names_add_name(f, EA_NAME_FILE, address, f->utc_ns);
         if (!rc && f->c->code == OP_CLOSE && ea_event_u64(f->c, f->record, "FileObject", &address))
             rc = end_name(f, EA_NAME_FILE, address);
         return rc;
@@ -240,9 +241,9 @@ static int apply_file(const fold *f) {
 static int apply_key(const fold *f) {
     uint64_t address;
     int rc = 0;
-    if (read_name(f, "KeyHandle", "KeyName", &address))
-        rc = add_name(f, EA_NAME_KEY, address,
-                      f->c->code == OP_KCB_CREATE && f->c->version >= 2 ? f->utc_ns : INT64_MIN);
+    if (object_names_read_name(f, "KeyHandle", "KeyName", &address))
+        rc = object_names_add_name(f, EA_NAME_KEY, address,
+                                   f->c->code == OP_KCB_CREATE && f->c->version >= 2 ? f->utc_ns : INT64_MIN);
     if (!rc && f->c->code == OP_KCB_DELETE && ea_event_u64(f->c, f->record, "KeyHandle", &address))
         rc = end_name(f, EA_NAME_KEY, address);
     return rc;
@@ -497,7 +498,7 @@ int ea_object_names_apply(ea_object_names *n, const ea_record *record, const ea_
 
 /* ---- sealing ---- */
 
-static int compare_entries(const void *a, const void *b) {
+static int object_names_compare_entries(const void *a, const void *b) {
     const entry *x = a, *y = b;
     if (x->address != y->address)
         return x->address < y->address ? -1 : 1;
@@ -518,7 +519,7 @@ static int compare_operations(const void *a, const void *b) {
 void ea_object_names_seal(ea_object_names *n) {
     for (int i = 0; i < 2; i++) {
         if (n->tables[i].count)
-            qsort(n->tables[i].items, n->tables[i].count, sizeof(entry), compare_entries);
+            qsort(n->tables[i].items, n->tables[i].count, sizeof(entry), object_names_compare_entries);
         ea_u64_map_clear(&n->tables[i].last);
     }
     if (n->operation_count)
@@ -558,7 +559,8 @@ int ea_object_names_dos_path(const ea_object_names *n, const char *path, size_t 
 
 /* ---- for rendering ---- */
 
-static int resolve_number(const void *arg, uint8_t semantic, uint64_t value, int64_t utc_ns, ea_text *out) {
+static int object_names_resolve_number(const void *arg, uint8_t semantic, uint64_t value, int64_t utc_ns,
+                                       ea_text *out) {
     const ea_object_names *n = arg;
     const char *name = NULL;
     if (semantic == EA_SEM_FILE_OBJECT || semantic == EA_SEM_FILE_KEY)
@@ -572,7 +574,7 @@ static int resolve_number(const void *arg, uint8_t semantic, uint64_t value, int
     return 1;
 }
 
-static int resolve_path(const void *arg, const char *path, size_t len_bytes, ea_text *out) {
+static int object_names_resolve_path(const void *arg, const char *path, size_t len_bytes, ea_text *out) {
     return ea_object_names_dos_path(arg, path, len_bytes, out);
 }
 
@@ -602,7 +604,7 @@ static int object_names_completion(const void *arg, const ea_record *r, const ea
 }
 
 ea_resolver ea_object_names_resolver(const ea_object_names *n) {
-    return (ea_resolver){n, resolve_number, resolve_path, object_names_completion};
+    return (ea_resolver){n, object_names_resolve_number, object_names_resolve_path, object_names_completion};
 }
 
 void ea_object_names_counts(const ea_object_names *n, size_t *ret_names, size_t *ret_operations,

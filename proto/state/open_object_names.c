@@ -78,7 +78,7 @@ static void evict_first(ea_open_object_names *n) {
 }
 
 /* A number that no row has: NONE when memory ran out. */
-static uint32_t take_number(ea_open_object_names *n) {
+static uint32_t open_object_names_take_number(ea_open_object_names *n) {
     if (n->count == n->row_limit)
         evict_first(n);
     uint32_t number = n->unused;
@@ -91,7 +91,7 @@ static uint32_t take_number(ea_open_object_names *n) {
     return ++n->used;
 }
 
-static int last_name(void *arg, uint8_t kind, uint64_t address, ea_name_row *ret, ea_err *err) {
+static int open_object_names_last_name(void *arg, uint8_t kind, uint64_t address, ea_name_row *ret, ea_err *err) {
     const ea_open_object_names *n = arg;
     const uint64_t *number = ea_u64_map_get(&n->at[kind], address);
     (void)err;
@@ -117,7 +117,7 @@ static int open_names_put_name(void *arg, const ea_name_row *name, ea_err *err) 
         ea_count(n->counters, EA_COUNT_state_texts_left_out, 1);
         return 0;
     }
-    uint32_t number = take_number(n);
+    uint32_t number = open_object_names_take_number(n);
     if (!number || ea_u64_map_put(&n->at[name->kind], name->address, number))
         return ea_fail(err, EA_ENOMEM, "keep a name"); /* ends the fold, and with it the table */
     n->rows[number] = (row){.address = name->address,
@@ -131,12 +131,12 @@ static int open_names_put_name(void *arg, const ea_name_row *name, ea_err *err) 
     return 0;
 }
 
-static int last_operation(void *arg, uint64_t irp, ea_operation_row *ret, ea_err *err) {
+static int open_object_names_last_operation(void *arg, uint64_t irp, ea_operation_row *ret, ea_err *err) {
     (void)arg, (void)irp, (void)ret, (void)err;
     return 0;
 }
 
-static int put_operation(void *arg, const ea_operation_row *operation, ea_err *err) {
+static int open_object_names_put_operation(void *arg, const ea_operation_row *operation, ea_err *err) {
     (void)arg, (void)operation, (void)err;
     return 0;
 }
@@ -151,7 +151,8 @@ static int open_names_put_volume(void *arg, const char *nt, const char *dos, ea_
 
 int ea_open_object_names_apply(ea_open_object_names *n, const ea_record *record, const ea_class *c, int64_t utc_ns,
                                ea_err *err) {
-    static const ea_object_names_backing OPEN = {last_name, open_names_put_name, last_operation, put_operation,
+    static const ea_object_names_backing OPEN = {open_object_names_last_name, open_names_put_name,
+                                                 open_object_names_last_operation, open_object_names_put_operation,
                                                  open_names_put_volume};
     return ea_object_names_fold(&OPEN, n, &n->scratch, record, c, utc_ns, err);
 }

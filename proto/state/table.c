@@ -72,7 +72,7 @@ static int table_grow(table *t) {
     return 0;
 }
 
-static void link_newest(table *t, uint32_t row, enum row_list list) {
+static void table_link_newest(table *t, uint32_t row, enum row_list list) {
     row_list_ends *l = &t->lists[list];
     row_head *h = table_head(t, row);
     h->list = (uint8_t)list;
@@ -131,7 +131,7 @@ uint32_t ea_table_add(table *t, uint64_t key, uint32_t key2, enum row_list list)
     uint32_t *b = &t->buckets[table_bucket(t, key, key2)];
     h->bucket_next = *b;
     *b = row;
-    link_newest(t, row, list);
+    table_link_newest(t, row, list);
     return row;
 }
 
@@ -153,5 +153,5 @@ void ea_table_move(table *t, uint32_t row, enum row_list list, int as_oldest) {
     if (as_oldest)
         link_oldest(t, row, list);
     else
-        link_newest(t, row, list);
+        table_link_newest(t, row, list);
 }

@@ -112,8 +112,8 @@ int ea_own_definitions_find(const ea_own_definition *list, size_t count, const u
 /* ---- contexts ---- */
 
 /* f: all zero when the context has none. */
-static int read_names(const ea_pb_field *f, const char *what, uint32_t most, const uint8_t **ret, uint32_t *ret_count,
-                      ea_err *err) {
+static int definitions_read_names(const ea_pb_field *f, const char *what, uint32_t most, const uint8_t **ret,
+                                  uint32_t *ret_count, ea_err *err) {
     if (f->len_bytes % EA_NAME_BYTES)
         return ea_fail(err, EA_ECORRUPT,
                        "read a batch's definitions: a context's names of %s have 8 bytes each, these have %zu", what,
@@ -142,9 +142,9 @@ static int read_context(const uint8_t *data, size_t len_bytes, ea_context *ret, 
     }
     if (rc)
         return definitions_corrupt(err, "a context is no message");
-    rc = read_names(&last[1], "sources", EA_BATCH_MAX_SOURCES, &c.sources, &c.source_count, err);
+    rc = definitions_read_names(&last[1], "sources", EA_BATCH_MAX_SOURCES, &c.sources, &c.source_count, err);
     if (!rc)
-        rc = read_names(&last[2], "shapes", EA_SHAPES_MAX, &c.shapes, &c.shape_count, err);
+        rc = definitions_read_names(&last[2], "shapes", EA_SHAPES_MAX, &c.shapes, &c.shape_count, err);
     if (rc)
         return rc;
     if (!c.source_count)
@@ -224,13 +224,13 @@ typedef struct missing {
     uint32_t place; /* in the context */
 } missing;
 
-static int by_name(const void *a, const void *b) {
+static int definitions_by_name(const void *a, const void *b) {
     const missing *x = a, *y = b;
     int order = memcmp(x->name, y->name, EA_NAME_BYTES);
     return order ? order : (x->place > y->place) - (x->place < y->place);
 }
 
-static int by_place(const void *a, const void *b) {
+static int definitions_by_place(const void *a, const void *b) {
     const missing *x = a, *y = b;
     return (x->place > y->place) - (x->place < y->place);
 }
@@ -238,11 +238,11 @@ static int by_place(const void *a, const void *b) {
 /* Removes repeated names; returns how many names are left, in the order of the context. */
 static size_t once_each(missing *list, size_t count) {
     size_t n = 0;
-    qsort(list, count, sizeof *list, by_name);
+    qsort(list, count, sizeof *list, definitions_by_name);
     for (size_t i = 0; i < count; i++)
         if (!n || memcmp(list[n - 1].name, list[i].name, EA_NAME_BYTES) != 0)
             list[n++] = list[i];
-    qsort(list, n, sizeof *list, by_place);
+    qsort(list, n, sizeof *list, definitions_by_place);
     return n;
 }
 

@@ -186,7 +186,7 @@ void ea_envelope_clock(const Etwagent__V1__Source *s, ea_clock *ret) {
 }
 
 /* Copies a string cut to room, never in the middle of a UTF-8 character. */
-static void copy_text(char *out, size_t room, const char *s) {
+static void envelope_copy_text(char *out, size_t room, const char *s) {
     size_t n = ea_utf8_fit(s, strlen(s), room - 1);
     memcpy(out, s, n);
     out[n] = 0;
@@ -323,7 +323,7 @@ static int walk_fields(ea_envelope *e, batch_fields *b, const uint8_t *batch, si
 }
 
 /* The names of the format, the stream and the context, and numbers of one field each. */
-static int check_names(ea_envelope *e, const batch_fields *b, size_t len_bytes, ea_err *err) {
+static int envelope_check_names(ea_envelope *e, const batch_fields *b, size_t len_bytes, ea_err *err) {
     ea_batch_head *h = &e->head;
     if (b->format == 0 || !b->stream.number)
         return ea_fail(err, EA_EFORMAT, "read a batch of %zu bytes: it names no format and stream", len_bytes);
@@ -395,7 +395,7 @@ int ea_envelope_walk(ea_envelope *ret, const uint8_t *batch, size_t len_bytes, e
     if (rc)
         return rc;
     read_directory_form(&e);
-    rc = check_names(&e, &b, len_bytes, err);
+    rc = envelope_check_names(&e, &b, len_bytes, err);
     if (!rc)
         rc = check_contents(&e, &b, err);
     if (rc)
@@ -422,7 +422,7 @@ int ea_envelope_take_source(ea_envelope *e, const ea_pb_field *source, ea_err *e
     ea_envelope_clock(s, &h->clock);
     h->source = source->data;
     h->source_bytes = source->len_bytes;
-    copy_text(h->host, sizeof h->host, s->host);
+    envelope_copy_text(h->host, sizeof h->host, s->host);
     etwagent__v1__source__free_unpacked(s, NULL);
     if (!h->event_count)
         return 0;

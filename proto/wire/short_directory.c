@@ -22,7 +22,7 @@ enum {
 /* The columns of all events in the order of their heads. */
 enum { REQUIRED_COLUMNS = 6, OPTIONAL_COLUMNS = 6 };
 
-static pb_column **column_of(Etwagent__V1__Directory *d, unsigned k) {
+static pb_column **short_directory_column_of(Etwagent__V1__Directory *d, unsigned k) {
     pb_column **columns[REQUIRED_COLUMNS + OPTIONAL_COLUMNS] = {
         &d->group,  &d->time,     &d->cpu,         &d->thread,    &d->thread_pids, &d->thread_tids,
         &d->source, &d->sequence, &d->kernel_time, &d->user_time, &d->activity,    &d->payload};
@@ -43,7 +43,7 @@ static void short_directory_put(writer *w, uint64_t value) {
         w->at += ea_varint_put(w->at, &value, 1);
 }
 
-static void put_bytes(writer *w, const uint8_t *data, size_t len_bytes) {
+static void short_directory_put_bytes(writer *w, const uint8_t *data, size_t len_bytes) {
     if ((size_t)(w->end - w->at) < len_bytes) {
         w->failed = 1;
     } else if (len_bytes) {
@@ -53,7 +53,7 @@ static void put_bytes(writer *w, const uint8_t *data, size_t len_bytes) {
 }
 
 /* NOLINTNEXTLINE(misc-no-recursion): DEPTH bounds it */
-static void put_column(writer *w, const pb_column *m, unsigned depth) {
+static void short_directory_put_column(writer *w, const pb_column *m, unsigned depth) {
     if (!m || m->frame || m->shared || depth == DEPTH) {
         w->failed = 1;
         return;
@@ -66,13 +66,13 @@ static void put_column(writer *w, const pb_column *m, unsigned depth) {
     if (m->width)
         short_directory_put(w, m->width);
     if (m->lengths)
-        put_column(w, m->lengths, depth + 1);
+        short_directory_put_column(w, m->lengths, depth + 1);
     if (has_bytes)
         short_directory_put(w, m->bytes);
     switch ((int)m->encoding) {
     case ETWAGENT__V1__ENCODING__ENCODING_CONSTANT:
         short_directory_put(w, m->constant.len);
-        put_bytes(w, m->constant.data, m->constant.len);
+        short_directory_put_bytes(w, m->constant.data, m->constant.len);
         break;
     case ETWAGENT__V1__ENCODING__ENCODING_PLANES:
     case ETWAGENT__V1__ENCODING__ENCODING_BITS:
@@ -81,7 +81,7 @@ static void put_column(writer *w, const pb_column *m, unsigned depth) {
     case ETWAGENT__V1__ENCODING__ENCODING_DICTIONARY:
         short_directory_put(w, m->planes);
         short_directory_put(w, m->value_count);
-        put_column(w, m->values, depth + 1);
+        short_directory_put_column(w, m->values, depth + 1);
         break;
     default:
         break;
@@ -92,11 +92,11 @@ static void put_group(writer *w, const pb_group *g) {
     short_directory_put(w, g->count ? g->count : 1);
     short_directory_put(w, ((uint64_t)g->n_fields * ITEMS + g->n_items) * 2 + (g->payload ? 1 : 0));
     for (size_t i = 0; i < g->n_items; i++)
-        put_column(w, g->items[i]->data, 0);
+        short_directory_put_column(w, g->items[i]->data, 0);
     for (size_t i = 0; i < g->n_fields; i++)
-        put_column(w, g->fields[i], 0);
+        short_directory_put_column(w, g->fields[i], 0);
     if (g->payload)
-        put_column(w, g->payload, 0);
+        short_directory_put_column(w, g->payload, 0);
     if (g->class_hash.len || g->header || g->kernel_time || g->user_time || g->activity)
         w->failed = 1;
     for (size_t i = 0; i < g->n_items; i++)
@@ -111,7 +111,7 @@ int ea_short_directory_pack(const Etwagent__V1__Directory *d, uint8_t *out, size
     if (d->n_dictionaries)
         return 0;
     for (unsigned k = 0; k < OPTIONAL_COLUMNS; k++)
-        flags |= (*column_of(&copy, REQUIRED_COLUMNS + k) ? 1u : 0u) << k;
+        flags |= (*short_directory_column_of(&copy, REQUIRED_COLUMNS + k) ? 1u : 0u) << k;
     short_directory_put(&w, flags);
     if (flags & FIRST_SEQUENCE)
         short_directory_put(&w, d->first_sequence);
@@ -119,10 +119,10 @@ int ea_short_directory_pack(const Etwagent__V1__Directory *d, uint8_t *out, size
     short_directory_put(&w, d->n_groups);
     for (unsigned k = 0; k < REQUIRED_COLUMNS + OPTIONAL_COLUMNS; k++)
         if (k < REQUIRED_COLUMNS || flags >> (k - REQUIRED_COLUMNS) & 1)
-            put_column(&w, *column_of(&copy, k), 0);
+            short_directory_put_column(&w, *short_directory_column_of(&copy, k), 0);
     for (size_t k = 0; k < d->n_groups; k++)
         put_group(&w, d->groups[k]);
-    put_bytes(&w, d->pool.data, d->pool.len);
+    short_directory_put_bytes(&w, d->pool.data, d->pool.len);
     *ret_bytes = (size_t)(w.at - out);
     return !w.failed;
 }
@@ -247,7 +247,7 @@ int ea_short_directory_unpack(const uint8_t *data, size_t len_bytes, ea_arena *a
         d->n_groups = (size_t)get(&r, EA_BATCH_MAX_GROUPS);
         for (unsigned k = 0; !r.broken && k < REQUIRED_COLUMNS + OPTIONAL_COLUMNS; k++)
             if (k < REQUIRED_COLUMNS || flags >> (k - REQUIRED_COLUMNS) & 1)
-                *column_of(d, k) = get_column(&r, 0);
+                *short_directory_column_of(d, k) = get_column(&r, 0);
         d->groups = allocate(&r, d->n_groups, sizeof *d->groups);
         for (size_t k = 0; !r.broken && k < d->n_groups; k++)
             d->groups[k] = get_group(&r);

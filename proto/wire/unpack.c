@@ -22,7 +22,7 @@ int ea_rows_no_memory(const ea_arena *arena, const char *what, ea_err *err) {
                    rc == EA_ENOMEM ? "out of memory" : "it needs more memory than a batch may take");
 }
 
-static int no_memory(const ea_rows_reader *r, ea_err *err) {
+static int unpack_no_memory(const ea_rows_reader *r, ea_err *err) {
     return ea_rows_no_memory(r->arena, "read a batch's column", err);
 }
 
@@ -55,7 +55,7 @@ static int unpack_dictionary(ea_rows_reader *r, ea_rows *c, int in_dictionary, e
                            m->value_count, EA_BATCH_MAX_EVENTS);
         c->value_count = m->value_count;
         if (!(c->values = ea_arena_zalloc(r->arena, 1, sizeof *c->values)))
-            return no_memory(r, err);
+            return unpack_no_memory(r, err);
         int rc = ea_rows_build(r, c->values, m->values, c->value_count, c->width, 1, err);
         if (rc)
             return rc;
@@ -158,7 +158,7 @@ int ea_rows_build(ea_rows_reader *r, ea_rows *ret, const Etwagent__V1__Column *m
         if (width)
             return unpack_corrupt(err, "a list is where numbers are expected");
         if (!(c.lengths = ea_arena_zalloc(r->arena, 1, sizeof *c.lengths)))
-            return no_memory(r, err);
+            return unpack_no_memory(r, err);
         rc = ea_rows_build(r, c.lengths, m->lengths, rows, 4, in_dictionary, err);
         if (rc)
             return rc;
@@ -183,7 +183,7 @@ static int frame_bytes(ea_rows_reader *r, const ea_rows *c, const uint8_t **ret,
     if (!f->bytes) {
         uint8_t *out = ea_arena_alloc(r->arena, f->raw_bytes);
         if (!out)
-            return no_memory(r, err);
+            return unpack_no_memory(r, err);
         size_t n = ZSTD_decompressDCtx(r->zstd, out, f->raw_bytes, f->data, f->len_bytes);
         if (ZSTD_isError(n) || n != f->raw_bytes)
             return unpack_corrupt(err, ZSTD_isError(n) ? ZSTD_getErrorName(n) : "a frame is shorter than it says");
@@ -257,7 +257,7 @@ static int decode_narrow(ea_rows_reader *r, const ea_rows *c, uint32_t n, const 
                          ea_err *err) {
     void *out = ea_rows_alloc(r, n, c->width);
     if (!out)
-        return no_memory(r, err);
+        return unpack_no_memory(r, err);
     if (c->width == 4)
         ea_planes_get32(out, data, n, c->stored_width);
     else
@@ -272,7 +272,7 @@ static int decode_numbers(ea_rows_reader *r, ea_rows *c, uint32_t n, const ea_ro
     uint8_t *out = ea_rows_alloc(r, n, c->width);
     uint64_t *v = c->width == 8 ? (void *)out : numbers(r, n);
     if (!out || !v)
-        return no_memory(r, err);
+        return unpack_no_memory(r, err);
     if (c->m->encoding == ETWAGENT__V1__ENCODING__ENCODING_VARINT) {
         if (ea_varint_get(v, n, data, c->bytes))
             return unpack_corrupt(err, "its numbers do not fill its bytes");
@@ -298,7 +298,7 @@ static int decode_numbers(ea_rows_reader *r, ea_rows *c, uint32_t n, const ea_ro
 static int empty_rows(ea_rows_reader *r, uint32_t n, ea_column *ret, ea_err *err) {
     uint32_t *zeros = ea_arena_zalloc(r->arena, n ? n : 1, sizeof *zeros);
     if (!zeros)
-        return no_memory(r, err);
+        return unpack_no_memory(r, err);
     *ret = (ea_column){.count = n, .data = (const uint8_t *)zeros, .start = zeros, .len_bytes = zeros};
     return 0;
 }
@@ -316,7 +316,7 @@ static int decode_constant(ea_rows_reader *r, ea_rows *c, uint32_t n, const ea_r
         uint8_t *out = ea_rows_alloc(r, n, width);
         uint64_t *v = width == 8 ? (void *)out : numbers(r, n);
         if (!out || !v)
-            return no_memory(r, err);
+            return unpack_no_memory(r, err);
         for (uint32_t i = 0; i < n; i++)
             v[i] = difference;
         int rc = unpack_rebase(c, v, n, context, initial, err);
@@ -330,7 +330,7 @@ static int decode_constant(ea_rows_reader *r, ea_rows *c, uint32_t n, const ea_r
     if (k->len < width) {
         uint8_t *padded = ea_arena_zalloc(r->arena, 1, width);
         if (!padded)
-            return no_memory(r, err);
+            return unpack_no_memory(r, err);
         if (k->len)
             memcpy(padded, k->data, k->len);
         data = padded;
@@ -366,7 +366,7 @@ static int decode_indexes(ea_rows_reader *r, ea_rows *c, uint32_t n, const uint8
     uint32_t *index = ea_rows_alloc(r, n, sizeof *index), largest = 0;
     uint64_t *wide = c->bits ? numbers(r, n) : NULL;
     if (!index || (c->bits && !wide))
-        return no_memory(r, err);
+        return unpack_no_memory(r, err);
     if (c->bits) {
         ea_bits_get(wide, data, n, c->bits);
         for (uint32_t i = 0; i < n; i++)
@@ -430,7 +430,7 @@ static int decode_dictionary(ea_rows_reader *r, ea_rows *c, uint32_t n, const ui
         uint32_t w = from->width;
         uint8_t *out = ea_rows_alloc(r, n, w);
         if (!out)
-            return no_memory(r, err);
+            return unpack_no_memory(r, err);
         if (w == 8)
             for (uint32_t i = 0; i < n; i++)
                 memcpy(out + 8 * (size_t)i, from->data + (size_t)index[i] * from->stride, 8);
@@ -445,7 +445,7 @@ static int decode_dictionary(ea_rows_reader *r, ea_rows *c, uint32_t n, const ui
     }
     uint32_t *start = ea_rows_alloc(r, n, sizeof *start), *len_bytes = ea_rows_alloc(r, n, sizeof *len_bytes);
     if (!start || !len_bytes)
-        return no_memory(r, err);
+        return unpack_no_memory(r, err);
     for (uint32_t i = 0; i < n; i++) {
         start[i] = from->width ? (uint32_t)(index[i] * from->stride) : from->start[index[i]];
         len_bytes[i] = from->width ? from->width : from->len_bytes[index[i]];
@@ -472,7 +472,7 @@ static int decode_elements(ea_rows_reader *r, ea_rows *c, uint32_t n, const ea_r
         if (c->width > 8 || (c->stored_width == c->width && c->width < 8 && !c->m->relative_to)) {
             uint8_t *out = ea_rows_alloc(r, n, c->width);
             if (!out)
-                return no_memory(r, err);
+                return unpack_no_memory(r, err);
             ea_planes_join(out, data, n, c->width);
             *ret = (ea_column){.count = n, .width = c->width, .stride = c->width, .data = out};
             return 0;
@@ -495,7 +495,7 @@ static int unpack_gather(ea_rows_reader *r, const ea_column *elements, const ea_
                          uint32_t total, ea_column *ret, ea_err *err) {
     uint32_t *start = ea_rows_alloc(r, n, sizeof *start), *len_bytes = ea_rows_alloc(r, n, sizeof *len_bytes);
     if (!start || !len_bytes)
-        return no_memory(r, err);
+        return unpack_no_memory(r, err);
     if (elements->width && elements->stride == elements->width) { /* they follow each other already */
         uint32_t at = 0;
         for (uint32_t i = 0; i < n; i++) {
@@ -511,7 +511,7 @@ static int unpack_gather(ea_rows_reader *r, const ea_column *elements, const ea_
         bytes += ea_column_row(elements, i).len_bytes;
     uint8_t *out = bytes > EA_BATCH_MAX_RAW_BYTES ? NULL : ea_arena_alloc(r->arena, (size_t)bytes);
     if (!out)
-        return no_memory(r, err);
+        return unpack_no_memory(r, err);
     uint32_t at = 0, k = 0;
     for (uint32_t i = 0; i < n; i++) {
         start[i] = at;

@@ -24,7 +24,7 @@ static int is_one_frame(const uint8_t *data, size_t len_bytes, uint64_t raw_byte
            ZSTD_findFrameCompressedSize(data, len_bytes) == len_bytes;
 }
 
-static int read_frames(ea_batch_view *v, ea_err *err) {
+static int view_read_frames(ea_batch_view *v, ea_err *err) {
     const ea_envelope *e = &v->envelope;
     size_t offset = 0, k = 1;
     if (e->is_short && e->directory_raw_bytes == UINT64_MAX)
@@ -82,7 +82,7 @@ static int read_frames(ea_batch_view *v, ea_err *err) {
     return ea_rows_spend(&v->reader, total + EA_COST_AN_EVENT * (uint64_t)e->head.event_count, err);
 }
 
-static int read_directory(ea_batch_view *v, ea_err *err) {
+static int view_read_directory(ea_batch_view *v, ea_err *err) {
     const ea_envelope *e = &v->envelope;
     const uint8_t *data = e->directory;
     size_t len_bytes = e->directory_bytes;
@@ -525,9 +525,9 @@ static int open_envelope(ea_batch_view *v, ea_err *err) {
                      "read batch %" PRIu64 ": sources, shapes or a dictionary that it names are not in it",
                      v->envelope.head.number);
     if (!rc)
-        rc = read_frames(v, err);
+        rc = view_read_frames(v, err);
     if (!rc)
-        rc = read_directory(v, err);
+        rc = view_read_directory(v, err);
     if (!rc)
         rc = read_sources(v, err);
     if (!rc && v->registry)

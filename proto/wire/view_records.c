@@ -65,7 +65,7 @@ static int u16_column(ea_batch_view *v, ea_rows *c, uint32_t count, const uint16
 }
 
 /* Which events each group has, after group_of was checked. */
-static int list_rows(ea_batch_view *v, const uint32_t *group_of, uint32_t n, ea_err *err) {
+static int view_records_list_rows(ea_batch_view *v, const uint32_t *group_of, uint32_t n, ea_err *err) {
     uint32_t *rows = ea_rows_alloc(&v->reader, n, sizeof *rows);
     uint32_t **fill = ea_rows_alloc(&v->reader, v->group_count, sizeof *fill);
     if (!rows || !fill)
@@ -113,7 +113,7 @@ static int decode_events(ea_batch_view *v, ea_err *err) {
         if (!rc)
             rc = u32_column(v, &v->tids, v->thread_count, &e.tid, err);
         if (!rc)
-            rc = list_rows(v, e.group, n, err);
+            rc = view_records_list_rows(v, e.group, n, err);
         if (rc)
             return rc;
         for (uint32_t i = 0; i < n; i++)
@@ -157,7 +157,7 @@ int ea_batch_sequence(ea_batch_view *v, const uint64_t **ret_numbers, uint64_t *
     return 1;
 }
 
-static int compare_u32(const void *a, const void *b) {
+static int view_records_compare_u32(const void *a, const void *b) {
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
     return (x > y) - (x < y);
 }
@@ -172,7 +172,7 @@ int ea_batch_pids(ea_batch_view *v, const uint32_t **ret_pids, size_t *ret_count
         for (uint32_t i = 0; i < v->thread_count; i++)
             pids[i] = ea_load32(v->pids.column.data + i * v->pids.column.stride);
         if (v->thread_count)
-            qsort(pids, v->thread_count, sizeof *pids, compare_u32);
+            qsort(pids, v->thread_count, sizeof *pids, view_records_compare_u32);
         for (uint32_t i = 0; i < v->thread_count; i++)
             if (i == 0 || pids[i] != pids[count - 1])
                 pids[count++] = pids[i];
@@ -469,7 +469,7 @@ int ea_batch_item(ea_batch_view *v, size_t k, size_t i, uint16_t *ret_type, ea_c
 /* ---- records ---- */
 
 /* An extended item's data. */
-static int check_item(ea_batch_view *v, const ea_column *c, ea_err *err) {
+static int view_records_check_item(ea_batch_view *v, const ea_column *c, ea_err *err) {
     uint32_t largest = c->width;
     for (uint32_t i = 0; !c->width && i < c->count; i++)
         largest = c->len_bytes[i] > largest ? c->len_bytes[i] : largest;
@@ -494,7 +494,7 @@ static int prepare_group(ea_batch_view *v, ea_view_group *g, ea_err *err) {
     for (size_t i = 0; !rc && i < items; i++) {
         rc = ea_rows_decode(&v->reader, &g->items[i].data, g->count, &context, 0, err);
         if (!rc)
-            rc = check_item(v, &g->items[i].data.column, err);
+            rc = view_records_check_item(v, &g->items[i].data.column, err);
         g->ext[i].type = (uint16_t)g->m->items[i]->type;
         g->ext[i].linkage = (uint16_t)g->m->items[i]->linkage;
     }
@@ -514,7 +514,7 @@ static int view_records_prepare(ea_batch_view *v, ea_err *err) {
     return rc;
 }
 
-static const uint8_t *row_of(const ea_rows *c, uint32_t row) {
+static const uint8_t *view_records_row_of(const ea_rows *c, uint32_t row) {
     return c->column.data + row * c->column.stride;
 }
 
@@ -530,17 +530,17 @@ static const ea_record *next_of(ea_batch_view *v, ea_view_group *g, uint32_t eve
     r->source = e->source[event];
     r->position = event;
     if (g->kernel_time.m)
-        r->kernel_time = ea_load32(row_of(&g->kernel_time, i));
+        r->kernel_time = ea_load32(view_records_row_of(&g->kernel_time, i));
     else if (v->kernel_time.m)
-        r->kernel_time = ea_load32(row_of(&v->kernel_time, event));
+        r->kernel_time = ea_load32(view_records_row_of(&v->kernel_time, event));
     if (g->user_time.m)
-        r->user_time = ea_load32(row_of(&g->user_time, i));
+        r->user_time = ea_load32(view_records_row_of(&g->user_time, i));
     else if (v->user_time.m)
-        r->user_time = ea_load32(row_of(&v->user_time, event));
+        r->user_time = ea_load32(view_records_row_of(&v->user_time, event));
     if (g->activity.m)
-        memcpy(&r->activity_id, row_of(&g->activity, i), sizeof r->activity_id);
+        memcpy(&r->activity_id, view_records_row_of(&g->activity, i), sizeof r->activity_id);
     else if (v->activity.m)
-        memcpy(&r->activity_id, row_of(&v->activity, event), sizeof r->activity_id);
+        memcpy(&r->activity_id, view_records_row_of(&v->activity, event), sizeof r->activity_id);
     ea_slice payload = ea_column_row(&g->payloads, i);
     r->payload = payload.data;
     r->payload_bytes = (uint16_t)payload.len_bytes;

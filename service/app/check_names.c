@@ -85,7 +85,7 @@ static void check_events(ea_schemas *s, const ea_schema_provider *p, const ea_st
     }
 }
 
-static void check_provider(ea_schemas *s, const ea_provider_config *c, ea_text *t) {
+static void check_names_check_provider(ea_schemas *s, const ea_provider_config *c, ea_text *t) {
     nearest near = {.asked = c->provider};
     const ea_schema_provider *p = find_provider(s, c->provider, &near);
     if (!p && near.name) {
@@ -111,7 +111,7 @@ int ea_check_names(const ea_agent_config *config, ea_text *notes, ea_err *err) {
     for (size_t i = 0; !rc && i < config->sessions.count; i++) {
         const ea_session_config *session = (const ea_session_config *)config->sessions.items + i;
         for (size_t k = 0; k < session->providers.count; k++)
-            check_provider(s, (const ea_provider_config *)session->providers.items + k, notes);
+            check_names_check_provider(s, (const ea_provider_config *)session->providers.items + k, notes);
     }
     ea_schemas_destroy(s);
     return rc;

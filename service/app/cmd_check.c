@@ -91,14 +91,14 @@ static void describe_watches(const char *what, const char *name, const ea_tables
 
 /* ---- filters ---- */
 
-static void put_note(void *arg, const char *text) {
+static void check_put_note(void *arg, const char *text) {
     ea_text *t = arg;
     ea_text_str(t, "  note: ");
     ea_text_safe(t, text, strlen(text));
     ea_text_char(t, '\n');
 }
 
-static void put_part(ea_text *t, const char *name, const char *value) {
+static void check_put_part(ea_text *t, const char *name, const char *value) {
     if (!value)
         return;
     ea_text_printf(t, " %s ", name);
@@ -121,13 +121,13 @@ static void describe_filters(const char *what, const char *name, const ea_tables
             ea_text_safe(t, one->classes.items[k], strlen(one->classes.items[k]));
         }
         ea_text_char(t, ';');
-        put_part(t, "where", one->where);
-        put_part(t, "drop", one->drop);
-        put_part(t, "repeat", one->repeat);
-        put_part(t, "sample", one->sample);
-        put_part(t, "limit", one->limit);
+        check_put_part(t, "where", one->where);
+        check_put_part(t, "drop", one->drop);
+        check_put_part(t, "repeat", one->repeat);
+        check_put_part(t, "sample", one->sample);
+        check_put_part(t, "limit", one->limit);
         for (size_t k = 0; k < one->redact.count; k++)
-            put_part(t, one->redact_key ? "hash" : "redact", one->redact.items[k]);
+            check_put_part(t, one->redact_key ? "hash" : "redact", one->redact.items[k]);
         t->len_bytes--; /* the last semicolon */
         ea_text_char(t, '\n');
         look_at_file("redact-key", one->redact_key, t);
@@ -136,7 +136,7 @@ static void describe_filters(const char *what, const char *name, const ea_tables
         return;
     if (!ea_schema_options_read(&schemas, &c->schemas, &err) &&
         !ea_event_filters_create(&f, filters, schemas, 0, &problem, &err))
-        ea_event_filters_each_note(f, put_note, t);
+        ea_event_filters_each_note(f, check_put_note, t);
     ea_event_filters_destroy(f);
     ea_schemas_destroy(schemas);
 }

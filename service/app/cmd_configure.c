@@ -39,12 +39,12 @@ static const struct value {
 
 enum { VALUE_COUNT = sizeof VALUES / sizeof *VALUES };
 
-static const char **value_of(options *o, const struct value *v) {
+static const char **configure_value_of(options *o, const struct value *v) {
     return (const char **)(void *)((char *)o + v->offset);
 }
 
 /* "  NAME: "PATH"", the path as JSON text, which YAML reads. */
-static int put_path(ea_text *t, const char *name, const char *file, ea_err *err) {
+static int configure_put_path(ea_text *t, const char *name, const char *file, ea_err *err) {
     char path[EA_AGENT_PATH_BYTES];
     int rc = ea_agent_file_path(NULL, file, path, err);
     if (rc)
@@ -71,7 +71,7 @@ static int configure_read_profile(const options *o, char **ret_text, size_t *ret
     return rc;
 }
 
-static int is_given(const char *s) {
+static int configure_is_given(const char *s) {
     return s && *s;
 }
 
@@ -80,7 +80,7 @@ static void put_enroll(const options *o, ea_text *t) {
     static const char SCHEME[] = "https://";
     ea_text url;
     ea_text_init(&url);
-    if (is_given(o->enroll)) {
+    if (configure_is_given(o->enroll)) {
         ea_text_str(&url, o->enroll);
     } else {
         const char *host = o->collector + (strncmp(o->collector, SCHEME, strlen(SCHEME)) == 0 ? strlen(SCHEME) : 0);
@@ -103,12 +103,12 @@ static int make_text(const options *o, ea_text *t, ea_err *err) {
                    "collector: ");
     ea_text_json_str(t, o->collector);
     ea_text_char(t, '\n');
-    int rc = put_path(t, "cert", CERT_NAME, err);
+    int rc = configure_put_path(t, "cert", CERT_NAME, err);
     if (!rc)
-        rc = put_path(t, "key", KEY_NAME, err);
+        rc = configure_put_path(t, "key", KEY_NAME, err);
     if (!rc)
-        rc = put_path(t, "ca", CA_NAME, err);
-    if (!rc && (is_given(o->enroll) || is_given(o->token) || is_given(o->token_file)))
+        rc = configure_put_path(t, "ca", CA_NAME, err);
+    if (!rc && (configure_is_given(o->enroll) || configure_is_given(o->token) || configure_is_given(o->token_file)))
         put_enroll(o, t);
     if (!rc && !(o->profile && strcmp(o->profile, "none") == 0))
         rc = configure_read_profile(o, &profile, &len_bytes, err);
@@ -156,7 +156,7 @@ static int copy_ca(const char *from, ea_err *err) {
 static int write_token(const options *o, ea_err *err) {
     char token[EA_ENROLL_TOKEN_MAX] = "", path[EA_AGENT_PATH_BYTES];
     int rc = ea_agent_file_path(NULL, TOKEN_NAME, path, err);
-    if (!rc && is_given(o->token_file))
+    if (!rc && configure_is_given(o->token_file))
         rc = ea_enroll_token_read(o->token_file, token, err);
     else if (!rc && strlen(o->token) < sizeof token)
         memcpy(token, o->token, strlen(o->token) + 1);
@@ -199,9 +199,9 @@ static int write_configuration(const options *o, ea_err *err) {
 
 /* Refuses quotes and control characters: no address, path, profile or token has one, but a command line that an
  * installer composed from foreign text may. */
-static int check_values(options *o, ea_err *err) {
+static int configure_check_values(options *o, ea_err *err) {
     for (size_t i = 0; i < VALUE_COUNT; i++) {
-        const char *s = *value_of(o, &VALUES[i]);
+        const char *s = *configure_value_of(o, &VALUES[i]);
         for (size_t at = 0; s && s[at]; at++)
             if (s[at] == '"' || (unsigned char)s[at] < 0x20 || s[at] == 0x7F)
                 return ea_fail(err, EA_EUSAGE,
@@ -213,11 +213,11 @@ static int check_values(options *o, ea_err *err) {
 }
 
 /* One NAME=VALUE, ended by a NUL, into o. */
-static int take_answer(options *o, char *answer, ea_err *err) {
+static int configure_take_answer(options *o, char *answer, ea_err *err) {
     char *equals = strchr(answer, '=');
     size_t len = equals ? (size_t)(equals - answer) : strlen(answer);
     for (size_t i = 0; equals && i < VALUE_COUNT; i++) {
-        const char **target = value_of(o, &VALUES[i]);
+        const char **target = configure_value_of(o, &VALUES[i]);
         if (!VALUES[i].is_answer || strlen(VALUES[i].name) != len || memcmp(VALUES[i].name, answer, len) != 0)
             continue;
         if (*target)
@@ -246,7 +246,7 @@ static int read_answers(options *o, char *text, ea_err *err) {
         next = strchr(at, '|');
         if (next)
             *next++ = 0;
-        rc = take_answer(o, at, err);
+        rc = configure_take_answer(o, at, err);
     }
     return rc;
 }
@@ -264,12 +264,12 @@ static int configure_machine(options *o, ea_err *err) {
     if (!rc && o->answers)
         rc = read_answers(o, text, err);
     if (!rc)
-        rc = check_values(o, err);
+        rc = configure_check_values(o, err);
     if (!rc)
         rc = configure_claim_state(err);
     if (!rc)
         rc = write_configuration(o, err);
-    if (!rc && (is_given(o->token) || is_given(o->token_file)))
+    if (!rc && (configure_is_given(o->token) || configure_is_given(o->token_file)))
         rc = write_token(o, err);
     if (text)
         OPENSSL_cleanse(text, ANSWERS_MAX); /* a token may be in it */

@@ -76,7 +76,7 @@ typedef struct opening {
     int has_tables;
 } opening;
 
-static int take_tables(void *arg, ea_text *out) {
+static int open_take_tables(void *arg, ea_text *out) {
     opening *x = arg;
     size_t n = out->len_bytes;
     int is_broken = n && fwrite(out->data, 1, n, stdout) != n;
@@ -86,7 +86,7 @@ static int take_tables(void *arg, ea_text *out) {
 }
 
 /* Records come in the order of time. */
-static int take_record(opening *x, const ea_record *r, ea_err *err) {
+static int open_take_record(opening *x, const ea_record *r, ea_err *err) {
     enum ea_counter outcome;
     ea_lang_event event = {.clock = &ea_etl_file_info(x->in.set, r->source)->clock};
     event.c = ea_decoder_find(x->decoder, &r, &outcome);
@@ -107,14 +107,14 @@ static int take_record(opening *x, const ea_record *r, ea_err *err) {
     return rc < 0 ? ea_fail(err, rc, "run the program") : 0;
 }
 
-static void add_path(ea_text *t, const char *path) {
+static void open_add_path(ea_text *t, const char *path) {
     int has_blank = strpbrk(path, " \t&'()") != NULL;
     ea_text_str(t, has_blank ? " \"" : " ");
     ea_text_safe(t, path, strlen(path));
     ea_text_str(t, has_blank ? "\"" : "");
 }
 
-static void add_times(ea_text *t, const opening *x, const char *before, const char *between, const char *after) {
+static void open_add_times(ea_text *t, const opening *x, const char *before, const char *between, const char *after) {
     if (!x->events)
         return;
     ea_text_str(t, before);
@@ -124,7 +124,7 @@ static void add_times(ea_text *t, const opening *x, const char *before, const ch
     ea_text_str(t, after);
 }
 
-static void add_summary(ea_text *t, const opening *x) {
+static void open_add_summary(ea_text *t, const opening *x) {
     uint64_t lost_events = 0, lost_buffers = 0;
     for (size_t i = 0; i < ea_etl_file_count(x->in.set); i++) {
         lost_events += ea_etl_file_info(x->in.set, i)->events_lost;
@@ -135,7 +135,7 @@ static void add_summary(ea_text *t, const opening *x) {
                        "{\"events\":%" PRIu64 ",\"decoded\":%" PRIu64 ",\"unknown\":%" PRIu64
                        ",\"lost_events\":%" PRIu64 ",\"lost_buffers\":%" PRIu64 ",\"damaged_places\":%" PRIu64,
                        x->events, x->decoded, x->unknown, lost_events, lost_buffers, x->in.damage.map.places);
-        add_times(t, x, ",\"begin\":\"", "\",\"end\":\"", "\"");
+        open_add_times(t, x, ",\"begin\":\"", "\",\"end\":\"", "\"");
         ea_text_str(t, "}\n");
         return;
     }
@@ -143,11 +143,11 @@ static void add_summary(ea_text *t, const opening *x) {
                    "%" PRIu64 " events, %" PRIu64 " of unknown classes; lost by Windows: %" PRIu64 " events, %" PRIu64
                    " buffers\n",
                    x->events, x->unknown, lost_events, lost_buffers);
-    add_times(t, x, "from ", " to ", "\n");
+    open_add_times(t, x, "from ", " to ", "\n");
     ea_text_char(t, '\n');
 }
 
-static void add_next(ea_text *t, const opening *x) {
+static void open_add_next(ea_text *t, const opening *x) {
     static const struct {
         const char *command, *what;
     } NEXT[] = {
@@ -164,12 +164,12 @@ static void add_next(ea_text *t, const opening *x) {
     for (size_t i = 0; i < sizeof NEXT / sizeof *NEXT; i++) {
         ea_text_printf(t, "  %s", NEXT[i].command);
         for (int k = 0; k < x->path_count; k++)
-            add_path(t, x->paths[k]);
+            open_add_path(t, x->paths[k]);
         ea_text_printf(t, "    %s\n", NEXT[i].what);
     }
     ea_text_str(t, "on Linux, the dashboard, profiles by function, reports and SQL:\n  etwcollector open --web");
     for (int k = 0; k < x->path_count; k++)
-        add_path(t, x->paths[k]);
+        open_add_path(t, x->paths[k]);
     ea_text_char(t, '\n');
 }
 
@@ -191,7 +191,7 @@ static int write_page(const opening *x, ea_err *err) {
         ea_text_str(&title, i ? ", " : "");
         ea_text_str(&title, x->paths[i]);
     }
-    add_summary(&summary, x);
+    open_add_summary(&summary, x);
     if (!title.failed && !summary.failed)
         ea_open_page_write(x->page, title.data, &summary, &page);
     int rc = title.failed || summary.failed || page.failed ? ea_fail(err, EA_ENOMEM, "make a page") : 0;
@@ -208,25 +208,25 @@ static int write_page(const opening *x, ea_err *err) {
     return rc;
 }
 
-static int read_all(opening *x, ea_err *err) {
+static int open_read_all(opening *x, ea_err *err) {
     const ea_record *r;
     ea_text t;
     int rc = ea_lang_run_begin(x->run);
     while (rc == 0 && (rc = ea_input_next(&x->in, &r, err)) > 0)
-        rc = take_record(x, r, err);
+        rc = open_take_record(x, r, err);
     if (rc < 0)
         return err->code ? rc : ea_fail(err, rc, "run the program");
     ea_text_init(&t);
-    add_summary(&t, x);
+    open_add_summary(&t, x);
     rc = open_print(&t, err);
     if (!rc && ea_lang_run_end(x->run))
         rc = ea_fail(err, EA_ENOMEM, "run the program");
     if (!rc && x->page)
         rc = write_page(x, err);
-    if (!rc && take_tables(x, ea_lang_run_output(x->run)))
+    if (!rc && open_take_tables(x, ea_lang_run_output(x->run)))
         rc = ea_fail(err, EA_EIO, "write to standard output");
     if (!rc && !x->o->json) {
-        add_next(&t, x);
+        open_add_next(&t, x);
         rc = open_print(&t, err);
     }
     if (!rc && fflush(stdout))
@@ -243,8 +243,10 @@ static int open_run(const void *arg, int operand_count, char **operands) {
     ea_registry *registry = NULL;
     ea_schemas *schemas = NULL;
     ea_resolver resolver;
-    ea_lang_run_options how = {
-        .form = o->json ? EA_LANG_JSON : EA_LANG_TEXT, .flush = take_tables, .flush_arg = &x, .resolver = &resolver};
+    ea_lang_run_options how = {.form = o->json ? EA_LANG_JSON : EA_LANG_TEXT,
+                               .flush = open_take_tables,
+                               .flush_arg = &x,
+                               .resolver = &resolver};
     ea_err err = {0};
     int rc = 0;
     if (o->html && o->json)
@@ -290,7 +292,7 @@ static int open_run(const void *arg, int operand_count, char **operands) {
     if (rc)
         ea_err_print(stderr, "etwagent", &err);
     else if ((exit_code = ea_input_open(&x.in, operands, operand_count, 0, 0)) == 0)
-        exit_code = ea_input_close(&x.in, read_all(&x, &err), &err);
+        exit_code = ea_input_close(&x.in, open_read_all(&x, &err), &err);
     ea_lang_run_destroy(x.run);
     ea_look_ahead_close(&x.ahead);
     ea_open_page_destroy(x.page);

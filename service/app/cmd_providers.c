@@ -54,7 +54,7 @@ static int make_path(const question *q, char *out, ea_err *err) {
 }
 
 /* Reads the file if it is young enough: 1, or 0. */
-static int read_file(const char *path, int64_t max_age_ns, ea_schemas *into) {
+static int providers_read_file(const char *path, int64_t max_age_ns, ea_schemas *into) {
     char *data;
     size_t len_bytes, count;
     int64_t made_ns, now_ns = ea_utc_ns();
@@ -94,10 +94,10 @@ static int ask_tdh(question *q, const char *path, ea_schemas *into, ea_err *err)
 static int providers_get(question *q, ea_schemas *into, ea_err *err) {
     char path[PATH_BYTES];
     int rc = make_path(q, path, err);
-    if (rc || read_file(path, q->o->max_age_ns, into))
+    if (rc || providers_read_file(path, q->o->max_age_ns, into))
         return rc;
     rc = ask_tdh(q, path, into, err);
-    if (rc && read_file(path, INT64_MAX, into)) {
+    if (rc && providers_read_file(path, INT64_MAX, into)) {
         ea_err_print(stderr, "etwagent", err);
         fprintf(stderr, "etwagent: earlier answers of TDH are in %s\n", path);
         rc = 0;

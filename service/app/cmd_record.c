@@ -41,7 +41,7 @@ static void record_print_problem(void *arg, const char *line) {
     fprintf(stderr, "%s\n", line);
 }
 
-static int is_wanted(const options *o, const char *name) {
+static int record_is_wanted(const options *o, const char *name) {
     for (size_t i = 0; i < o->sessions.count; i++)
         if (strcmp(o->sessions.items[i], name) == 0)
             return 1;
@@ -49,7 +49,7 @@ static int is_wanted(const options *o, const char *name) {
 }
 
 /* FILE.etl, or of several sessions FILE-NAME.etl. */
-static int name_file(recording *r, const char *file, int is_only, ea_err *err) {
+static int record_name_file(recording *r, const char *file, int is_only, ea_err *err) {
     size_t n = strlen(file), stem = n > 4 && strcmp(file + n - 4, ".etl") == 0 ? n - 4 : n;
     int written = is_only ? snprintf(r->file, sizeof r->file, "%s", file)
                           : snprintf(r->file, sizeof r->file, "%.*s-%s%s", (int)stem, file, r->session.name,
@@ -123,14 +123,14 @@ static int record_start(const options *o, const char *file, const ea_tables *ses
     size_t count = 0;
     int rc = 0;
     for (size_t i = 0; i < sessions->count; i++)
-        if (is_wanted(o, given[i].name))
+        if (record_is_wanted(o, given[i].name))
             all[count++].session = given[i];
     if (!count)
         return ea_fail(err, EA_EUSAGE, "%s: it has no such session", o->config);
     *ret_count = count;
     for (size_t i = 0; i < count && !rc; i++) {
         recording *r = &all[i];
-        rc = name_file(r, file, count == 1, err);
+        rc = record_name_file(r, file, count == 1, err);
         r->session.output = EA_OUTPUT_FILE;
         r->session.file = r->file;
         if (r->session.images)

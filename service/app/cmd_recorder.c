@@ -107,7 +107,7 @@ typedef struct sums {
     int64_t from_utc_ns, to_utc_ns;
 } sums;
 
-static sums sum_up(const look *l) {
+static sums recorder_sum_up(const look *l) {
     sums s = {.batches = l->batches.count, .from_utc_ns = INT64_MAX, .to_utc_ns = INT64_MIN};
     for (size_t i = 0; i < l->batches.count; i++) {
         const ea_recorded *r = &l->batches.items[i];
@@ -153,7 +153,7 @@ static size_t put_gaps(const look *l, int json, ea_text *t) {
 }
 
 static void put_look(const look *l, int json, ea_text *t) {
-    sums s = sum_up(l);
+    sums s = recorder_sum_up(l);
     if (json) {
         ea_text_str(t, "{\"name\": ");
         ea_text_json_str(t, l->name);
@@ -266,7 +266,7 @@ typedef struct part {
     uint64_t last;
 } part;
 
-static int find_part(const look *l, size_t first, size_t end, part *ret, ea_err *err) {
+static int recorder_find_part(const look *l, size_t first, size_t end, part *ret, ea_err *err) {
     struct {
         uint8_t stream[EA_STREAM_ID_BYTES], first[8], last[8];
     } what;
@@ -309,7 +309,7 @@ static int export_turn_to(exporting *x, size_t at) {
         first--;
     x->first = first;
     x->end = ea_recorded_end(&x->look->batches, first);
-    return find_part(x->look, x->first, x->end, &x->of, x->err);
+    return recorder_find_part(x->look, x->first, x->end, &x->of, x->err);
 }
 
 static int export_record(const ea_spool_seen *seen, void *arg) {
@@ -345,7 +345,7 @@ static int export_gaps(exporting *x, size_t first, size_t end) {
     part of;
     ea_tombstone rows[EA_WRITER_TOMBSTONES];
     size_t count = 0;
-    int rc = find_part(x->look, first, end, &of, x->err);
+    int rc = recorder_find_part(x->look, first, end, &of, x->err);
     uint64_t next = of.before + 1;
     for (size_t i = first; !rc && of.last && i < end; i++) {
         const ea_recorded *r = &x->look->batches.items[i];
@@ -478,7 +478,7 @@ static int run_recorder_export(const void *opts, int operand_count, char **opera
     if (!rc)
         rc = choose_recorder(&all, o, &x.look, &err);
     if (!rc) {
-        sums data = sum_up(x.look);
+        sums data = recorder_sum_up(x.look);
         rc = recorder_parse_bound("from", o->from, &data, INT64_MIN, &from, &err);
         if (!rc)
             rc = recorder_parse_bound("to", o->to, &data, INT64_MAX, &to, &err);

@@ -163,7 +163,7 @@ static int keep_remove_file(const char *name, int is_dir, void *arg) {
     return 0;
 }
 
-static int remove_copy(char *dir, ea_err *err) {
+static int recorder_keep_remove_copy(char *dir, ea_err *err) {
     int rc = ea_path_list(dir, keep_remove_file, dir, err);
     return rc ? rc : ea_path_remove_folder(dir, err);
 }
@@ -182,7 +182,7 @@ static int keep_make_room(keeping *k, uint64_t need) {
     if (k->copy_count)
         qsort(k->copies, k->copy_count, sizeof *k->copies, keep_by_time);
     for (size_t i = 0; i < k->copy_count && (k->copy_count - i >= o->copies || have + need > o->bytes); i++) {
-        int rc = remove_copy(k->copies[i].dir, k->err);
+        int rc = recorder_keep_remove_copy(k->copies[i].dir, k->err);
         if (rc)
             return rc;
         have -= k->copies[i].bytes;
@@ -192,7 +192,7 @@ static int keep_make_room(keeping *k, uint64_t need) {
 }
 
 /* A file that the ring has removed meanwhile is passed over: 0 bytes. */
-static int copy_part(const keeping *k, const part *p, const char *to_dir, uint64_t *ret_bytes) {
+static int recorder_keep_copy_part(const keeping *k, const part *p, const char *to_dir, uint64_t *ret_bytes) {
     char from[EA_SPOOL_PATH_BYTES + 32], to[EA_SPOOL_PATH_BYTES + 32], *data = NULL;
     size_t len_bytes = 0;
     snprintf(from, sizeof from, "%s/%s", k->dir, p->name);
@@ -219,14 +219,14 @@ static int keep_copy(keeping *k, size_t first, const char *name, uint64_t *ret_f
     if (!rc && ea_path_exists(final))
         rc = ea_fail(k->err, EA_EEXIST, "%s exists", final);
     if (!rc && ea_path_exists(dir))
-        rc = remove_copy(dir, k->err);
+        rc = recorder_keep_remove_copy(dir, k->err);
     if (!rc)
         rc = ea_path_make_dirs(dir, k->err);
     if (rc)
         return rc;
     *ret_files = *ret_bytes = 0;
     for (size_t i = first; !rc && i < k->part_count; i++) {
-        rc = copy_part(k, &k->parts[i], dir, &bytes);
+        rc = recorder_keep_copy_part(k, &k->parts[i], dir, &bytes);
         *ret_files += bytes != 0;
         *ret_bytes += bytes;
     }
@@ -236,7 +236,7 @@ static int keep_copy(keeping *k, size_t first, const char *name, uint64_t *ret_f
         rc = ea_path_rename(dir, final, k->err);
     if (rc) { /* the reason is that of the copy */
         ea_err ignored;
-        EA_IGNORE(remove_copy(dir, &ignored));
+        EA_IGNORE(recorder_keep_remove_copy(dir, &ignored));
     }
     return rc;
 }

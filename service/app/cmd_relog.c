@@ -58,7 +58,7 @@ static int relog_shift(relog_job *j, ea_relog *relog) {
 }
 
 /* Once an input, in each run. */
-static int relog_begin(ea_relog *relog, const ea_relog_input *input, const ea_relog_event *header, void *arg) {
+static int cmd_relog_begin(ea_relog *relog, const ea_relog_input *input, const ea_relog_event *header, void *arg) {
     relog_job *j = arg;
     int64_t end = j->last_utc_ns > INT64_MIN ? j->last_utc_ns
                   : input->end_utc_ns        ? input->end_utc_ns
@@ -103,7 +103,7 @@ static int relog_change(relog_job *j, const ea_record *r, const ea_class *c, ea_
     return ea_redact_apply(j->redact, &set, rc ? ea_registry_find(j->registry, &set) : c, ret, &j->err);
 }
 
-static int emit_added(void *arg, const ea_relog_event *event) {
+static int relog_emit_added(void *arg, const ea_relog_event *event) {
     relog_part *part = arg;
     relog_job *j = part->job;
     const ea_record *r = (const ea_record *)event;
@@ -140,7 +140,7 @@ static int relog_make_cuts(relog_job *j, ea_relog *relog) {
                                     .to_raw = j->parts[i].to_raw,
                                     .bare = j->o->bare,
                                     .is_filtered = is_filtered(j->o) || j->parts[i].where,
-                                    .emit = emit_added,
+                                    .emit = relog_emit_added,
                                     .emit_arg = &j->parts[i]};
         rc = ea_cut_create(&j->parts[i].cut, &cut, &j->err);
     }
@@ -190,7 +190,7 @@ static int part_wants(relog_job *j, const relog_part *part, const ea_record *r, 
 }
 
 static int give_schema(void *arg, const ea_record *r) {
-    return emit_added(arg, (const ea_relog_event *)r);
+    return relog_emit_added(arg, (const ea_relog_event *)r);
 }
 
 /* Gives an event to a part. A bare one keeps no schemas that came before: it gets that of the event now. */
@@ -239,7 +239,9 @@ static int take_injected(void *arg, const ea_record *r) {
     }
     j->own_written += j->injects_own && (verdict == EA_RELOG_KEEP || j->kept > kept);
     j->kept = kept;
-    return verdict == EA_RELOG_KEEP ? emit_added(&j->parts[0], (const ea_relog_event *)r) : verdict < 0 ? verdict : 0;
+    return verdict == EA_RELOG_KEEP ? relog_emit_added(&j->parts[0], (const ea_relog_event *)r)
+           : verdict < 0            ? verdict
+                                    : 0;
 }
 
 static int relog_chosen_event(relog_job *j, ea_relog *relog, const ea_record *r) {
@@ -322,7 +324,7 @@ static int parse_cpus(relog_job *j) {
 }
 
 /* A relogger with all inputs. */
-static int open_inputs(relog_job *j, ea_relog **ret, char **paths, int path_count) {
+static int cmd_relog_open_inputs(relog_job *j, ea_relog **ret, char **paths, int path_count) {
     int rc = ea_relog_create(ret);
     if (rc)
         return ea_fail(&j->err, rc, "relog");
@@ -350,7 +352,7 @@ static int learn_event(ea_relog *relog, const ea_relog_input *input, const ea_re
 }
 
 static int learn_begin(ea_relog *relog, const ea_relog_input *input, const ea_relog_event *header, void *arg) {
-    return relog_begin(relog, input, header, ((relog_first_pass *)arg)->job);
+    return cmd_relog_begin(relog, input, header, ((relog_first_pass *)arg)->job);
 }
 
 /* NAME, PID, or one of them with @TIME. */
@@ -385,7 +387,7 @@ static int choose_processes(relog_job *j, char **paths, int path_count) {
     if (!rc)
         rc = ea_registry_create(&pass.registry, 0, &j->err);
     if (!rc)
-        rc = open_inputs(j, &relog, paths, path_count);
+        rc = cmd_relog_open_inputs(j, &relog, paths, path_count);
     if (!rc)
         rc = ea_relog_run(relog, &callbacks, &pass);
     if (rc && !j->err.code)
@@ -477,10 +479,10 @@ static int learn_end(ea_relog *relog, void *arg) {
 }
 
 static int read_names_once(relog_job *j, char **paths, int path_count) {
-    const ea_relog_callbacks callbacks = {.on_begin = relog_begin, .on_event = learn_names, .on_end = learn_end};
+    const ea_relog_callbacks callbacks = {.on_begin = cmd_relog_begin, .on_event = learn_names, .on_end = learn_end};
     ea_relog *relog = NULL;
     j->take_injected = learn_injected;
-    int rc = open_inputs(j, &relog, paths, path_count);
+    int rc = cmd_relog_open_inputs(j, &relog, paths, path_count);
     if (!rc)
         rc = ea_relog_run(relog, &callbacks, j);
     if (rc && !j->err.code)
@@ -493,7 +495,7 @@ static int read_names_once(relog_job *j, char **paths, int path_count) {
 
 /* Reads the traces, and what is added to them, for names of users and machines: once, and again when events came before
  * their schemas. */
-static int read_names(relog_job *j, char **paths, int path_count) {
+static int relog_read_names(relog_job *j, char **paths, int path_count) {
     int rc = read_names_once(j, paths, path_count);
     if (rc || !j->has_late_schema)
         return rc;
@@ -591,11 +593,11 @@ static int plan_event(ea_relog *relog, const ea_relog_input *input, const ea_rel
 static int plan_begin(ea_relog *relog, const ea_relog_input *input, const ea_relog_event *header, void *arg) {
     relog_plan *plan = arg;
     plan->is_open |= !input->end_utc_ns;
-    return relog_begin(relog, input, header, plan->job);
+    return cmd_relog_begin(relog, input, header, plan->job);
 }
 
 /* OUT.etl becomes OUT.001.etl. */
-static char *part_name(const char *output, size_t number) {
+static char *relog_part_name(const char *output, size_t number) {
     enum { ROOM = 24 };
 
     size_t len = strlen(output), name = len;
@@ -612,7 +614,7 @@ static char *part_name(const char *output, size_t number) {
 static int name_parts(relog_job *j) {
     j->part_names = calloc(j->part_count, sizeof *j->part_names);
     for (size_t i = 0; j->part_names && i < j->part_count; i++)
-        if (!(j->part_names[i] = part_name(j->trace ? j->trace : "", i + 1)))
+        if (!(j->part_names[i] = relog_part_name(j->trace ? j->trace : "", i + 1)))
             return ea_fail(&j->err, EA_ENOMEM, "relog");
     return j->part_names ? 0 : ea_fail(&j->err, EA_ENOMEM, "relog");
 }
@@ -628,7 +630,7 @@ static int plan_parts(relog_job *j, char **paths, int path_count) {
         return ea_fail(&j->err, EA_EUSAGE, "--split %s: expected some time, or 64KiB at least", j->o->split);
     if (plan.limit_bytes && is_filtered(j->o))
         return ea_fail(&j->err, EA_EUSAGE, "--split SIZE goes with no choice of events: choose first, then split");
-    int rc = open_inputs(j, &relog, paths, path_count);
+    int rc = cmd_relog_open_inputs(j, &relog, paths, path_count);
     if (!rc)
         rc = ea_relog_run(relog, &callbacks, &plan);
     if (rc == EA_ECANCELED && plan.step_ns && plan.has_window && !atomic_load(ea_stop_flag()))
@@ -721,7 +723,7 @@ static int choose_trace(relog_job *j) {
 static int add_form(relog_job *j, const char *path, size_t part) {
     relog_form *form = &j->forms[j->form_count];
     *form = (relog_form){.kind = (int)ea_relog_form_kind(path), .trace = (unsigned)part};
-    form->path = j->o->split ? part_name(path, part + 1) : strdup(path);
+    form->path = j->o->split ? relog_part_name(path, part + 1) : strdup(path);
     if (!form->path)
         return ea_fail(&j->err, EA_ENOMEM, "relog");
     j->form_count++;
@@ -813,7 +815,7 @@ static int open_relog_job(relog_job *j, char **paths, int path_count) {
                               &(ea_program_classes){paths, path_count, &o->schemas}, &j->err);
     if (!rc && o->sets.count)
         rc = ea_program_rewrite(&j->rewrite, &o->sets, &(ea_program_classes){paths, path_count, &o->schemas}, &j->err);
-    return !rc && j->redact ? read_names(j, paths, path_count) : rc;
+    return !rc && j->redact ? relog_read_names(j, paths, path_count) : rc;
 }
 
 static void close_relog_job(relog_job *j) {
@@ -845,7 +847,7 @@ static void close_relog_job(relog_job *j) {
 
 static int relog_files(relog_job *j) {
     const ea_relog_callbacks callbacks = {
-        .on_begin = relog_begin, .on_event = relog_event, .on_end = relog_end, .on_written = relog_write_forms};
+        .on_begin = cmd_relog_begin, .on_event = relog_event, .on_end = relog_end, .on_written = relog_write_forms};
     int rc = j->o->dry_run ? 0 : add_outputs(j);
     if (!rc)
         rc = ea_relog_run(j->relog, &callbacks, j);
@@ -868,7 +870,7 @@ static int relog_run(const void *arg, int operand_count, char **operands) {
     job.clocks = calloc((size_t)operand_count, sizeof *job.clocks);
     int rc = job.clocks ? open_relog_job(&job, operands, operand_count) : ea_fail(&job.err, EA_ENOMEM, "relog");
     if (!rc)
-        rc = open_inputs(&job, &job.relog, operands, operand_count);
+        rc = cmd_relog_open_inputs(&job, &job.relog, operands, operand_count);
     if (!rc)
         rc = relog_files(&job);
     if (!rc)

@@ -49,7 +49,7 @@ typedef struct service {
     int over;
 } service;
 
-static void on_request(void *arg, enum ea_service_request request) {
+static void service_on_request(void *arg, enum ea_service_request request) {
     service *s = arg;
     switch (request) {
     case EA_SERVICE_STOP:
@@ -239,7 +239,7 @@ static void service_print_line(void *arg, const char *line) {
 static const ea_service_report TO_PERSON = {.on_note = service_print_line};
 
 /* The service's program runs as the system: no other account may be able to write to it, or to a folder above it. */
-static int check_program(const char *program, ea_err *err) {
+static int service_check_program(const char *program, ea_err *err) {
     ea_err why = {0};
     int rc = ea_trust_check(program, &why);
     return rc ? ea_fail(err, rc, "install %.100s as a service: %s; copy it into \"Program Files\" first", program,
@@ -256,7 +256,7 @@ static int run_install(const void *arg, int operand_count, char **operands) {
     (void)operands;
     int rc = ea_program_path(program, sizeof program, &err);
     if (!rc)
-        rc = check_program(program, &err);
+        rc = service_check_program(program, &err);
     if (!rc)
         rc = ea_state_dir(state, sizeof state, &err);
     if (!rc)
@@ -314,7 +314,7 @@ typedef struct removal {
 
 static int remove_folder(const char *folder, int depth, ea_err *err);
 
-static int remove_entry(const char *name, int is_dir, void *arg) {
+static int service_remove_entry(const char *name, int is_dir, void *arg) {
     const removal *r = arg;
     char path[EA_AGENT_PATH_BYTES];
     int n = snprintf(path, sizeof path, "%s\\%s", r->folder, name);
@@ -329,7 +329,7 @@ static int remove_folder(const char *folder, int depth, ea_err *err) {
     if (depth > DEEPEST)
         return ea_fail(err, EA_ELIMIT, "remove %s: too many folders in each other", folder);
     removal r = {.folder = folder, .depth = depth, .err = err};
-    int rc = ea_path_is_link(folder) ? 0 : ea_path_list(folder, remove_entry, &r, err);
+    int rc = ea_path_is_link(folder) ? 0 : ea_path_list(folder, service_remove_entry, &r, err);
     return rc ? rc : ea_path_remove_folder(folder, err);
 }
 

@@ -30,7 +30,7 @@ static int session_end(ea_text *t, int rc, ea_err *err) {
     return ea_exit_code(rc);
 }
 
-static void add_session(ea_text *t, const ea_live_status *s, int json) {
+static void session_add_session(ea_text *t, const ea_live_status *s, int json) {
     if (json)
         ea_text_char(t, '{'), ea_session_text_json(t, s), ea_text_str(t, "}\n");
     else
@@ -82,7 +82,7 @@ static int session_run_start(const void *arg, int operand_count, char **operands
         rc = ea_control_start(&session, print_note, NULL, &status, &err);
     }
     if (!rc)
-        add_session(&t, &status, o->json);
+        session_add_session(&t, &status, o->json);
     ea_config_destroy(memory);
     return session_end(&t, rc, &err);
 }
@@ -143,7 +143,7 @@ static int run_control(const void *arg, const char *name, control fn) {
     ea_text_init(&t);
     int rc = fn(name, &s, &err);
     if (!rc)
-        add_session(&t, &s, o->json);
+        session_add_session(&t, &s, o->json);
     return session_end(&t, rc, &err);
 }
 
@@ -344,7 +344,7 @@ const ea_command ea_cmd_session_disable = {
 
 /* ---- counters ---- */
 
-static int add_counter(const ea_control_counter *c, void *arg) {
+static int session_add_counter(const ea_control_counter *c, void *arg) {
     showing *s = arg;
     if (s->json) {
         ea_text_str(s->text, s->count ? ",\n {\"name\": " : "[{\"name\": ");
@@ -373,7 +373,7 @@ static int run_counters(const void *arg, int operand_count, char **operands) {
     (void)operand_count, (void)operands;
     ea_text_init(&t);
     showing s = {.json = o->json, .text = &t};
-    int rc = ea_control_counters(add_counter, &s, &at_once, &err);
+    int rc = ea_control_counters(session_add_counter, &s, &at_once, &err);
     if (o->json)
         ea_text_str(&t, s.count ? "]\n" : "[]\n");
     else if (at_once)

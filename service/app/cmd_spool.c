@@ -38,7 +38,7 @@ typedef struct look {
     ea_err *err;
 } look;
 
-static stream_row *row_of(look *l, const uint8_t *id) {
+static stream_row *spool_row_of(look *l, const uint8_t *id) {
     for (size_t i = l->folder_begin; i < l->stream_count; i++)
         if (memcmp(l->streams[i].id, id, EA_STREAM_ID_BYTES) == 0)
             return &l->streams[i];
@@ -52,9 +52,9 @@ static stream_row *row_of(look *l, const uint8_t *id) {
     return row;
 }
 
-static int on_stream(ea_spool_stream_state *state, void *arg) {
+static int spool_on_stream(ea_spool_stream_state *state, void *arg) {
     look *l = arg;
-    stream_row *row = row_of(l, state->stream);
+    stream_row *row = spool_row_of(l, state->stream);
     if (!row)
         return ea_fail(l->err, EA_ENOMEM, "look into the spool");
     row->recorded = 1;
@@ -73,10 +73,10 @@ static int on_bad_state(const char *why, void *arg) {
     return 0;
 }
 
-static int on_record(const ea_spool_seen *seen, void *arg) {
+static int spool_on_record(const ea_spool_seen *seen, void *arg) {
     look *l = arg;
     const ea_spool_record *r = seen->record;
-    stream_row *row = row_of(l, seen->stream);
+    stream_row *row = spool_row_of(l, seen->stream);
     if (!row)
         return ea_fail(l->err, EA_ENOMEM, "look into the spool");
     l->locked += seen->opened == 0;
@@ -112,7 +112,8 @@ static int on_record(const ea_spool_seen *seen, void *arg) {
     return 0;
 }
 
-static int on_segment(const char *name, uint64_t len_bytes, const ea_spool_scanned *s, const char *why, void *arg) {
+static int spool_on_segment(const char *name, uint64_t len_bytes, const ea_spool_scanned *s, const char *why,
+                            void *arg) {
     look *l = arg;
     if (l->json) {
         ea_text file; /* relative to the folder of all spools */
@@ -139,7 +140,7 @@ static int on_segment(const char *name, uint64_t len_bytes, const ea_spool_scann
 }
 
 /* One of the spools in the folder: its streams' rows are those from l->folder_begin on. */
-static int look_into_folder(const char *dir, const char *owner, const char *why, void *arg) {
+static int spool_look_into_folder(const char *dir, const char *owner, const char *why, void *arg) {
     look *l = arg;
     if (why) {
         l->unreadable++;
@@ -151,9 +152,9 @@ static int look_into_folder(const char *dir, const char *owner, const char *why,
         ea_text_printf(&l->segments, *owner ? "%s, of '%s':\n" : "%s, of no certificate's name yet:\n", dir, owner);
     int rc = ea_spool_visit(dir,
                             &(ea_spool_visitor){.on_bad_state = on_bad_state,
-                                                .on_stream = on_stream,
-                                                .on_segment = on_segment,
-                                                .on_record = on_record,
+                                                .on_stream = spool_on_stream,
+                                                .on_segment = spool_on_segment,
+                                                .on_record = spool_on_record,
                                                 .keys = &l->keys,
                                                 .arg = l},
                             l->err);
@@ -171,7 +172,7 @@ static int look_into(look *l, const look_options *o, char *path, ea_err *err) {
         rc = ea_spool_keys_read(&l->keys, o->shipping.spool_key, 0, err);
     l->root = path;
     if (!rc)
-        rc = ea_spool_each_folder(path, look_into_folder, l, err);
+        rc = ea_spool_each_folder(path, spool_look_into_folder, l, err);
     ea_spool_keys_clear(&l->keys);
     if (!rc && l->segments.failed)
         rc = ea_fail(err, EA_ENOMEM, "look into the spool %s", path);

@@ -32,7 +32,7 @@ static int stacks_mark(tally *t, uint32_t number) {
     return 0;
 }
 
-static int on_event(void *arg, const ea_stack_joined *e) {
+static int stacks_on_event(void *arg, const ea_stack_joined *e) {
     static const char *const HALVES[] = {"kernel", "user"};
     tally *t = arg;
     int rc = 0;
@@ -133,8 +133,8 @@ static int stacks_run(const void *arg, int operand_count, char **operands) {
         rc = ea_stacks_create(&stacks, 0, &err);
     if (!rc)
         rc = ea_stack_join_create(
-            &join, stacks, &(ea_stack_join_options){.limit_bytes = (size_t)o->window, .on_event = on_event, .arg = &t},
-            &err);
+            &join, stacks,
+            &(ea_stack_join_options){.limit_bytes = (size_t)o->window, .on_event = stacks_on_event, .arg = &t}, &err);
     if (!rc)
         rc = ea_stack_feed_create(&feed, join, &err);
     int exit_code = ea_exit_code(rc);

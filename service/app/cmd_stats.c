@@ -39,7 +39,7 @@ typedef struct tally {
     event_place first, last; /* a header may name another end, or belong to a cut file */
 } tally;
 
-static class_count *count_of(tally *t, const ea_class *c) {
+static class_count *stats_count_of(tally *t, const ea_class *c) {
     uint64_t *known = ea_u64_map_get(&t->index, (uintptr_t)c);
     if (known)
         return &t->classes[*known];
@@ -60,7 +60,7 @@ static int stats_count(tally *t, ea_decoder *decoder, ea_where *where, const ea_
     int holds = where ? ea_where_holds(where, r, c, clock, err) : 1;
     if (holds <= 0 || !ea_class_chooser_wants(&t->chooser, c))
         return holds < 0 ? holds : 0;
-    class_count *k = count_of(t, c);
+    class_count *k = stats_count_of(t, c);
     if (!k)
         return ea_fail(err, EA_ENOMEM, "count events");
     if (!t->events++)
@@ -160,14 +160,14 @@ static void put_file_json(ea_text *out, const ea_etl_info *f) {
     }
 }
 
-static void put_time(ea_text *out, const ea_input *in, const event_place *at) {
+static void stats_put_time(ea_text *out, const ea_input *in, const event_place *at) {
     ea_text_utc_ns(out, ea_clock_to_utc_ns(&ea_etl_file_info(in->set, at->source)->clock, at->time_raw));
 }
 
 static void put_time_json(ea_text *out, const ea_input *in, const tally *t, const event_place *at) {
     ea_text_str(out, t->events ? "\"" : "null");
     if (t->events)
-        put_time(out, in, at);
+        stats_put_time(out, in, at);
     ea_text_str(out, t->events ? "\"" : "");
 }
 
@@ -254,9 +254,9 @@ static void stats_print_text(ea_text *out, const tally *t, const ea_input *in) {
                    t->events, t->decoded, t->partial, t->unknown);
     if (t->events) {
         ea_text_str(out, "the first event is of ");
-        put_time(out, in, &t->first);
+        stats_put_time(out, in, &t->first);
         ea_text_str(out, ", the last one of ");
-        put_time(out, in, &t->last);
+        stats_put_time(out, in, &t->last);
         ea_text_char(out, '\n');
     }
     ea_text_printf(out, "lost by Windows: %" PRIu64 " events, %" PRIu64 " buffers\n", events_lost, buffers_lost);

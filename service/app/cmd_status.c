@@ -260,13 +260,13 @@ static const ea_option ROWS[] = {
     {.name = NULL}};
 static const ea_table STATUS = {.rows = ROWS, .size = sizeof(status), .passes_unknown = 1};
 
-static void put_text(ea_text *t, const char *s) {
+static void status_put_text(ea_text *t, const char *s) {
     ea_text_safe(t, s ? s : "", s ? strlen(s) : 0);
 }
 
 static void status_describe_session(const session *s, ea_text *t) {
     ea_text_str(t, "  in Windows ");
-    put_text(t, s->name);
+    status_put_text(t, s->name);
     ea_text_printf(t,
                    "%s: %" PRIu64 " to %" PRIu64 " buffers of %" PRIu64 " KiB, %" PRIu64 " written, started %" PRIu64
                    " times\n",
@@ -315,9 +315,9 @@ static void describe_recorder(const recorder *r, ea_text *t) {
 static void describe_source(const source *s, ea_text *t) {
     int is_session = s->session.name && *s->session.name;
     ea_text_str(t, is_session ? "session " : "source ");
-    put_text(t, s->name);
+    status_put_text(t, s->name);
     ea_text_str(t, ": ");
-    put_text(t, s->state);
+    status_put_text(t, s->state);
     if (!is_session && !s->channels)
         ea_text_printf(t, " (%.1f %%)", (double)s->progress_permille / 10);
     ea_text_printf(t, ", %" PRIu64 " events, %" PRIu64 " acknowledged\n", s->delivered, s->acknowledged);
@@ -334,7 +334,7 @@ static void describe_source(const source *s, ea_text *t) {
         ea_text_printf(t, "  lost: %" PRIu64 " events\n", lost);
     if (s->error && *s->error) {
         ea_text_str(t, "  error: ");
-        put_text(t, s->error);
+        status_put_text(t, s->error);
         ea_text_char(t, '\n');
     }
 }
@@ -366,7 +366,7 @@ static int is_waiting(const status *s) {
 static void status_describe(const status *s, int runs, ea_text *t) {
     if (runs && is_waiting(s)) {
         ea_text_printf(t, "etwagent waits for its configuration, process %" PRIu64 ": ", s->pid);
-        put_text(t, s->error);
+        status_put_text(t, s->error);
         ea_text_char(t, '\n');
         return;
     }
@@ -384,7 +384,7 @@ static void status_describe(const status *s, int runs, ea_text *t) {
                    (double)s->spool.disk_bytes / 1048576.0);
     const char *collector = s->shipping.collector ? s->shipping.collector : "";
     ea_text_str(t, *collector ? "shipping to " : "shipping to no collector");
-    put_text(t, collector);
+    status_put_text(t, collector);
     ea_text_printf(t, ": %" PRIu64 " requests, %" PRIu64 " failed\n", s->shipping.requests, s->shipping.failures);
     describe_remote(&s->remote, t);
     describe_enrolment(&s->enrolment, t);
@@ -392,7 +392,7 @@ static void status_describe(const status *s, int runs, ea_text *t) {
     for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
         if (errors[i] && *errors[i]) {
             ea_text_str(t, "  error: ");
-            put_text(t, errors[i]);
+            status_put_text(t, errors[i]);
             ea_text_char(t, '\n');
         }
     if (!s->balanced)

@@ -67,7 +67,8 @@ static void trace_print_problem(void *arg, const char *line) {
 
 /* ---- which sessions ---- */
 
-static int add_part(plan *p, const options *o, const ea_session_config *session, const char *suffix, ea_err *err) {
+static int trace_add_part(plan *p, const options *o, const ea_session_config *session, const char *suffix,
+                          ea_err *err) {
     part *q = &p->parts[p->count];
     int n = snprintf(q->name, sizeof q->name, "%s%s%s", o->name, *suffix ? "-" : "", suffix);
     int m = snprintf(q->file, sizeof q->file, "%s.%zu.tmp", o->output, p->count);
@@ -118,7 +119,7 @@ static int add_own(plan *p, const options *o, ea_err *err) {
     if (!rc && (rc = ea_session_table.check(&kernel, &key, err)))
         rc = EA_EUSAGE;
     if (!rc)
-        rc = add_part(p, o, &kernel, "", err);
+        rc = trace_add_part(p, o, &kernel, "", err);
     if (rc || !o->providers.count)
         return rc;
     p->providers = calloc(o->providers.count, sizeof *p->providers);
@@ -132,10 +133,10 @@ static int add_own(plan *p, const options *o, ea_err *err) {
     user.name = "providers";
     if (!rc && (rc = ea_session_table.check(&user, &key, err)))
         rc = EA_EUSAGE;
-    return rc ? rc : add_part(p, o, &user, "providers", err);
+    return rc ? rc : trace_add_part(p, o, &user, "providers", err);
 }
 
-static int make_plan(plan *p, const options *o, ea_err *err) {
+static int trace_make_plan(plan *p, const options *o, ea_err *err) {
     ea_agent_config c = {0};
     int rc = o->config ? ea_config_read(&p->memory, o->config, &ea_agent_table, &c, trace_print_problem, NULL, err) : 0;
     if (rc)
@@ -149,7 +150,7 @@ static int make_plan(plan *p, const options *o, ea_err *err) {
         if (given[i].kind == EA_SESSION_KERNEL_LOGGER)
             rc = ea_fail(err, EA_EUSAGE, "session %s: a recording does not take the NT Kernel Logger", given[i].name);
         else
-            rc = add_part(p, o, &given[i], given[i].name, err);
+            rc = trace_add_part(p, o, &given[i], given[i].name, err);
     return rc;
 }
 
@@ -240,7 +241,7 @@ typedef struct sieve {
     uint64_t seen, kept, too_large;
 } sieve;
 
-static int is_header(const ea_record *r) {
+static int trace_is_header(const ea_record *r) {
     static const ea_guid EVENT_TRACE = EA_PROVIDER_EVENT_TRACE;
     return r->opcode == 0 && (r->flags & EA_FLAG_CLASSIC_HEADER) && ea_guid_equal(&r->provider, &EVENT_TRACE);
 }
@@ -271,7 +272,7 @@ static int sift(sieve *s, const options *o, ea_err *err) {
     while ((rc = ea_etl_next(s->set, &r, err)) > 0) {
         if (!s->writer && (rc = begin_file(s, o, r->time_raw, err)))
             return rc;
-        if (is_header(r))
+        if (trace_is_header(r))
             continue;
         s->seen++;
         if (ea_trace_schemas_concerns(r) && ea_trace_schemas_feed(s->from_trace, r))
@@ -366,7 +367,7 @@ static int trace_run(const void *arg, int operand_count, char **operands) {
     ea_err err = {0};
     (void)operand_count, (void)operands;
     (void)ea_stop_flag();
-    int rc = make_plan(&p, o, &err);
+    int rc = trace_make_plan(&p, o, &err);
     if (!rc)
         rc = ea_launch_suspended(&command, o->command, &pid, &err);
     if (!rc)

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static int read_number(const char *text, uint64_t max, uint64_t *ret, ea_err *err) {
+static int write_dump_read_number(const char *text, uint64_t max, uint64_t *ret, ea_err *err) {
     char *end;
     errno = 0;
     *ret = strtoull(text, &end, 10);
@@ -17,11 +17,11 @@ static int write_dump_run(const void *arg, int operand_count, char **operands) {
     uint64_t pid = 0, thread = 0, address = 0;
     ea_err err = {0};
     (void)arg, (void)operand_count;
-    int rc = read_number(operands[0], UINT32_MAX, &pid, &err);
+    int rc = write_dump_read_number(operands[0], UINT32_MAX, &pid, &err);
     if (!rc)
-        rc = read_number(operands[1], UINT32_MAX, &thread, &err);
+        rc = write_dump_read_number(operands[1], UINT32_MAX, &thread, &err);
     if (!rc)
-        rc = read_number(operands[2], UINT64_MAX, &address, &err);
+        rc = write_dump_read_number(operands[2], UINT64_MAX, &address, &err);
     if (!rc)
         rc = ea_minidump_write((uint32_t)pid, (uint32_t)thread, address, operands[3], &err);
     if (rc)

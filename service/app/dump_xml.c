@@ -64,7 +64,7 @@ static int put_chunk(dump *d, uint64_t offset, uint32_t bytes, ea_err *err) {
     return rc;
 }
 
-static int put_file(dump *d, const char *path, ea_err *err) {
+static int dump_xml_put_file(dump *d, const char *path, ea_err *err) {
     ea_file *file;
     uint64_t file_bytes, at = 0;
     uint32_t bytes;
@@ -96,7 +96,7 @@ int ea_dump_xml(char **paths, int path_count, int strict, ea_err *err) {
     int rc = 0;
     puts("<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<Events>");
     for (int i = 0; i < path_count && !rc; i++)
-        rc = put_file(d, paths[i], err);
+        rc = dump_xml_put_file(d, paths[i], err);
     puts("</Events>");
     if (fflush(stdout) && !rc)
         rc = ea_fail_os(err, EA_EIO, errno, "write standard output");

@@ -54,7 +54,7 @@ static void close_socket(socket_id s) {
 }
 
 /* "127.0.0.1:9464", "[::1]:9464": 0 or -1. */
-static int read_address(const char *text, struct sockaddr_storage *ret, socklen_t *ret_len_bytes) {
+static int metrics_server_read_address(const char *text, struct sockaddr_storage *ret, socklen_t *ret_len_bytes) {
     char host[HOST_BYTES];
     const char *colon = strrchr(text, ':'), *begin = text, *end = colon;
     char *rest = NULL;
@@ -109,7 +109,7 @@ int ea_metrics_server_open(ea_metrics_server **ret, const char *address, ea_err 
     if (WSAStartup(MAKEWORD(2, 2), &ignored))
         return ea_fail_os(err, EA_EIO, last_error(), "use the network");
 #endif
-    if (read_address(address, &at, &len))
+    if (metrics_server_read_address(address, &at, &len))
         return ea_fail(err, EA_EUSAGE, "'%s': an address on loopback and a port are expected, as 127.0.0.1:9464",
                        address);
     ea_metrics_server *s = calloc(1, sizeof *s);
@@ -146,7 +146,7 @@ void ea_metrics_server_close(ea_metrics_server *s) {
 }
 
 /* 1 when the socket can be read (written), 0 when the time is over. */
-static int wait_for(socket_id s, short what, int64_t ns) {
+static int metrics_server_wait_for(socket_id s, short what, int64_t ns) {
     struct pollfd p = {.fd = s, .events = what};
     return ns > 0 && poll(&p, 1, (int)((ns + MS_NS - 1) / MS_NS)) > 0;
 }
@@ -154,7 +154,7 @@ static int wait_for(socket_id s, short what, int64_t ns) {
 /* Reads up to the empty line after the headers: its length, or 0. */
 static size_t read_head(socket_id s, char head[HEAD_MAX + 1], int64_t deadline_ns) {
     size_t n = 0;
-    while (n < HEAD_MAX && wait_for(s, POLLIN, deadline_ns - ea_monotonic_ns())) {
+    while (n < HEAD_MAX && metrics_server_wait_for(s, POLLIN, deadline_ns - ea_monotonic_ns())) {
         int got = (int)recv(s, head + n, (int)(HEAD_MAX - n), 0);
         if (got <= 0)
             return 0;
@@ -168,8 +168,8 @@ static size_t read_head(socket_id s, char head[HEAD_MAX + 1], int64_t deadline_n
     return 0;
 }
 
-static void send_all(socket_id s, const char *data, size_t len_bytes, int64_t deadline_ns) {
-    while (len_bytes && wait_for(s, POLLOUT, deadline_ns - ea_monotonic_ns())) {
+static void metrics_server_send_all(socket_id s, const char *data, size_t len_bytes, int64_t deadline_ns) {
+    while (len_bytes && metrics_server_wait_for(s, POLLOUT, deadline_ns - ea_monotonic_ns())) {
         int sent = (int)send(s, data, (int)(len_bytes < 1 << 16 ? len_bytes : 1 << 16), SEND_FLAGS);
         if (sent <= 0)
             return;
@@ -197,7 +197,7 @@ static const char *header(const char *head, const char *name) {
 
 /* Accepts only numeric addresses and localhost: with any other name a foreign web page could make a local browser read
  * the metrics for it (DNS rebinding). */
-static int is_our_name(const char *host) {
+static int metrics_server_is_our_name(const char *host) {
     char name[HOST_BYTES];
     struct in_addr v4;
     int is_v6 = host && *host == '[';
@@ -219,7 +219,7 @@ static int metrics_server_judge(const char *head) {
     path++;
     if (strncmp(path, PATH, sizeof PATH - 1) != 0 || (path[sizeof PATH - 1] != ' ' && path[sizeof PATH - 1] != '?'))
         return 404;
-    return is_our_name(header(head, "host:")) ? 200 : 421;
+    return metrics_server_is_our_name(header(head, "host:")) ? 200 : 421;
 }
 
 static void metrics_server_answer(socket_id s, void (*put)(void *arg, int open_metrics, ea_text *t), void *arg) {
@@ -259,14 +259,15 @@ static void metrics_server_answer(socket_id s, void (*put)(void *arg, int open_m
     if (n)
         ea_text_add(&out, body.data, n);
     if (!out.failed)
-        send_all(s, out.data, out.len_bytes, deadline);
+        metrics_server_send_all(s, out.data, out.len_bytes, deadline);
     ea_text_deinit(&body);
     ea_text_deinit(&out);
 }
 
 void ea_metrics_server_serve(ea_metrics_server *s, int64_t wait_ns,
                              void (*put)(void *arg, int open_metrics, ea_text *t), void *arg) {
-    socket_id one = wait_for(s->listener, POLLIN, wait_ns) ? accept(s->listener, NULL, NULL) : INVALID_SOCKET;
+    socket_id one =
+        metrics_server_wait_for(s->listener, POLLIN, wait_ns) ? accept(s->listener, NULL, NULL) : INVALID_SOCKET;
     if (one == INVALID_SOCKET) /* no client, or the client has already disconnected */
         return;
 #if defined(_WIN32)

@@ -139,7 +139,7 @@ static size_t module_bytes(const ea_text *frame) {
 }
 
 /* The modules of a stack, the innermost first, each once where it comes several times on end. */
-static int read_frames(ea_open_page *p, const ea_lang_column *stack, uint32_t *labels, size_t *ret_count) {
+static int open_page_read_frames(ea_open_page *p, const ea_lang_column *stack, uint32_t *labels, size_t *ret_count) {
     ea_json_cursor c = {.at = stack->data, .end = stack->data + stack->len_bytes};
     size_t count = 0;
     int rc = 0;
@@ -176,7 +176,7 @@ static int take_stack(ea_open_page *p, const ea_lang_output *row) {
                  ? find_label(p, "(others)", 8, &program)
                  : find_label(p, name->len_bytes ? name->data : "?", name->len_bytes ? name->len_bytes : 1, &program);
     if (!rc && row->columns[1].kind == EA_LANG_COLUMN_STACK)
-        rc = read_frames(p, &row->columns[1], labels, &count);
+        rc = open_page_read_frames(p, &row->columns[1], labels, &count);
     p->without_stack += count ? 0 : samples;
     if (!rc)
         rc = descend(p, &at, program);
@@ -334,7 +334,7 @@ static const char *title_of(const ea_open_page *p, const char *name) {
     return name;
 }
 
-static void add_summary(ea_text *out, const ea_text *summary) {
+static void open_page_add_summary(ea_text *out, const ea_text *summary) {
     size_t n = 0;
     for (size_t at = 0; at < summary->len_bytes; at += n + 1) {
         const char *end = memchr(summary->data + at, '\n', summary->len_bytes - at);
@@ -365,7 +365,7 @@ void ea_open_page_write(const ea_open_page *p, const char *title, const ea_text 
                 ".c3{background:#c7e9c0}.c4{background:#c6dbef}.c5{background:#dadaeb}</style></head><body>\n<h1>");
     add_event_text(out, &word, title, strlen(title));
     ea_text_str(out, "</h1>\n");
-    add_summary(out, summary);
+    open_page_add_summary(out, summary);
     if (p->nodes[0].total)
         add_flame(p, out, &word);
     for (size_t i = 0; i < p->table_count; i++) {

@@ -134,7 +134,7 @@ static int inject_until(relog_job *j, const ea_relog *relog, int64_t to_raw) {
 }
 
 /* Writes the ids of an Image event that has none, immediately before it. */
-static int add_ids(relog_job *j, const ea_record *r, const ea_class *c) {
+static int relog_inject_add_ids(relog_job *j, const ea_record *r, const ea_class *c) {
     uint64_t base = 0, size = 0, pid = 0, timestamp = 0;
     int is_id = ea_guid_equal(&r->provider, &IMAGE_ID_PROVIDER);
     if (is_id && ea_event_u64(c, r, "ImageBase", &base)) {
@@ -177,7 +177,7 @@ static int add_ids(relog_job *j, const ea_record *r, const ea_class *c) {
 
 int ea_relog_inject(relog_job *j, const ea_relog *relog, const ea_record *r) {
     int rc = j->adds_moments ? inject_until(j, relog, r->time_raw) : 0;
-    return !rc && j->images ? add_ids(j, r, ea_registry_find(j->registry, r)) : rc;
+    return !rc && j->images ? relog_inject_add_ids(j, r, ea_registry_find(j->registry, r)) : rc;
 }
 
 int ea_relog_inject_announced(relog_job *j, const ea_record *r) {

@@ -19,7 +19,7 @@ static ea_cut_counts count_added(const relog_job *j) {
     return sum;
 }
 
-static void put_added(ea_text *t, const relog_options *o, const ea_cut_counts *a) {
+static void relog_summary_put_added(ea_text *t, const relog_options *o, const ea_cut_counts *a) {
     const struct {
         const char *name;
         uint64_t n;
@@ -122,7 +122,7 @@ static void put_forms(ea_text *t, const relog_job *j) {
 static void put_changes(ea_text *t, const relog_job *j, const relog_sums *sums) {
     const ea_cut_counts added = count_added(j);
     if (j->o->json ? j->cuts : sums->added > 0)
-        put_added(t, j->o, &added);
+        relog_summary_put_added(t, j->o, &added);
     if (j->modules)
         ea_text_printf(t, j->o->json ? ",\"injected\":%" PRIu64 : "loads and unloads of listed modules: %" PRIu64 "\n",
                        j->injected);

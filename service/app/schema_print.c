@@ -7,7 +7,7 @@ static void put_safe(ea_text *t, const char *s) {
     ea_text_safe(t, s, strlen(s));
 }
 
-static void put_named(ea_text *t, const char *key, const char *value) {
+static void schema_print_put_named(ea_text *t, const char *key, const char *value) {
     if (!*value)
         return;
     ea_text_printf(t, ",\"%s\":", key);
@@ -49,12 +49,12 @@ static void put_field_json(ea_text *t, const ea_class *c, const ea_field *f) {
     ea_text_char(t, '}');
 }
 
-static void put_notes_json(ea_text *t, const ea_class_notes *n) {
-    put_named(t, "level", n->level);
-    put_named(t, "channel", n->channel);
-    put_named(t, "task", n->task);
-    put_named(t, "opcode_name", n->opcode);
-    put_named(t, "message", n->message);
+static void schema_print_put_notes_json(ea_text *t, const ea_class_notes *n) {
+    schema_print_put_named(t, "level", n->level);
+    schema_print_put_named(t, "channel", n->channel);
+    schema_print_put_named(t, "task", n->task);
+    schema_print_put_named(t, "opcode_name", n->opcode);
+    schema_print_put_named(t, "message", n->message);
     if (!n->keyword_count)
         return;
     ea_text_str(t, ",\"keywords\":[");
@@ -78,7 +78,7 @@ void ea_schema_print_json(ea_text *t, const ea_class *c, const char *source) {
                    c->status == EA_CLASS_KNOWN ? "true" : "false");
     ea_text_json_str(t, source);
     if (c->notes)
-        put_notes_json(t, c->notes);
+        schema_print_put_notes_json(t, c->notes);
     ea_text_str(t, ",\"fields\":[");
     for (size_t i = 0; i < c->field_count; i++) {
         if (i)

@@ -31,7 +31,7 @@ typedef struct output {
 
 static const char *const LAYERS[EA_SCHEMA_LAYERS] = {"trace", "plug-in", "file", "catalogue", "windows"};
 
-static int by_name(const void *a, const void *b) {
+static int schema_show_by_name(const void *a, const void *b) {
     const known *x = a, *y = b;
     int c = strcmp(x->name, y->name);
     c = c ? c : memcmp(&x->guid, &y->guid, sizeof x->guid);
@@ -39,7 +39,7 @@ static int by_name(const void *a, const void *b) {
 }
 
 /* Of a provider of one layer: its events' schemas are those whose description begins with its key. */
-static int is_of(const ea_class *c, const known *k, const ea_schema *s) {
+static int schema_show_is_of(const ea_class *c, const known *k, const ea_schema *s) {
     return k->schema && s->layer == k->schema->layer && ea_guid_equal(&c->provider, &k->guid);
 }
 
@@ -93,10 +93,10 @@ static int schema_show_collect(output *o, ea_err *err) {
         if (rc)
             return rc;
         for (size_t i = 0; i < o->count; i++)
-            o->providers[i].events += (size_t)is_of(c, &o->providers[i], &s);
+            o->providers[i].events += (size_t)schema_show_is_of(c, &o->providers[i], &s);
         o->events[o->event_count++] = s;
     }
-    qsort(o->providers, o->count, sizeof *o->providers, by_name);
+    qsort(o->providers, o->count, sizeof *o->providers, schema_show_by_name);
     return 0;
 }
 
@@ -141,7 +141,7 @@ static int put_events(output *o, const known *k, ea_err *err) {
     for (size_t i = 0; k->schema && i < o->event_count; i++) {
         const ea_class *c;
         if (!ea_registry_add_description(o->registry, o->events[i].description, o->events[i].len_bytes, &c, NULL) &&
-            is_of(c, k, &o->events[i]) && n < k->events)
+            schema_show_is_of(c, k, &o->events[i]) && n < k->events)
             classes[n++] = c;
     }
     qsort(classes, n, sizeof *classes, by_event);

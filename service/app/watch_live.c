@@ -31,7 +31,7 @@ typedef struct live {
     int is_stopped;
 } live;
 
-static void log_note(void *arg, const char *text) {
+static void watch_live_log_note(void *arg, const char *text) {
     (void)arg;
     fprintf(stderr, "etwagent: watch: %s\n", text);
 }
@@ -82,7 +82,7 @@ static int watch_live_follow(live *l, ea_err *err) {
     return rc;
 }
 
-static int open_all(live *l, ea_err *err) {
+static int watch_live_open_all(live *l, ea_err *err) {
     const ea_watch_live_options *o = l->o;
     ea_watch_session_options wanted = {.name = o->name,
                                        .needs_processes = o->how.pid || o->how.exe || o->command,
@@ -118,9 +118,10 @@ static int open_all(live *l, ea_err *err) {
     if (!rc)
         rc = ea_watcher_program(l->watcher, o->program, &how, &l->run, err);
     if (!rc)
-        rc = ea_live_open(
-            &l->source,
-            &(ea_live_options){.session = &l->session.session, .counters = &l->counters, .on_note = log_note}, err);
+        rc = ea_live_open(&l->source,
+                          &(ea_live_options){
+                              .session = &l->session.session, .counters = &l->counters, .on_note = watch_live_log_note},
+                          err);
     if (rc)
         return rc;
     l->clock = ea_source_row(l->source, 0)->clock;
@@ -145,7 +146,7 @@ static void print_losses(const live *l) {
 int ea_watch_live(const ea_watch_live_options *options, ea_err *err) {
     live l = {.o = options};
     (void)ea_stop_flag();
-    int rc = open_all(&l, err);
+    int rc = watch_live_open_all(&l, err);
     if (!rc)
         rc = watch_live_follow(&l, err);
     if (l.source && !rc)

@@ -13,7 +13,7 @@ static const char NO_ID[] = "0"; /* TraceLogging's events, and what makes a list
 
 static const int64_t FLUSH_NS = 1000000000;
 
-static int add_word(ea_strings *to, const char *word, const char *what, ea_err *err) {
+static int watch_session_add_word(ea_strings *to, const char *word, const char *what, ea_err *err) {
     for (size_t i = 0; i < to->count; i++)
         if (strcmp(to->items[i], word) == 0)
             return 0;
@@ -31,7 +31,8 @@ static int watch_session_add_flags(ea_watch_session *s, const char *flags, ea_er
         char *word = ea_arena_zalloc(&s->words, n + 1, 1);
         if (word)
             memcpy(word, flags, n);
-        rc = word ? add_word(&s->session.flags, word, "kernel flags", err) : ea_fail(err, EA_ENOMEM, "watch");
+        rc = word ? watch_session_add_word(&s->session.flags, word, "kernel flags", err)
+                  : ea_fail(err, EA_ENOMEM, "watch");
         flags += n + (flags[n] == '+');
     }
     return rc;
@@ -61,9 +62,9 @@ static int add_kernel(ea_watch_session *s, const ea_lang_need *n, int needs_proc
     if (!rc && needs_processes && !n->has_thread && strcmp(flags, "REGISTRY") != 0)
         rc = watch_session_add_flags(s, "CSWITCH", err); /* the thread that runs on their processor */
     if (!rc && n->has_stacks)
-        rc = add_word(&c->stacks, n->name, "classes with stacks", err);
+        rc = watch_session_add_word(&c->stacks, n->name, "classes with stacks", err);
     if (!rc && n->has_counters)
-        rc = add_word(&c->pmc_events, n->name, "classes with counters", err);
+        rc = watch_session_add_word(&c->pmc_events, n->name, "classes with counters", err);
     return rc;
 }
 
@@ -169,7 +170,7 @@ int ea_watch_session_init(ea_watch_session *ret, const ea_lang_program *program,
             rc = add_samples(s, options->pmc_samples, err);
     for (size_t i = 0; ea_lang_counter(program, i) && !rc; i++)
         if (c->pmc_events.count)
-            rc = add_word(&c->pmc_counters, ea_lang_counter(program, i), "counters", err);
+            rc = watch_session_add_word(&c->pmc_counters, ea_lang_counter(program, i), "counters", err);
     if (!rc && !c->pmc_counters.count)
         c->pmc_events.count = 0;
     if (!rc && c->kind == EA_SESSION_USER && !c->providers.count)

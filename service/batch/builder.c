@@ -95,7 +95,7 @@ static inline uint32_t first_slot(const ea_record *r, const ea_class *c) {
 }
 
 /* Items that all events of a class have alike: they are part of the key, so that they travel once a group. */
-static int is_constant(uint16_t type) {
+static int builder_is_constant(uint16_t type) {
     return type == EA_EXT_SCHEMA_TL || type == EA_EXT_PROV_TRAITS || type == EA_EXT_CONTROL_GUID;
 }
 
@@ -130,7 +130,7 @@ static int init_batch(ea_open_batch *o, ea_builder *b) {
     return o->events && o->content && o->groups && o->shapes && o->table && o->latest ? 0 : EA_ENOMEM;
 }
 
-static const char *copy_string(char **at, const char *s) {
+static const char *builder_copy_string(char **at, const char *s) {
     size_t n = strlen(s) + 1;
     char *copy = memcpy(*at, s, n);
     ea_utf8_repair(copy, n - 1); /* proto3 has valid UTF-8 only: a strict reader would refuse the batch */
@@ -138,15 +138,15 @@ static const char *copy_string(char **at, const char *s) {
     return copy;
 }
 
-static size_t string_bytes(const char *s) {
+static size_t builder_string_bytes(const char *s) {
     return s ? strlen(s) + 1 : 0;
 }
 
 /* What a source's strings take, with labels; adds them to *ret_labels. */
 static size_t source_bytes(const ea_wire_source *s, const ea_labels *labels, size_t *ret_labels) {
-    size_t n = string_bytes(s->name) + string_bytes(s->host) + string_bytes(s->agent_version);
+    size_t n = builder_string_bytes(s->name) + builder_string_bytes(s->host) + builder_string_bytes(s->agent_version);
     for (size_t i = 0; i < labels->count; i++)
-        n += string_bytes(labels->items[i].name) + string_bytes(labels->items[i].value);
+        n += builder_string_bytes(labels->items[i].name) + builder_string_bytes(labels->items[i].value);
     *ret_labels += labels->count;
     return n;
 }
@@ -179,14 +179,14 @@ static ea_sources *copy_sources(const ea_wire_source *rows, size_t n, const ea_l
         const ea_labels *own = given ? given : &from->labels;
         ea_wire_source *to = &s->rows[i];
         *to = *from;
-        to->name = copy_string(&at, from->name);
-        to->host = copy_string(&at, from->host);
+        to->name = builder_copy_string(&at, from->name);
+        to->host = builder_copy_string(&at, from->host);
         if (from->agent_version)
-            to->agent_version = copy_string(&at, from->agent_version);
+            to->agent_version = builder_copy_string(&at, from->agent_version);
         to->labels = (ea_labels){.items = label, .count = own->count};
         for (size_t k = 0; k < own->count; k++, label++) {
-            label->name = copy_string(&at, own->items[k].name);
-            label->value = copy_string(&at, own->items[k].value);
+            label->name = builder_copy_string(&at, own->items[k].name);
+            label->value = builder_copy_string(&at, own->items[k].value);
         }
     }
     return s;
@@ -346,7 +346,7 @@ EA_RARE static int new_group(ea_open_batch *o, const ea_record *r, const ea_clas
         const ea_ext *x = &r->ext[i];
         ea_item_shape *s = &o->shapes[o->shape_count++];
         *s = (ea_item_shape){.type = x->type, .linkage = x->linkage, .constant = (uint32_t)EA_NO_CONSTANT};
-        if (!is_constant(x->type))
+        if (!builder_is_constant(x->type))
             continue;
         s->size_bytes = x->size_bytes;
         s->constant = (uint32_t)o->content_bytes;
@@ -379,7 +379,7 @@ EA_APART static int search_group(ea_open_batch *o, const ea_record *r, const ea_
 }
 
 /* The same. Nearly always a record is of the group of the last one of its class, which takes no hash to find. */
-static inline int find_group(ea_open_batch *o, const ea_record *r, const ea_class *c) {
+static inline int builder_find_group(ea_open_batch *o, const ea_record *r, const ea_class *c) {
     unsigned k = o->latest[c->number % LATEST_SIZE];
     return k && is_group_of(o, &o->groups[k - 1], r, c) ? (int)k - 1 : search_group(o, r, c);
 }
@@ -442,7 +442,7 @@ EA_APART static int add_with_items(ea_builder *b, ea_open_batch *o, const ea_rec
         return EA_EFULL;
     if (o->content_bytes + need > (size_t)b->max_bytes + SLACK_BYTES)
         rc = make_room(o, (size_t)need);
-    int group = rc ? rc : find_group(o, r, c);
+    int group = rc ? rc : builder_find_group(o, r, c);
     if (group < 0)
         return group;
     const uint8_t *item_end = put_items(o->content + o->content_bytes, &o->shapes[o->groups[group].shapes], r);
@@ -463,7 +463,7 @@ int ea_builder_add(ea_builder *b, const ea_record *r, const ea_class *c) {
         if (rc)
             return rc;
     }
-    int group = find_group(o, r, c);
+    int group = builder_find_group(o, r, c);
     return group < 0 ? group : append_event(b, o, r, group, o->content_bytes);
 }
 

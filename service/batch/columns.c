@@ -73,8 +73,8 @@ static uint8_t *part_alloc(ea_columns *c, size_t len_bytes, size_t slack) {
     return d->data + d->len_bytes - len_bytes;
 }
 
-static void add_part(ea_columns *c, Etwagent__V1__Column *m, const uint8_t *data, size_t len_bytes,
-                     enum ea_part_kind kind) {
+static void columns_add_part(ea_columns *c, Etwagent__V1__Column *m, const uint8_t *data, size_t len_bytes,
+                             enum ea_part_kind kind) {
     if (c->direct.len_bytes && data + len_bytes == c->direct.data + c->direct.len_bytes) {
         m->frame = ++c->direct.count;
         return;
@@ -182,20 +182,21 @@ static size_t distinct_rows(ea_columns *c, const ea_slice *rows, size_t count, s
     return n;
 }
 
-static unsigned bits_of(uint64_t value) {
+static unsigned columns_bits_of(uint64_t value) {
     unsigned n = 0;
     for (; value; value >>= 1)
         n++;
     return n;
 }
 
-static void put_bits(ea_columns *c, Etwagent__V1__Column *m, const uint64_t *values, size_t count, unsigned bits) {
+static void columns_put_bits(ea_columns *c, Etwagent__V1__Column *m, const uint64_t *values, size_t count,
+                             unsigned bits) {
     size_t len_bytes = ea_bits_bytes(count, bits);
     uint8_t *data = part_alloc(c, len_bytes, 0);
     if (!data)
         return;
     ea_bits_put(data, values, count, bits);
-    add_part(c, m, data, len_bytes, EA_PART_NUMBERS);
+    columns_add_part(c, m, data, len_bytes, EA_PART_NUMBERS);
 }
 
 /* The indexes of a dictionary; its values have been put already. */
@@ -204,17 +205,17 @@ static void put_indexes(ea_columns *c, Etwagent__V1__Column *m, const uint64_t *
     m->value_count = (uint32_t)values;
     if (!planes)
         return;
-    unsigned bits = bits_of(values - 1);
+    unsigned bits = columns_bits_of(values - 1);
     if (count < SMALL_COUNT && bits <= FEW_BITS) {
         m->planes = bits;
-        put_bits(c, m, index, count, bits);
+        columns_put_bits(c, m, index, count, bits);
         return;
     }
     uint8_t *data = part_alloc(c, planes * count, 0);
     if (!data)
         return;
     ea_planes_put(data, index, count, planes);
-    add_part(c, m, data, planes * count, EA_PART_NUMBERS);
+    columns_add_part(c, m, data, planes * count, EA_PART_NUMBERS);
 }
 
 /* ---- numbers ---- */
@@ -390,10 +391,10 @@ static Etwagent__V1__Column *put_numbers(ea_columns *c, uint64_t *v, size_t coun
         return NULL;
     m->width = implied ? 0 : width;
     m->relative_to = r->base;
-    if (count < SMALL_COUNT && bits_of(all) <= FEW_BITS) {
+    if (count < SMALL_COUNT && columns_bits_of(all) <= FEW_BITS) {
         m->encoding = ETWAGENT__V1__ENCODING__ENCODING_BITS;
-        m->planes = bits_of(all);
-        put_bits(c, m, v, count, m->planes);
+        m->planes = columns_bits_of(all);
+        columns_put_bits(c, m, v, count, m->planes);
         return m;
     }
     unsigned planes = ea_bytes_of(all);
@@ -414,7 +415,7 @@ static Etwagent__V1__Column *put_numbers(ea_columns *c, uint64_t *v, size_t coun
         m->planes = planes == width ? 0 : planes;
         ea_planes_put(data, v, count, planes);
     }
-    add_part(c, m, data, len_bytes, EA_PART_NUMBERS);
+    columns_add_part(c, m, data, len_bytes, EA_PART_NUMBERS);
     return m;
 }
 
@@ -561,7 +562,7 @@ Etwagent__V1__Column *ea_columns_bytes(ea_columns *c, const ea_slice *rows, size
         m->encoding = ETWAGENT__V1__ENCODING__ENCODING_PLANES;
     }
     m->bytes = len_bytes;
-    add_part(c, m, data, len_bytes, EA_PART_BYTES);
+    columns_add_part(c, m, data, len_bytes, EA_PART_BYTES);
     return m;
 }
 
@@ -582,6 +583,6 @@ Etwagent__V1__Column *ea_columns_wide(ea_columns *c, const ea_slice *rows, size_
     if (!data || !m)
         return NULL;
     m->width = implied ? 0 : width;
-    add_part(c, m, data, len_bytes, EA_PART_BYTES);
+    columns_add_part(c, m, data, len_bytes, EA_PART_BYTES);
     return m;
 }

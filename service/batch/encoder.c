@@ -150,7 +150,7 @@ static uint8_t *join_parts(ea_encoder *e, unsigned kind, size_t own_bytes, uint3
     return out;
 }
 
-static void put_frames(ea_encoder *e, Etwagent__V1__Directory *d, Etwagent__V1__Batch *b) {
+static void encoder_put_frames(ea_encoder *e, Etwagent__V1__Directory *d, Etwagent__V1__Batch *b) {
     ea_columns *c = &e->columns;
     size_t all = c->direct.len_bytes, pooled = 0, own_bytes = EA_OWN_FRAME_BYTES, n;
     uint32_t direct = c->direct.count; /* frames before those that are listed here */
@@ -385,7 +385,7 @@ static size_t size_of(const layout *l) {
 
 /* At least what reading the batch costs (wire.h, EA_COST_BASE), from what its records have: columns of fields take a
  * row and at most an element a byte, and are decompressed and put together. */
-static uint64_t cost_of(const ea_open_batch *o, const layout *l) {
+static uint64_t encoder_cost_of(const ea_open_batch *o, const layout *l) {
     enum { COLUMNS = 24, COLUMN_BYTES = 64, TIMES = 6 };
 
     uint64_t cost = TIMES * (uint64_t)o->content_bytes + l->batch.directory_bytes + l->batch.directory.len +
@@ -401,7 +401,7 @@ static ProtobufCBinaryData encoder_pay(ea_encoder *e, const ea_open_batch *o, co
     enum { HEAD_BYTES = 24 }; /* limit, of a frame that is already in the batch */
 
     const ea_direct *direct = &e->columns.direct;
-    uint64_t cost = cost_of(o, l), paid = ea_encoder_is_flat(o) ? 0 : l->batch.directory.len;
+    uint64_t cost = encoder_cost_of(o, l), paid = ea_encoder_is_flat(o) ? 0 : l->batch.directory.len;
     if (direct->len_bytes > HEAD_BYTES * (size_t)direct->count)
         paid += direct->len_bytes - HEAD_BYTES * (size_t)direct->count;
     for (size_t i = 0; i < l->batch.n_frames; i++)
@@ -444,8 +444,8 @@ static int name_shapes(ea_encoder *e, const ea_open_batch *o, const ea_out_group
     return list ? ea_shapes_make(&e->arena, o, list, count, ret) : EA_ENOMEM;
 }
 
-static int lay_out(ea_encoder *e, const ea_open_batch *o, uint32_t transpose_rows, int is_numbered, int64_t time_min,
-                   layout *l) {
+static int encoder_lay_out(ea_encoder *e, const ea_open_batch *o, uint32_t transpose_rows, int is_numbered,
+                           int64_t time_min, layout *l) {
     Etwagent__V1__Directory d = ETWAGENT__V1__DIRECTORY__INIT;
     uint32_t group_count = 0;
     *l = (layout){0};
@@ -470,7 +470,7 @@ static int lay_out(ea_encoder *e, const ea_open_batch *o, uint32_t transpose_row
     if (!rc && ea_encoder_is_flat(o))
         ea_encoder_put_flat(e, o, groups, &d);
     if (!rc && !e->columns.failed)
-        put_frames(e, &d, &l->batch);
+        encoder_put_frames(e, &d, &l->batch);
     if (!rc && !e->columns.failed)
         put_directory(e, &d, ea_encoder_is_flat(o), l->shapes.count && knows_dictionary(e), &l->batch);
     l->directory = e->last_directory;
@@ -480,14 +480,14 @@ static int lay_out(ea_encoder *e, const ea_open_batch *o, uint32_t transpose_row
 
 /* The better of two ways where that costs little: fields of one kind side by side compress better when they are alike,
  * whole payloads when these are. */
-static int choose_layout(ea_encoder *e, const ea_open_batch *o, int is_numbered, int64_t time_min, layout *l) {
+static int encoder_choose_layout(ea_encoder *e, const ea_open_batch *o, int is_numbered, int64_t time_min, layout *l) {
     layout other;
     if (!ea_encoder_is_flat(o))
-        return lay_out(e, o, TRANSPOSE_ROWS, is_numbered, time_min, l);
-    int rc = lay_out(e, o, FLAT_TRANSPOSE_ROWS, is_numbered, time_min, l);
+        return encoder_lay_out(e, o, TRANSPOSE_ROWS, is_numbered, time_min, l);
+    int rc = encoder_lay_out(e, o, FLAT_TRANSPOSE_ROWS, is_numbered, time_min, l);
     if (rc || !l->transposed)
         return rc;
-    rc = lay_out(e, o, UINT32_MAX, is_numbered, time_min, &other);
+    rc = encoder_lay_out(e, o, UINT32_MAX, is_numbered, time_min, &other);
     if (!rc && size_of(&other) < size_of(l))
         *l = other;
     return rc;
@@ -527,7 +527,7 @@ int ea_encoder_encode(ea_encoder *e, const ea_open_batch *o, const ea_batch_stam
     if ((uint64_t)time_max - (uint64_t)time_min > INT64_MAX)
         time_min = time_max - INT64_MAX; /* clocks beyond reason: the range is cut, the events are not */
     if (!rc)
-        rc = choose_layout(e, o, e->options.is_numbered && stamp->kind == EA_BATCH_EVENTS, time_min, &l);
+        rc = encoder_choose_layout(e, o, e->options.is_numbered && stamp->kind == EA_BATCH_EVENTS, time_min, &l);
     if (rc)
         return ea_fail(err, EA_ENOMEM, "encode batch %" PRIu64, stamp->number);
     e->last_directory = l.directory;

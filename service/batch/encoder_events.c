@@ -84,7 +84,7 @@ static uint32_t intern_thread(ea_encoder *e, const ea_event *event, uint32_t *co
 
 /* One pass over the events, which takes apart what columns need: rows by group, in order of arrival inside each;
  * starts: one entry a group, and the end. */
-static void read_events(ea_encoder *e, const ea_open_batch *o, uint32_t *starts) {
+static void encoder_events_read_events(ea_encoder *e, const ea_open_batch *o, uint32_t *starts) {
     uint32_t at = 0, threads = 0, last = 0;
     unsigned sources = 0;
     for (uint32_t k = 0; k < o->group_count; k++) {
@@ -181,7 +181,7 @@ ea_out_group *ea_encoder_list_groups(ea_encoder *e, const ea_open_batch *o, uint
     ea_out_group *out = ea_arena_alloc(&e->arena, 2 * (size_t)o->group_count * sizeof *out);
     if (!starts || !out)
         return NULL;
-    read_events(e, o, starts);
+    encoder_events_read_events(e, o, starts);
     uint32_t n = 0;
     for (uint32_t k = 0; k < o->group_count; k++) {
         const ea_open_group *g = &o->groups[k];
@@ -210,7 +210,7 @@ ea_out_group *ea_encoder_list_groups(ea_encoder *e, const ea_open_batch *o, uint
 
 /* ---- columns of a group ---- */
 
-static int is_number(const ea_field *f) {
+static int encoder_events_is_number(const ea_field *f) {
     return f->type != EA_STRUCT && f->count_field < 0 && f->count == 1 &&
            (f->width == 1 || f->width == 2 || f->width == 4 || f->width == 8);
 }
@@ -249,7 +249,7 @@ static uint64_t **encoder_events_gather(ea_encoder *e, const ea_out_group *g) {
     const ea_class *c = g->from->c;
     uint64_t **numbers = ea_arena_zalloc(&e->arena, g->field_count, sizeof *numbers);
     for (size_t k = 0; numbers && k < g->field_count; k++)
-        if (is_number(&c->fields[ea_class_top_field(c, k)]) &&
+        if (encoder_events_is_number(&c->fields[ea_class_top_field(c, k)]) &&
             !(numbers[k] = ea_arena_alloc(&e->arena, g->count * sizeof **numbers)))
             return NULL;
     for (uint32_t from = 0; numbers && from < g->count; from += GATHER_ROWS)
@@ -260,15 +260,15 @@ static uint64_t **encoder_events_gather(ea_encoder *e, const ea_out_group *g) {
 }
 
 /* Text pays to be split into its low and its high bytes; arrays of addresses repeat as a whole, and do not. */
-static unsigned unit_of(const ea_field *f) {
+static unsigned encoder_events_unit_of(const ea_field *f) {
     return f->type == EA_UTF16Z || f->type == EA_UTF16_COUNTED || f->type == EA_UTF16_REST || f->type == EA_UTF16_FIXED
                ? 2
                : 1;
 }
 
 /* numbers: the field's, used up; NULL: it is none. */
-static void put_field(ea_encoder *e, const ea_out_group *g, size_t top, uint64_t *numbers,
-                      const ea_relations *relations, Etwagent__V1__Group *m) {
+static void encoder_events_put_field(ea_encoder *e, const ea_out_group *g, size_t top, uint64_t *numbers,
+                                     const ea_relations *relations, Etwagent__V1__Group *m) {
     const ea_field *f = &g->from->c->fields[ea_class_top_field(g->from->c, top)];
     Etwagent__V1__Column *column;
     if (numbers) {
@@ -281,7 +281,7 @@ static void put_field(ea_encoder *e, const ea_out_group *g, size_t top, uint64_t
             size_t end = places ? places[i * stride + 1] : at + f->width * (size_t)f->count;
             e->slices[i] = (ea_slice){.data = g->rows[i].payload + at, .len_bytes = (uint32_t)(end - at)};
         }
-        column = ea_columns_bytes(&e->columns, e->slices, g->count, unit_of(f));
+        column = ea_columns_bytes(&e->columns, e->slices, g->count, encoder_events_unit_of(f));
     }
     m->fields[m->n_fields++] = column;
 }
@@ -306,7 +306,7 @@ static int put_payloads(ea_encoder *e, const ea_open_batch *o, const ea_out_grou
             return EA_ENOMEM;
         ea_relations relations = {.events = o->events, .rows = g->rows};
         for (size_t f = 0; f < fields; f++)
-            put_field(e, g, f, numbers[f], &relations, m);
+            encoder_events_put_field(e, g, f, numbers[f], &relations, m);
         if (!g->places && g->from->payload_max == c->fixed_bytes)
             return 0;
     }

@@ -164,7 +164,7 @@ static int read_checked_config(const ea_agent *a, ea_config_snapshot **ret, ea_e
 }
 
 /* A task goes on untouched when nothing that it reads of the configuration differs. */
-static int is_kept(const ea_source_task *t, const ea_config_changes *changes, const ea_config_snapshot *fresh) {
+static int agent_is_kept(const ea_source_task *t, const ea_config_changes *changes, const ea_config_snapshot *fresh) {
     return !changes->sources && ea_config_snapshot_has_same_source(fresh, t->c, t->session);
 }
 
@@ -183,11 +183,11 @@ static void reload(ea_agent *a) {
     size_t kept = 0, ended = 0;
     ea_source_task *next;
     for (ea_source_task *t = a->tasks.first; t; t = t->next) /* all at once, then one after the other */
-        if (!is_kept(t, &changes, fresh))
+        if (!agent_is_kept(t, &changes, fresh))
             ea_source_task_request_stop(t);
     for (ea_source_task *t = a->tasks.first; t; t = next) {
         next = t->next;
-        if (!is_kept(t, &changes, fresh)) {
+        if (!agent_is_kept(t, &changes, fresh)) {
             ea_source_task_stop(t);
             ended++;
         } else {

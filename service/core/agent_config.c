@@ -410,8 +410,8 @@ static int check_filters(const ea_tables *filters, const ea_schema_options *opti
     return rc;
 }
 
-static int check_list(const char *list, size_t item, const ea_tables *filters, const ea_agent_config *c,
-                      ea_option_place *ret_place, ea_err *err) {
+static int agent_config_check_list(const char *list, size_t item, const ea_tables *filters, const ea_agent_config *c,
+                                   ea_option_place *ret_place, ea_err *err) {
     ea_filter_problem problem;
     int rc = filters->count ? check_filters(filters, &c->schemas, &problem, err) : 0;
     if (rc != EA_EINVAL)
@@ -423,18 +423,18 @@ static int check_list(const char *list, size_t item, const ea_tables *filters, c
     return rc;
 }
 
-static int check_values(const void *table, ea_option_place *ret_place, ea_err *err) {
+static int agent_config_check_values(const void *table, ea_option_place *ret_place, ea_err *err) {
     const ea_agent_config *c = table;
     const ea_file_source_config *sources = c->sources.items;
     const ea_session_config *sessions = c->sessions.items;
     int rc = 0;
     for (size_t i = 0; i < c->sources.count && !rc; i++)
-        rc = check_list("sources", i, &sources[i].filters, c, ret_place, err);
+        rc = agent_config_check_list("sources", i, &sources[i].filters, c, ret_place, err);
     for (size_t i = 0; i < c->sources.count && !rc; i++)
         if (!(rc = check_program_names("sources", i, c, ret_place, err)))
             rc = check_watches("sources", i, &sources[i].watches, 0, &c->schemas, ret_place, err);
     for (size_t i = 0; i < c->sessions.count && !rc; i++)
-        rc = check_list("sessions", i, &sessions[i].filters, c, ret_place, err);
+        rc = agent_config_check_list("sessions", i, &sessions[i].filters, c, ret_place, err);
     for (size_t i = 0; i < c->sessions.count && !rc; i++)
         if (!(rc = check_program_names("sessions", i, c, ret_place, err)))
             rc = check_watches("sessions", i, &sessions[i].watches, sessions[i].recorder.size_bytes != 0, &c->schemas,
@@ -498,7 +498,7 @@ const ea_table ea_agent_table = {.summary = "The agent's configuration.",
                                  .rows = ROWS,
                                  .size = sizeof(ea_agent_config),
                                  .check = check_agent,
-                                 .check_values = check_values};
+                                 .check_values = agent_config_check_values};
 
 int ea_agent_file_path(const char *given, const char *name, char *out, ea_err *err) {
     size_t n = strlen(name) + 2;

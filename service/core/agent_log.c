@@ -22,14 +22,14 @@ static struct {
     ea_line_log lines; /* one budget: of the kinds that lines_a_minute bounds */
 } the_log = {.lines = {.write = agent_log_put, .kinds = BOUNDED, .kind_count = 1}};
 
-static void close_file(void) {
+static void agent_log_close_file(void) {
     ea_file_close(the_log.file);
     the_log.file = NULL;
     free(the_log.path);
     the_log.path = NULL;
 }
 
-static int open_file(ea_err *err) {
+static int agent_log_open_file(ea_err *err) {
     int rc = ea_file_open(&the_log.file, the_log.path, EA_OPEN_APPEND, err);
     if (rc)
         return rc;
@@ -59,7 +59,7 @@ static void to_file(const char *line, size_t len_bytes) {
             free(older);
         }
     }
-    if (!the_log.file && open_file(&err))
+    if (!the_log.file && agent_log_open_file(&err))
         return;
     if (!ea_file_write_at(the_log.file, the_log.size_bytes, line, len_bytes, &err))
         the_log.size_bytes += len_bytes;
@@ -119,13 +119,13 @@ int ea_log_set_file(const char *path, uint64_t file_bytes, unsigned lines_a_minu
     the_log.o.file_bytes = file_bytes;
     the_log.lines.lines_a_minute = lines_a_minute;
     if (!path || !the_log.path || strcmp(path, the_log.path) != 0) {
-        close_file();
+        agent_log_close_file();
         if (path) {
             size_t n = strlen(path) + 1;
             the_log.path = malloc(n);
             if (the_log.path) {
                 memcpy(the_log.path, path, n);
-                rc = open_file(err);
+                rc = agent_log_open_file(err);
             } else {
                 rc = ea_fail(err, EA_ENOMEM, "log to %s", path);
             }
@@ -139,7 +139,7 @@ void ea_log_close(void) {
     if (!the_log.lock)
         return;
     ea_mutex_lock(the_log.lock);
-    close_file();
+    agent_log_close_file();
     ea_mutex_unlock(the_log.lock);
     ea_mutex_destroy(the_log.lock);
     the_log.lock = NULL;

@@ -8,7 +8,7 @@
 
 enum { FIRST_MARK_BYTES = 4096, TEXT_PLACES = 20 };
 
-static ea_damage_file *file_of(ea_damage_map *m, const char *path) {
+static ea_damage_file *damage_map_file_of(ea_damage_map *m, const char *path) {
     for (size_t i = m->file_count; i-- > 0;) /* the last one most often */
         if (strcmp(m->files[i].path, path) == 0)
             return &m->files[i];
@@ -52,7 +52,7 @@ void ea_damage_map_add(ea_damage_map *m, const ea_etl_damage *d) {
     m->places++;
     m->bytes += d->bytes;
     count_reason(m, d);
-    ea_damage_file *f = file_of(m, d->path);
+    ea_damage_file *f = damage_map_file_of(m, d->path);
     if (!m->first)
         m->first = malloc(EA_DAMAGE_PLACES * sizeof *m->first);
     if (!f || !m->first) {

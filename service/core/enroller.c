@@ -135,7 +135,7 @@ static void wait_for_next(ea_enroller *e, int64_t wait_s) EA_REQUIRES(e->lock) {
 
 /* The pause after a failure: twice the last one, with a random part, so that machines do not retry at the same moment.
  */
-static int64_t next_pause(ea_enroller *e) {
+static int64_t enroller_next_pause(ea_enroller *e) {
     uint16_t random = 0;
     e->pause_s = e->pause_s ? e->pause_s * 2 : PAUSE_MIN_S;
     if (e->pause_s > PAUSE_MAX_S)
@@ -153,7 +153,7 @@ static void enroller_work(void *arg) {
         int64_t wait_s = LOOK_S;
         int rc = round_once(e, &now, &wait_s, &err);
         if (rc)
-            wait_s = next_pause(e);
+            wait_s = enroller_next_pause(e);
         else
             e->pause_s = 0;
         if (rc)

@@ -42,7 +42,7 @@ static int is_overflow(const ea_class *c) {
     return !*c->name && ea_guid_is_zero(&c->provider);
 }
 
-static filter_class *add_class(ea_event_filters *f, const ea_class *c) {
+static filter_class *filter_add_class(ea_event_filters *f, const ea_class *c) {
     filter_class *n = calloc(1, sizeof *n);
     if (!n || EA_GROW(f->known, f->known_capacity, f->known_count + 1, SIZE_MAX) ||
         ea_u64_map_put(&f->classes, (uintptr_t)c, f->known_count + 1)) {
@@ -66,13 +66,13 @@ static filter_class *add_class(ea_event_filters *f, const ea_class *c) {
     return n;
 }
 
-static EA_RARE const filter_class *find_class(ea_event_filters *f, const ea_class *c) {
+static EA_RARE const filter_class *filter_find_class(ea_event_filters *f, const ea_class *c) {
     const uint64_t *known = ea_u64_map_get(&f->classes, (uintptr_t)c);
-    return f->last = known ? f->known[*known - 1] : add_class(f, c);
+    return f->last = known ? f->known[*known - 1] : filter_add_class(f, c);
 }
 
 const filter_class *filters_find(ea_event_filters *f, const ea_class *c) {
-    return f->last && f->last->c == c ? f->last : find_class(f, c);
+    return f->last && f->last->c == c ? f->last : filter_find_class(f, c);
 }
 
 /* ---- an event ---- */
@@ -99,7 +99,7 @@ static int filter_holds(filter_program *p, const ea_lang_event *event) {
 /* A hash of the text of the program's value: 1; 0 when the event has none; or EA_ENOMEM. FNV-1a over the text, and the
  * last step of MurmurHash3, so that each of its bits depends on all of the text's. It is a part of the language's
  * reference: all versions keep the same events. */
-static int value_of(filter_program *p, const ea_lang_event *event, uint64_t *ret) {
+static int filter_value_of(filter_program *p, const ea_lang_event *event, uint64_t *ret) {
     static const size_t BEFORE = sizeof "k=" - 1;
     int rc = ea_lang_run_event(p->run, event);
     ea_text *out = ea_lang_run_output(p->run);
@@ -179,7 +179,7 @@ static int judge_by(filter *r, const ea_lang_event *event, enum ea_counter *ret_
         return rc < 0 ? rc : 0;
     }
     if (r->repeat.run) {
-        has_key = value_of(&r->repeat, event, &value);
+        has_key = filter_value_of(&r->repeat, event, &value);
         if (has_key < 0)
             return has_key;
         key = repeat_key(r, value, event);
@@ -189,7 +189,7 @@ static int judge_by(filter *r, const ea_lang_event *event, enum ea_counter *ret_
         }
     }
     if (r->sample.run) {
-        rc = value_of(&r->sample, event, &value);
+        rc = filter_value_of(&r->sample, event, &value);
         if (rc < 0)
             return rc;
         if (rc && value % r->sample_n) {
@@ -199,7 +199,7 @@ static int judge_by(filter *r, const ea_lang_event *event, enum ea_counter *ret_
     }
     if (r->limit_n) {
         value = 0;
-        rc = r->limit.run ? value_of(&r->limit, event, &value) : 0;
+        rc = r->limit.run ? filter_value_of(&r->limit, event, &value) : 0;
         if (rc < 0)
             return rc;
         if (!is_within_limit(r, value, event->utc_ns)) {

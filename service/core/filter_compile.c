@@ -77,14 +77,14 @@ static int compile_classes(compiling *k, filter *r, const ea_strings *classes) {
 
 /* ---- fields and keys ---- */
 
-static int is_identifier(const char *s) {
+static int filter_compile_is_identifier(const char *s) {
     for (const char *p = s; *p; p++)
         if (!((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || *p == '_' || (p > s && *p >= '0' && *p <= '9')))
             return 0;
     return *s != 0;
 }
 
-static char *copy_text(const char *s) {
+static char *filter_compile_copy_text(const char *s) {
     size_t n = strlen(s) + 1;
     char *copy = malloc(n);
     if (copy)
@@ -101,7 +101,7 @@ static int take_fields(compiling *k, filter *r, const ea_filter_config *c) {
         const char *name = c->redact.items[i];
         filter_program has = {0};
         k->problem->item = i;
-        int rc = is_identifier(name)
+        int rc = filter_compile_is_identifier(name)
                      ? compile_expression(k, &has, &c->classes, " /has(event.", name, "\n)/ { exit(); }")
                      : 0;
         ea_lang_program_destroy(has.program);
@@ -109,7 +109,7 @@ static int take_fields(compiling *k, filter *r, const ea_filter_config *c) {
             k->problem->line = 0;
             return rc;
         }
-        if (!(r->fields[i] = copy_text(name)))
+        if (!(r->fields[i] = filter_compile_copy_text(name)))
             return ea_fail(k->err, EA_ENOMEM, "compile a filter");
         r->field_count++;
     }
@@ -151,7 +151,7 @@ static int take_patterns(compiling *k, filter *r, const ea_strings *classes) {
     ea_text_init(&t);
     for (size_t i = 0; i < classes->count; i++)
         ea_text_printf(&t, "%s%s", i ? ", " : "", classes->items[i]);
-    r->patterns = t.failed ? NULL : copy_text(t.data ? t.data : "");
+    r->patterns = t.failed ? NULL : filter_compile_copy_text(t.data ? t.data : "");
     ea_text_deinit(&t);
     return r->patterns ? 0 : ea_fail(k->err, EA_ENOMEM, "compile a filter");
 }
@@ -210,26 +210,26 @@ static void add_hash(uint64_t *hash, const void *data, size_t len_bytes) {
     *hash = ea_hash64(data, len_bytes, *hash + len_bytes);
 }
 
-static void add_text(uint64_t *hash, const char *s) {
+static void filter_compile_add_text(uint64_t *hash, const char *s) {
     add_hash(hash, s ? s : "", s ? strlen(s) + 1 : 0);
 }
 
 static void add_texts(uint64_t *hash, const ea_strings *s) {
     for (size_t i = 0; i < s->count; i++)
-        add_text(hash, s->items[i]);
+        filter_compile_add_text(hash, s->items[i]);
     add_hash(hash, "", 0);
 }
 
-static uint64_t hash_of(const ea_event_filters *f, const ea_filter_config *configs) {
+static uint64_t filter_compile_hash_of(const ea_event_filters *f, const ea_filter_config *configs) {
     uint64_t hash = 1;
     for (size_t i = 0; i < f->count; i++) {
         const ea_filter_config *c = &configs[i];
         add_texts(&hash, &c->classes);
-        add_text(&hash, c->where);
-        add_text(&hash, c->drop);
-        add_text(&hash, c->repeat);
-        add_text(&hash, c->sample);
-        add_text(&hash, c->limit);
+        filter_compile_add_text(&hash, c->where);
+        filter_compile_add_text(&hash, c->drop);
+        filter_compile_add_text(&hash, c->repeat);
+        filter_compile_add_text(&hash, c->sample);
+        filter_compile_add_text(&hash, c->limit);
         add_texts(&hash, &c->redact);
         add_hash(&hash, f->items[i].key ? (const void *)f->items[i].key : "", f->items[i].key_bytes);
     }
@@ -257,7 +257,7 @@ int ea_event_filters_create(ea_event_filters **ret, const ea_tables *configs, co
     }
     ea_lang_classes_deinit(&k.classes);
     if (!rc)
-        f->hash = hash_of(f, c);
+        f->hash = filter_compile_hash_of(f, c);
     if (rc) {
         ea_event_filters_destroy(f);
         return rc;
@@ -319,7 +319,7 @@ uint64_t ea_event_filters_hash(const ea_event_filters *f) {
 /* ---- notes ---- */
 
 /* Whether a filter can drop a class of the tables that is state, by its name or by a pattern. */
-static const char *state_of(const filter_program *p) {
+static const char *filter_compile_state_of(const filter_program *p) {
     size_t count;
     const ea_family *const *families = ea_event_families(&count);
     for (size_t i = 0; i < count && p->program; i++)
@@ -345,7 +345,8 @@ void ea_event_filters_each_note(const ea_event_filters *f, void (*on_note)(void 
         const filter *r = &f->items[i];
         if (!r->where.program && !r->drop.program && !r->repeat_ns && !r->sample_n && !r->limit_n)
             continue;
-        const char *named = state_of(&r->explicit), *fits = named ? NULL : state_of(&r->classes);
+        const char *named = filter_compile_state_of(&r->explicit),
+                   *fits = named ? NULL : filter_compile_state_of(&r->classes);
         if (named)
             snprintf(text, sizeof text,
                      "a filter names %.100s: the collector knows processes, modules or names by such events, and lacks "

@@ -13,7 +13,7 @@ static const char REDACTED[] = "(redacted)";
 enum { HASH_BYTES = 32, HASH_DIGITS = 32, TEXT_MAX_BYTES = 2 * HASH_DIGITS };
 
 /* How a text is written, 0: it is none. */
-static unsigned unit_of(const ea_field *f) {
+static unsigned filter_redact_unit_of(const ea_field *f) {
     switch (f->type) {
     case EA_UTF16Z:
     case EA_UTF16_COUNTED:
@@ -36,15 +36,15 @@ static int is_fixed_text(const ea_field *f) {
     return f->type == EA_UTF16_FIXED || f->type == EA_ANSI_FIXED || f->type == EA_UTF8_FIXED;
 }
 
-static int has_length(const ea_field *f) {
+static int filter_redact_has_length(const ea_field *f) {
     return f->type == EA_UTF16_COUNTED || f->type == EA_ANSI_COUNTED || f->type == EA_UTF8_COUNTED;
 }
 
 /* The bytes of a text without its NUL and its length. */
-static ea_slice text_of(const ea_field *f, const ea_slice *value) {
+static ea_slice filter_redact_text_of(const ea_field *f, const ea_slice *value) {
     ea_slice s = *value;
-    unsigned unit = unit_of(f);
-    if (has_length(f)) {
+    unsigned unit = filter_redact_unit_of(f);
+    if (filter_redact_has_length(f)) {
         s.data += 2;
         s.len_bytes -= 2;
         return s;
@@ -72,11 +72,11 @@ static size_t replacement(const filter *r, const ea_field *f, const uint8_t *has
     const char *text = r->key ? digits : REDACTED;
     size_t n = strlen(text);
     for (size_t i = 0; i < n; i++) {
-        out[i * unit_of(f)] = (uint8_t)text[i];
-        if (unit_of(f) == 2)
+        out[i * filter_redact_unit_of(f)] = (uint8_t)text[i];
+        if (filter_redact_unit_of(f) == 2)
             out[i * 2 + 1] = 0;
     }
-    return n * unit_of(f);
+    return n * filter_redact_unit_of(f);
 }
 
 /* The part of a value that can change without its size. */
@@ -85,16 +85,16 @@ static size_t first_byte(const ea_class *c, const ea_field *f) {
 }
 
 /* Writes a field's new value at out, of which room bytes are free. Returns its bytes; SIZE_MAX: it has no new value. */
-static size_t put_value(const filter *r, const ea_class *c, const ea_field *f, const ea_slice *value, uint8_t *out,
-                        size_t room) {
+static size_t filter_redact_put_value(const filter *r, const ea_class *c, const ea_field *f, const ea_slice *value,
+                                      uint8_t *out, size_t room) {
     uint8_t hash[HASH_BYTES] = {0}, text[TEXT_MAX_BYTES];
     if (f->type == EA_STRUCT || f->is_count)
         return SIZE_MAX;
     int is_plain = f->count == 1 || is_fixed_text(f);
-    int is_text = unit_of(f) && is_plain && (f->count_field < 0 || is_fixed_text(f));
-    if (unit_of(f) && !is_text)
+    int is_text = filter_redact_unit_of(f) && is_plain && (f->count_field < 0 || is_fixed_text(f));
+    if (filter_redact_unit_of(f) && !is_text)
         return SIZE_MAX; /* several texts that end themselves */
-    ea_slice hashed = is_text ? text_of(f, value) : *value;
+    ea_slice hashed = is_text ? filter_redact_text_of(f, value) : *value;
     if (r->key && !hash_value(r, &hashed, hash))
         return SIZE_MAX;
     if (!is_text || is_fixed_text(f)) {
@@ -106,8 +106,8 @@ static size_t put_value(const filter *r, const ea_class *c, const ea_field *f, c
             out[i] = is_text ? (i < n ? text[i] : 0) : r->key ? hash[(i - from) % HASH_BYTES] : 0;
         return value->len_bytes;
     }
-    size_t n = replacement(r, f, hash, text), before = has_length(f) ? 2 : 0;
-    size_t after = has_length(f) || f->type == EA_UTF16_REST ? 0 : unit_of(f);
+    size_t n = replacement(r, f, hash, text), before = filter_redact_has_length(f) ? 2 : 0;
+    size_t after = filter_redact_has_length(f) || f->type == EA_UTF16_REST ? 0 : filter_redact_unit_of(f);
     if (before + n + after > room)
         return SIZE_MAX;
     if (before) {
@@ -158,7 +158,7 @@ int filters_redact_fields(ea_event_filters *f, const ea_record *record, const ea
             continue;
         }
         changed++;
-        bytes = put_value(r, c, field, &slices[i], f->payload + n, room);
+        bytes = filter_redact_put_value(r, c, field, &slices[i], f->payload + n, room);
         if (bytes == SIZE_MAX)
             break;
         n += bytes;

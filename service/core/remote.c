@@ -83,7 +83,7 @@ static void remote_audit(ea_remote *r, enum ea_log_kind kind, const ea_text *wha
     ea_text_deinit(&safe);
 }
 
-static void put_request(ea_text *t, const ea_request *q) {
+static void remote_put_request(ea_text *t, const ea_request *q) {
     ea_text_printf(t, "request %" PRIu64 " of hosts %s, window ", q->serial, q->hosts);
     ea_text_utc_ns(t, q->from_utc_ns);
     ea_text_str(t, " to ");
@@ -249,7 +249,7 @@ static int take_request(ea_remote *r, const uint8_t *data, size_t len_bytes) {
     if (why == REMOTE_MALFORMED)
         ea_text_printf(&line, "a request of %zu bytes", len_bytes);
     else
-        put_request(&line, &q);
+        remote_put_request(&line, &q);
     ea_text_printf(&line, "%s%s", why ? " refused: " : " ", remote_refusal_text(why));
     remote_audit(r, why ? EA_LOG_WARNING : EA_LOG_INFO, &line);
     ea_text_deinit(&line);

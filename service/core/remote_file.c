@@ -68,7 +68,7 @@ static int remote_rest(const char **at, char *ret, size_t room) {
     return 1;
 }
 
-static int read_open(ea_remote *r, const char **at) {
+static int remote_file_read_open(ea_remote *r, const char **at) {
     uint64_t v[6];
     ea_request q = {.serial = 0};
     if (r->open_count == REMOTE_OPEN_MAX)
@@ -113,7 +113,7 @@ static int remote_read_lines(ea_remote *r, const char *data, size_t len_bytes) {
     while (good && ea_text_parse(&at, "seen "))
         good = r->seen_count < REMOTE_SEEN_MAX && remote_number(&at, "\n", &r->seen[r->seen_count++]);
     while (good && ea_text_parse(&at, "open "))
-        good = read_open(r, &at);
+        good = remote_file_read_open(r, &at);
     while (good && ea_text_parse(&at, "report "))
         good = remote_read_report(r, &at);
     uint64_t is = ea_hash64(data, (size_t)(at - data), FILE_SEED);

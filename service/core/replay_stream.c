@@ -18,7 +18,8 @@ static int add_u32(EVP_MD_CTX *md, uint32_t v, ea_err *err) {
     return replay_stream_add(md, bytes, sizeof bytes, err);
 }
 
-static int add_part(EVP_MD_CTX *md, ea_file *f, uint64_t offset, uint8_t *room, size_t len_bytes, ea_err *err) {
+static int replay_stream_add_part(EVP_MD_CTX *md, ea_file *f, uint64_t offset, uint8_t *room, size_t len_bytes,
+                                  ea_err *err) {
     size_t got = 0;
     int rc = ea_file_read_at(f, offset, room, len_bytes, &got, err);
     return rc ? rc : replay_stream_add(md, room, got, err);
@@ -36,13 +37,14 @@ static int add_file(EVP_MD_CTX *md, const char *path, uint8_t *room, uint64_t *t
     if (!rc)
         rc = replay_stream_add(md, bytes, sizeof bytes, err);
     if (!rc)
-        rc = add_part(md, f, 0, room, END_BYTES, err);
+        rc = replay_stream_add_part(md, f, 0, room, END_BYTES, err);
     if (!rc && size > END_BYTES)
-        rc = add_part(md, f, size - END_BYTES, room, END_BYTES, err);
+        rc = replay_stream_add_part(md, f, size - END_BYTES, room, END_BYTES, err);
     uint64_t between = size > 2 * END_BYTES ? size - 2 * END_BYTES : 0;
     for (uint64_t i = 0; !rc && between && i < PIECES; i++) {
         uint64_t step = between / PIECES;
-        rc = add_part(md, f, END_BYTES + i * step, room, step < PIECE_BYTES ? (size_t)step : PIECE_BYTES, err);
+        rc = replay_stream_add_part(md, f, END_BYTES + i * step, room, step < PIECE_BYTES ? (size_t)step : PIECE_BYTES,
+                                    err);
     }
     ea_file_close(f);
     *total += size;
@@ -50,7 +52,7 @@ static int add_file(EVP_MD_CTX *md, const char *path, uint8_t *room, uint64_t *t
 }
 
 /* What a header says that stays while its session runs. */
-static int add_session(EVP_MD_CTX *md, const ea_etl_info *info, ea_err *err) {
+static int replay_stream_add_session(EVP_MD_CTX *md, const ea_etl_info *info, ea_err *err) {
     uint8_t b[56];
     ea_store64(b, (uint64_t)info->start_filetime);
     ea_store64(b + 8, (uint64_t)info->boot_filetime);
@@ -73,7 +75,7 @@ static int add_sessions(EVP_MD_CTX *md, const char *const *paths, size_t count, 
         return rc;
     for (size_t i = 0; !rc && i < count; i++) {
         const ea_etl_info *info = ea_etl_file_info(set, i);
-        rc = add_session(md, info, err);
+        rc = replay_stream_add_session(md, info, err);
         *total += info->file_bytes;
     }
     ea_etl_close(set);

@@ -31,7 +31,7 @@ static int ends_in(const char *name, const char *end) {
     return 1;
 }
 
-static int on_entry(const char *name, int is_dir, void *arg) {
+static int schema_options_on_entry(const char *name, int is_dir, void *arg) {
     static const char *const ENDS[] = {".man", ".dll", ".exe", ".sys", ".schemas", ".tmf"};
     folder *f = arg;
     int wanted = 0;
@@ -49,12 +49,12 @@ static int on_entry(const char *name, int is_dir, void *arg) {
 static int read_folder(ea_schemas *schemas, const ea_schema_options *options, ea_err *err) {
     folder f = {.schemas = schemas, .options = options, .err = err};
     ea_text_init(&f.path);
-    int rc = ea_path_list(options->folder, on_entry, &f, err);
+    int rc = ea_path_list(options->folder, schema_options_on_entry, &f, err);
     ea_text_deinit(&f.path);
     return rc;
 }
 
-static void log_note(void *arg, const char *line) {
+static void schema_options_log_note(void *arg, const char *line) {
     (void)arg;
     ea_log_warning("%s", line);
 }
@@ -62,7 +62,7 @@ static void log_note(void *arg, const char *line) {
 static int read_plugins(ea_schemas *schemas, const char *plugins, ea_err *err) {
     char program[4096];
     int rc = ea_program_path(program, sizeof program, err);
-    return rc ? rc : ea_plugins_load(schemas, program, plugins, 0, log_note, NULL, err);
+    return rc ? rc : ea_plugins_load(schemas, program, plugins, 0, schema_options_log_note, NULL, err);
 }
 
 int ea_schema_options_read(ea_schemas **ret, const ea_schema_options *options, ea_err *err) {

@@ -104,7 +104,7 @@ int ea_shipping_open_recorder(ea_spool **ret, const ea_shipping_options *o, cons
     return rc ? rc : ea_spool_open(ret, path, &so, err);
 }
 
-static int read_certificate(const ea_shipping_options *o, ea_certificate *ret, ea_err *err) {
+static int shipping_read_certificate(const ea_shipping_options *o, ea_certificate *ret, ea_err *err) {
     uint8_t *der = NULL;
     size_t len_bytes = 0;
     if (!ea_store_is_place(o->cert))
@@ -118,7 +118,7 @@ static int read_certificate(const ea_shipping_options *o, ea_certificate *ret, e
 
 int ea_shipping_name(const ea_shipping_options *o, char ret[EA_CERTIFICATE_NAME_BYTES], ea_err *err) {
     ea_certificate c;
-    int rc = read_certificate(o, &c, err);
+    int rc = shipping_read_certificate(o, &c, err);
     if (rc)
         return rc;
     if (!ea_name_is_agent(c.name, strlen(c.name)))
@@ -133,7 +133,7 @@ int ea_shipping_name(const ea_shipping_options *o, char ret[EA_CERTIFICATE_NAME_
 
 int ea_shipping_target(const ea_shipping_options *o, uint64_t *ret, ea_err *err) {
     ea_certificate c;
-    int rc = read_certificate(o, &c, err);
+    int rc = shipping_read_certificate(o, &c, err);
     if (rc)
         return rc;
     uint64_t h = ea_hash64(c.name, strlen(c.name), 0); /* the next certificate of this name changes nothing */

@@ -22,8 +22,8 @@ static const char FIRST_LINE[] = "etwagent triggers 1\n";
 
 #define FILE_SEED 0x72676774u
 
-static void put_part(ea_text *out, const char *what, const uint8_t *recording, const uint8_t *stream, uint64_t number,
-                     const ea_range_set *numbers) {
+static void triggers_file_put_part(ea_text *out, const char *what, const uint8_t *recording, const uint8_t *stream,
+                                   uint64_t number, const ea_range_set *numbers) {
     ea_text_printf(out, "%s ", what);
     ea_text_hex(out, recording, EA_STREAM_ID_BYTES);
     ea_text_char(out, ' ');
@@ -32,7 +32,7 @@ static void put_part(ea_text *out, const char *what, const uint8_t *recording, c
     ea_range_set_put(out, numbers);
 }
 
-static void put_text(const ea_triggers *t, ea_text *out) {
+static void triggers_file_put_text(const ea_triggers *t, ea_text *out) {
     ea_text_str(out, FIRST_LINE);
     for (size_t i = 0; i < t->fired_count; i++)
         ea_text_printf(out, "fired %s %s %" PRIu64 "\n", t->fired[i].program, t->fired[i].trigger,
@@ -42,9 +42,11 @@ static void put_text(const ea_triggers *t, ea_text *out) {
             ea_text_printf(out, "window %" PRIu64 " %" PRIu64 "\n", (uint64_t)t->windows[i].from_utc_ns,
                            (uint64_t)t->windows[i].to_utc_ns);
     for (size_t i = 0; i < t->plan_count; i++)
-        put_part(out, "planned", t->plans[i].recording, t->plans[i].stream, t->plans[i].base, &t->plans[i].numbers);
+        triggers_file_put_part(out, "planned", t->plans[i].recording, t->plans[i].stream, t->plans[i].base,
+                               &t->plans[i].numbers);
     for (size_t i = 0; i < t->sent_count; i++)
-        put_part(out, "sent", t->sent[i].recording, t->sent[i].stream, t->sent[i].count, &t->sent[i].numbers);
+        triggers_file_put_part(out, "sent", t->sent[i].recording, t->sent[i].stream, t->sent[i].count,
+                               &t->sent[i].numbers);
     if (!out->failed)
         ea_text_printf(out, "end %016" PRIx64 "\n", ea_hash64(out->data, out->len_bytes, FILE_SEED));
 }
@@ -53,7 +55,7 @@ int triggers_save(ea_triggers *t, ea_err *err) {
     ea_text text;
     ea_text_init(&text);
     ea_mutex_lock(t->lock);
-    put_text(t, &text);
+    triggers_file_put_text(t, &text);
     t->is_unsaved = 0;
     ea_mutex_unlock(t->lock);
     int rc = text.failed ? ea_fail(err, EA_ENOMEM, "save %s", t->path)
@@ -100,7 +102,7 @@ static int read_fired(ea_triggers *t, const char **at) {
     return 1;
 }
 
-static int read_window(ea_triggers *t, const char **at) {
+static int triggers_file_read_window(ea_triggers *t, const char **at) {
     int64_t from, to;
     if (!utc_number(at, " ", &from) || !utc_number(at, "\n", &to) ||
         EA_GROW(t->windows, t->window_capacity, t->window_count + 1, TRIGGER_WINDOWS_MAX))
@@ -127,14 +129,14 @@ static int read_sent(ea_triggers *t, const char **at) {
            ea_range_set_parse(at, &s->numbers);
 }
 
-static int read_lines(ea_triggers *t, const char *data, size_t len_bytes) {
+static int triggers_file_read_lines(ea_triggers *t, const char *data, size_t len_bytes) {
     const char *at = data;
     uint64_t said;
     int good = strlen(data) == len_bytes && ea_text_parse(&at, FIRST_LINE);
     while (good && ea_text_parse(&at, "fired "))
         good = read_fired(t, &at);
     while (good && ea_text_parse(&at, "window "))
-        good = read_window(t, &at);
+        good = triggers_file_read_window(t, &at);
     while (good && ea_text_parse(&at, "planned "))
         good = read_plan(t, &at);
     while (good && ea_text_parse(&at, "sent "))
@@ -150,7 +152,7 @@ int triggers_read(ea_triggers *t, ea_err *err) {
     int rc = ea_path_read_all(t->path, TRIGGER_FILE_MAX, &data, &len_bytes, err);
     if (rc == EA_ENOTFOUND)
         return 0;
-    if (rc == EA_ELIMIT || (!rc && !read_lines(t, data, len_bytes))) {
+    if (rc == EA_ELIMIT || (!rc && !triggers_file_read_lines(t, data, len_bytes))) {
         ea_log_warning(
             "session %.128s: %s is damaged: windows that its triggers had not sent are lost, those that they "
             "had sent may be sent again, and their limits begin anew",

@@ -350,7 +350,7 @@ static int send_gaps(sending *x, trigger_plan *p) {
     return rc;
 }
 
-static int open_stream(ea_triggers *t, trigger_plan *p, ea_err *err) {
+static int triggers_send_open_stream(ea_triggers *t, trigger_plan *p, ea_err *err) {
     int rc = ea_spool_stream(t->o.spool, p->stream, 1, 0, NULL, err);
     ea_mutex_lock(t->lock);
     p->is_open = !rc;
@@ -374,7 +374,7 @@ int triggers_send(ea_triggers *t, ea_err *err) {
     int rc = 0;
     ea_text_init(&x.batch);
     for (size_t i = 0; !rc && i < t->plan_count; i++)
-        rc = open_stream(t, &t->plans[i], err);
+        rc = triggers_send_open_stream(t, &t->plans[i], err);
     if (!rc)
         rc = is_stopped(t, err); /* the streams that are open now are canceled by who stops it later */
     if (!rc)

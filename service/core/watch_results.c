@@ -210,7 +210,7 @@ uint64_t ea_watches_hash(const ea_watches *w) {
 /* ---- results ---- */
 
 /* A key's text as a column's name: "ustack(3)" is ustack_3. */
-static void put_name(ea_text *t, const char *name) {
+static void watch_results_put_name(ea_text *t, const char *name) {
     size_t n = 0;
     int is_gap = 0;
     for (const char *s = name; *s && n < COLUMN_NAME_MAX; s++) {
@@ -230,8 +230,8 @@ static void put_name(ea_text *t, const char *name) {
     ea_text_char(t, 0);
 }
 
-static void put_field(ea_text *t, const char *name, unsigned in, unsigned out) {
-    put_name(t, name);
+static void watch_results_put_field(ea_text *t, const char *name, unsigned in, unsigned out) {
+    watch_results_put_name(t, name);
     ea_text_char(t, (char)(out ? in | CHAIN : in));
     if (out)
         ea_text_char(t, (char)out);
@@ -249,20 +249,20 @@ static void watch_results_describe(const program *p, const ea_lang_output *o, ea
         ea_text_add(t, o->name, o->name_bytes);
     }
     ea_text_char(t, 0);
-    put_field(t, "tick", IN_FILETIME, 0);
+    watch_results_put_field(t, "tick", IN_FILETIME, 0);
     if (o->is_aggregation)
-        put_field(t, "others", IN_U8, 0);
+        watch_results_put_field(t, "others", IN_U8, 0);
     for (size_t i = 0; i < o->column_count; i++) {
         const ea_lang_column *c = &o->columns[i];
         int is_text = c->kind == EA_LANG_COLUMN_TEXT || c->kind == EA_LANG_COLUMN_STACK;
-        put_field(t, c->name, INS[c->kind], is_text ? OUT_UTF8 : 0);
+        watch_results_put_field(t, c->name, INS[c->kind], is_text ? OUT_UTF8 : 0);
     }
     if (!t->failed)
         ea_store16((uint8_t *)t->data, (uint16_t)t->len_bytes);
 }
 
 /* The list of a stack's frames; the first ones, where it is too long. */
-static void put_frames(ea_text *t, const char *list, size_t len_bytes, size_t most_bytes) {
+static void watch_results_put_frames(ea_text *t, const char *list, size_t len_bytes, size_t most_bytes) {
     static const char BETWEEN[] = "\",\""; /* a quote inside a frame has a backslash before it */
     size_t n = len_bytes;
     if (len_bytes > most_bytes)
@@ -273,7 +273,7 @@ static void put_frames(ea_text *t, const char *list, size_t len_bytes, size_t mo
         ea_text_str(t, n ? "]" : "[]");
 }
 
-static void put_values(const ea_lang_output *o, ea_text *t) {
+static void watch_results_put_values(const ea_lang_output *o, ea_text *t) {
     size_t most = PAYLOAD_MAX / (o->column_count + 1);
     ea_text_clear(t);
     ea_text_le64(t, o->utc_ns ? (uint64_t)ea_utc_ns_to_filetime(o->utc_ns) : 0);
@@ -287,7 +287,7 @@ static void put_values(const ea_lang_output *o, ea_text *t) {
             ea_text_add(t, c->data, nul ? (size_t)(nul - c->data) : n);
             ea_text_char(t, 0);
         } else if (c->kind == EA_LANG_COLUMN_STACK) {
-            put_frames(t, c->data, c->len_bytes, most);
+            watch_results_put_frames(t, c->data, c->len_bytes, most);
             ea_text_char(t, 0);
         } else {
             ea_text_le64(t, c->bits);
@@ -295,11 +295,11 @@ static void put_values(const ea_lang_output *o, ea_text *t) {
     }
 }
 
-static int on_row(void *arg, const ea_lang_output *o) {
+static int watch_results_on_row(void *arg, const ea_lang_output *o) {
     const program *p = arg;
     ea_watches *w = p->owner;
     watch_results_describe(p, o, &w->metadata);
-    put_values(o, &w->payload);
+    watch_results_put_values(o, &w->payload);
     if (w->metadata.failed || w->payload.failed)
         return EA_ENOMEM;
     ea_ext ext[] = {{.type = EA_EXT_SCHEMA_TL,
@@ -365,7 +365,7 @@ int ea_watches_start(ea_watches *w, int (*fn)(void *arg, const ea_record *record
     for (size_t i = 0; i < w->count && !rc; i++) {
         program *p = &w->programs[i];
         ea_lang_run_options how = {.form = EA_LANG_ROWS,
-                                   .on_row = on_row,
+                                   .on_row = watch_results_on_row,
                                    .on_row_arg = p,
                                    .limit_entries = (size_t)p->c->keys,
                                    .limit_bytes = (size_t)p->c->memory_bytes};

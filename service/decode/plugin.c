@@ -81,7 +81,8 @@ static int plugin_take(loader *l, const char *name, ea_trusted_file **file, cons
     return rc;
 }
 
-static int take_answer(loader *l, const char *name, ea_trusted_file **file, const ea_run_result *r, ea_err *err) {
+static int plugin_take_answer(loader *l, const char *name, ea_trusted_file **file, const ea_run_result *r,
+                              ea_err *err) {
     ea_schemas *offered;
     ea_err why = {0};
     size_t events;
@@ -116,7 +117,7 @@ static int decode_plugin_ask(loader *l, const char *name, ea_trusted_file **file
     else if (r.exit_code)
         leave_out(l, name, "%.*s", (int)strcspn(r.output, "\r\n"), r.output);
     else
-        rc = take_answer(l, name, file, &r, l->err);
+        rc = plugin_take_answer(l, name, file, &r, l->err);
     free(r.output);
     return rc;
 }
@@ -137,7 +138,7 @@ static int plugin_load(loader *l, const char *name) {
     return rc;
 }
 
-static int on_entry(const char *name, int is_dir, void *arg) {
+static int plugin_on_entry(const char *name, int is_dir, void *arg) {
 #if defined(_WIN32)
     static const char END[] = ".dll";
 #else
@@ -160,7 +161,7 @@ int ea_plugins_load(ea_schemas *into, const char *program, const char *folder, i
     if (!rc)
         rc = ea_plugin_functions_create(&l.functions, err);
     if (!rc)
-        rc = ea_path_list(folder, on_entry, &l, err);
+        rc = ea_path_list(folder, plugin_on_entry, &l, err);
     if (!rc)
         ea_plugin_functions_give(l.functions, into);
     else

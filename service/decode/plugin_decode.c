@@ -43,7 +43,7 @@ uint64_t ea_plugin_decoder_failures(const ea_plugin_decoder *u) {
 }
 
 /* The unfolded class of these records, with their pointers' size; NULL: there is none. */
-static const ea_class *find_class(const ea_plugin_decoder *u, const ea_class *c) {
+static const ea_class *plugin_decode_find_class(const ea_plugin_decoder *u, const ea_class *c) {
     enum { POINTER_SIZE_AT = 4 }; /* DESCRIPTIONS.md, "Layout" */
 
     ea_schema s;
@@ -63,18 +63,18 @@ static const ea_class *find_class(const ea_plugin_decoder *u, const ea_class *c)
     return unfolded;
 }
 
-static const ea_class *class_of(ea_plugin_decoder *u, const ea_class *c) {
+static const ea_class *plugin_decode_class_of(ea_plugin_decoder *u, const ea_class *c) {
     if (c->status != EA_CLASS_UNKNOWN || !u->unfolder)
         return NULL;
     const uint64_t *known = ea_u64_map_get(&u->classes, (uintptr_t)c);
     if (known)
         return (const ea_class *)(uintptr_t)*known;
-    const ea_class *unfolded = find_class(u, c);
+    const ea_class *unfolded = plugin_decode_find_class(u, c);
     return ea_u64_map_put(&u->classes, (uintptr_t)c, (uintptr_t)unfolded) ? NULL : unfolded;
 }
 
 int ea_plugin_decodes(ea_plugin_decoder *u, const ea_class *c) {
-    return class_of(u, c) != NULL;
+    return plugin_decode_class_of(u, c) != NULL;
 }
 
 /* 1 when the values and the payload after them are split as they were joined. */
@@ -86,7 +86,7 @@ static int plugin_decode_fits(const ea_class *c, const ea_record *r, size_t payl
 
 const ea_class *ea_plugin_decoder_run(ea_plugin_decoder *u, const ea_record **record, const ea_class *c) {
     const ea_record *from = *record;
-    const ea_class *unfolded = class_of(u, c);
+    const ea_class *unfolded = plugin_decode_class_of(u, c);
     if (!unfolded)
         return c;
     size_t room = RECORD_MAX_BYTES - from->payload_bytes, used = 0;

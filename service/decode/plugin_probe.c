@@ -30,7 +30,7 @@ static size_t count_fields(const etwagent_field *fields) {
 
 /* The number of the earlier field of that name, from the first of its scope on; -1 for none wanted, -2 for none found.
  */
-static int number_of(const ea_property *properties, size_t from, size_t end, const char *name) {
+static int plugin_probe_number_of(const ea_property *properties, size_t from, size_t end, const char *name) {
     for (size_t i = from; name && i < end; i++)
         if (strcmp(properties[i].name, name) == 0)
             return (int)i;
@@ -54,8 +54,8 @@ static const ea_enum *names_of(probe *p, const etwagent_names *names) {
 
 /* Puts a list of fields at properties[at ...]; the fields of structs are put at *end and after it. Returns NULL, or the
  * error. */
-static const char *put_fields(probe *p, const etwagent_field *fields, size_t count, ea_property *properties, size_t at,
-                              size_t *end, int depth) {
+static const char *plugin_probe_put_fields(probe *p, const etwagent_field *fields, size_t count,
+                                           ea_property *properties, size_t at, size_t *end, int depth) {
     if (depth > EA_DEPTH_MAX)
         return "structs are nested too deep";
     for (size_t i = 0; i < count; i++) {
@@ -66,8 +66,8 @@ static const char *put_fields(probe *p, const etwagent_field *fields, size_t cou
                             .out_type = f->out_type,
                             .count = f->count,
                             .length = f->length,
-                            .count_from = number_of(properties, at, at + i, f->count_from),
-                            .length_from = number_of(properties, at, at + i, f->length_from),
+                            .count_from = plugin_probe_number_of(properties, at, at + i, f->count_from),
+                            .length_from = plugin_probe_number_of(properties, at, at + i, f->length_from),
                             .map = f->names ? names_of(p, f->names) : NULL};
         if (to->count_from == -2 || to->length_from == -2)
             return "a field takes its count or length from one that is not before it";
@@ -80,14 +80,14 @@ static const char *put_fields(probe *p, const etwagent_field *fields, size_t cou
         to->is_struct = 1;
         to->first_member = (unsigned)first;
         to->member_count = (unsigned)members;
-        const char *wrong = put_fields(p, f->members, members, properties, first, end, depth + 1);
+        const char *wrong = plugin_probe_put_fields(p, f->members, members, properties, first, end, depth + 1);
         if (wrong)
             return wrong;
     }
     return NULL;
 }
 
-static int add_class(void *context, const etwagent_class *c) {
+static int plugin_probe_add_class(void *context, const etwagent_class *c) {
     probe *p = context;
     ea_guid guid;
     size_t top = count_fields(c->fields), end = top, which;
@@ -101,7 +101,7 @@ static int add_class(void *context, const etwagent_class *c) {
     ea_field *fields = ea_arena_zalloc(&p->arena, EA_FIELDS_MAX, sizeof *fields);
     if (!properties || !fields)
         return plugin_probe_refuse(p, c, "out of memory");
-    wrong = put_fields(p, c->fields, top, properties, 0, &end, 0);
+    wrong = plugin_probe_put_fields(p, c->fields, top, properties, 0, &end, 0);
     int n = wrong ? -1 : ea_properties_to_fields(properties, end, top, fields, &wrong, &which);
     if (n == EA_FIELDS_MAX && c->decode)
         wrong = "it has too many fields";
@@ -148,7 +148,7 @@ int ea_plugin_probe(const char *path, ea_text *ret, ea_err *err) {
     ea_err why; /* what add_class said comes before what the plug-in made of it */
     ea_arena_init(&p.arena, MEMORY_BYTES);
     int rc = ea_schemas_create(&p.schemas, 0, err);
-    if (!rc && (rc = ea_plugin_ask(path, add_class, &p, &library, &why)) != 0 && !p.rc)
+    if (!rc && (rc = ea_plugin_ask(path, plugin_probe_add_class, &p, &library, &why)) != 0 && !p.rc)
         ea_fail(err, rc, "%s", why.message);
     if (p.rc)
         rc = p.rc;

@@ -44,7 +44,7 @@ static void name_session(const ea_session_config *s, WCHAR *out) {
     autologger_to_wide(name, out, NAME_CHARS);
 }
 
-static LSTATUS set_number(HKEY key, const WCHAR *name, uint64_t value) {
+static LSTATUS autologger_set_number(HKEY key, const WCHAR *name, uint64_t value) {
     DWORD number = value < UINT32_MAX ? (DWORD)value : UINT32_MAX;
     return RegSetValueExW(key, name, 0, REG_DWORD, (const BYTE *)&number, sizeof number);
 }
@@ -53,7 +53,7 @@ static LSTATUS set_mask(HKEY key, const WCHAR *name, uint64_t value) {
     return RegSetValueExW(key, name, 0, REG_QWORD, (const BYTE *)&value, sizeof value);
 }
 
-static LSTATUS set_text(HKEY key, const WCHAR *name, const WCHAR *text) {
+static LSTATUS autologger_set_text(HKEY key, const WCHAR *name, const WCHAR *text) {
     return RegSetValueExW(key, name, 0, REG_SZ, (const BYTE *)text, (DWORD)((wcslen(text) + 1) * sizeof *text));
 }
 
@@ -88,15 +88,16 @@ static int write_provider(const writer *w, HKEY session, const ea_provider_confi
     LSTATUS os = RegCreateKeyExW(session, name, 0, NULL, 0, KEY_SET_VALUE, NULL, &key, NULL);
     if (os)
         return ea_fail_os(err, ea_etw_code((ULONG)os), (int)os, "write provider %.128s of a boot session", p->provider);
-    if (!(os = set_number(key, L"Enabled", 1)) && !(os = set_number(key, L"EnableLevel", level)) &&
-        !(os = set_number(key, L"EnableProperty", ea_provider_properties(p))) &&
+    if (!(os = autologger_set_number(key, L"Enabled", 1)) &&
+        !(os = autologger_set_number(key, L"EnableLevel", level)) &&
+        !(os = autologger_set_number(key, L"EnableProperty", ea_provider_properties(p))) &&
         !(os = set_mask(key, L"MatchAnyKeyword", any)))
         os = set_mask(key, L"MatchAllKeyword", all);
     RegCloseKey(key);
     return os ? ea_fail_os(err, ea_etw_code((ULONG)os), (int)os, "write a boot session's provider") : 0;
 }
 
-static LSTATUS write_values(HKEY key, const ea_session_config *s) {
+static LSTATUS autologger_write_values(HKEY key, const ea_session_config *s) {
     const int64_t second = 1000000000;
     WCHAR file[1024], guid[64];
     char name[NAME_CHARS];
@@ -120,11 +121,11 @@ static LSTATUS write_values(HKEY key, const ea_session_config *s) {
                    {L"FileMax", ea_boot_files_count(s)},
                    {L"Start", 1}};
 
-    LSTATUS os = set_text(key, L"Guid", guid);
+    LSTATUS os = autologger_set_text(key, L"Guid", guid);
     if (!os)
-        os = set_text(key, L"FileName", file);
+        os = autologger_set_text(key, L"FileName", file);
     for (size_t i = 0; i < sizeof NUMBERS / sizeof *NUMBERS && !os; i++)
-        os = set_number(key, NUMBERS[i].name, NUMBERS[i].value);
+        os = autologger_set_number(key, NUMBERS[i].name, NUMBERS[i].value);
     return os;
 }
 
@@ -152,17 +153,17 @@ static int write_session(const writer *w, HKEY root, const ea_session_config *s,
     if (os)
         return ea_fail_os(err, ea_etw_code((ULONG)os), (int)os, "write boot session %s", s->name);
     int rc = 0;
-    if ((os = set_number(key, L"Start", 0)) || (os = remove_providers(key)))
+    if ((os = autologger_set_number(key, L"Start", 0)) || (os = remove_providers(key)))
         rc = ea_fail_os(err, ea_etw_code((ULONG)os), (int)os, "write boot session %s", s->name);
     for (size_t i = 0; i < s->providers.count && !rc; i++)
         rc = write_provider(w, key, &providers[i], err);
-    if (!rc && (os = write_values(key, s))) /* with Start last: a half-written one does not start */
+    if (!rc && (os = autologger_write_values(key, s))) /* with Start last: a half-written one does not start */
         rc = ea_fail_os(err, ea_etw_code((ULONG)os), (int)os, "write boot session %s", s->name);
     RegCloseKey(key);
     return rc;
 }
 
-static int is_wanted(const ea_tables *sessions, const WCHAR *key) {
+static int autologger_is_wanted(const ea_tables *sessions, const WCHAR *key) {
     const ea_session_config *all = sessions ? sessions->items : NULL;
     for (size_t i = 0; sessions && i < sessions->count; i++) {
         WCHAR name[NAME_CHARS];
@@ -181,7 +182,7 @@ static int remove_others(HKEY root, const ea_tables *sessions, ea_err *err) {
         LSTATUS os = RegEnumKeyExW(root, i, name, &chars, NULL, NULL, NULL, NULL);
         if (os == ERROR_NO_MORE_ITEMS)
             return 0;
-        int is_ours = !os && _wcsnicmp(name, PREFIX, wcslen(PREFIX)) == 0 && !is_wanted(sessions, name);
+        int is_ours = !os && _wcsnicmp(name, PREFIX, wcslen(PREFIX)) == 0 && !autologger_is_wanted(sessions, name);
         if (is_ours && (os = RegDeleteTreeW(root, name)))
             return ea_fail_os(err, ea_etw_code((ULONG)os), (int)os, "remove a boot session");
         i += !is_ours;
@@ -215,7 +216,7 @@ int ea_autologgers_write(const ea_tables *sessions, ea_autologger_note note, voi
 }
 
 /* 1 when the registry has a boot session of this name. */
-static int has_key(const ea_session_config *s) {
+static int autologger_has_key(const ea_session_config *s) {
     WCHAR name[NAME_CHARS], path[NAME_CHARS + 128];
     HKEY key;
     name_session(s, name);
@@ -235,7 +236,8 @@ int ea_autologger_take(const ea_session_config *session, ea_autologger_note note
     int rc = ea_session_init(&s, session, NULL, NULL, NULL, err);
     if (rc)
         return rc;
-    ea_session_stop_boot(&s, has_key(session)); /* its file is complete then; one that was full has ended by itself */
+    ea_session_stop_boot(
+        &s, autologger_has_key(session)); /* its file is complete then; one that was full has ended by itself */
     *ret_lost = ea_boot_files_take(session, note, note_arg);
     return 0;
 }

@@ -43,7 +43,7 @@ void ea_boot_file_path(const ea_session_config *s, int age, char *path) {
 /* Frees the newest name: each waiting file is renamed to the next age, up to the first free one. If no age is free, the
  * oldest file is overwritten. Returns 0 when a rename failed: then the files have their old names, or the older ones
  * have moved. */
-static int make_room(const ea_session_config *s, const taker *t, unsigned *lost) {
+static int boot_files_make_room(const ea_session_config *s, const taker *t, unsigned *lost) {
     char from[EA_BOOT_PATH_BYTES], to[EA_BOOT_PATH_BYTES];
     int count = (int)ea_boot_files_count(s), age = 0;
     ea_err err;
@@ -97,7 +97,7 @@ static int same_letter(char a, char b) {
 
 /* One entry of the folder: the base name, or the base name, a dot and digits, however many. Windows 11 and the tools
  * of other vendors show three; Microsoft's page says four. */
-static int see_file(const char *name, int is_dir, void *arg) {
+static int boot_files_see_file(const char *name, int is_dir, void *arg) {
     written_list *l = arg;
     const char *p = name;
     char *end = NULL;
@@ -129,7 +129,7 @@ static void find_written(const ea_session_config *s, const taker *t, written_lis
     snprintf(folder, sizeof folder, "%.*s", n > 1 ? (int)n - 1 : (int)n, s->boot_file);
     if (n == 3 && folder[1] == ':')
         snprintf(folder, sizeof folder, "%.3s", s->boot_file); /* the root of a drive */
-    int rc = ea_path_list(n ? folder : ".", see_file, ret, &err);
+    int rc = ea_path_list(n ? folder : ".", boot_files_see_file, ret, &err);
     if (rc && rc != EA_ENOTFOUND)
         boot_files_log_line(t, "%s", err.message);
     if (ret->is_full)
@@ -163,7 +163,7 @@ unsigned ea_boot_files_take(const ea_session_config *s, void (*note)(void *arg, 
     qsort(l.all, l.count, sizeof *l.all, older);
     for (unsigned i = 0; i < l.count; i++) {
         written_path(s, &l.all[i], from);
-        if (!make_room(s, &t, &lost))
+        if (!boot_files_make_room(s, &t, &lost))
             break; /* it stays where Windows wrote it */
         ea_boot_file_path(s, 0, to);
         if (ea_path_rename(from, to, &err))

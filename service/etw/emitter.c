@@ -61,7 +61,7 @@ static int emitter_register(ea_emitter *e, const ea_guid *guid, REGHANDLE *ret, 
     return 0;
 }
 
-static void put_part(EVENT_DATA_DESCRIPTOR *parts, ULONG *count, const void *data, size_t bytes, ULONG type) {
+static void emitter_put_part(EVENT_DATA_DESCRIPTOR *parts, ULONG *count, const void *data, size_t bytes, ULONG type) {
     parts[(*count)++] =
         (EVENT_DATA_DESCRIPTOR){.Ptr = (ULONGLONG)(ULONG_PTR)data, .Size = (ULONG)bytes, .Reserved = type};
 }
@@ -82,11 +82,11 @@ int ea_emitter_write(ea_emitter *e, const ea_record *r, int *ret_heard, ea_err *
     if (rc)
         return rc;
     if (traits)
-        put_part(parts, &count, traits->data, traits->size_bytes, DATA_PROVIDER_METADATA);
+        emitter_put_part(parts, &count, traits->data, traits->size_bytes, DATA_PROVIDER_METADATA);
     if (schema)
-        put_part(parts, &count, schema->data, schema->size_bytes, DATA_EVENT_METADATA);
+        emitter_put_part(parts, &count, schema->data, schema->size_bytes, DATA_EVENT_METADATA);
     if (r->payload_bytes)
-        put_part(parts, &count, r->payload, r->payload_bytes, DATA_PAYLOAD);
+        emitter_put_part(parts, &count, r->payload, r->payload_bytes, DATA_PAYLOAD);
     *ret_heard = e->api->EventEnabled(handle, &d) != 0;
     error = e->api->EventWrite(handle, &d, count, parts);
     return error ? ea_fail_os(err, ea_etw_code(error), (int)error, "write an event") : 0;

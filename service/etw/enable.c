@@ -267,7 +267,7 @@ static void report_applied(const ea_session *s, const GUID *guid, const ea_provi
 }
 
 /* What its names stand for, once. */
-static int look_up(const ea_session *s, const ea_provider_config *p, ea_session_provider *ret, ea_err *err) {
+static int enable_look_up(const ea_session *s, const ea_provider_config *p, ea_session_provider *ret, ea_err *err) {
     ea_session_provider found = {.is_known = 1};
     if (ret->is_known)
         return 0;
@@ -302,7 +302,7 @@ static void enable_provider(const ea_session *s, const ea_provider_config *given
     uint8_t level = 0;
     ea_provider_config own = *given, *p = &own;
     known->is_enabled = 0;
-    int rc = look_up(s, p, known, &err);
+    int rc = enable_look_up(s, p, known, &err);
     if (!rc)
         rc = ea_level_parse(p->level, &level);
     if (rc) {

@@ -3,7 +3,7 @@
 
 /* id, task, version, channel, level and opcode of a record, which follow each other there, out of the same eight bytes
  * of an event, whose task is the last one. */
-static uint64_t ids_of(const ea_event_record *e) {
+static uint64_t event_record_ids_of(const ea_event_record *e) {
     uint64_t ids = ea_load64(&e->id);
     return (ids & 0xFFFF) | ids >> 48 << 16 | (ids & 0x0000FFFFFFFF0000u) << 16;
 }
@@ -14,7 +14,7 @@ static inline void event_fill(uint8_t *to, const ea_event_record *e) {
     uint64_t pointer_size = e->flags & EA_FLAG_32_BIT_HEADER ? 4 : 8, threads = ea_load64(&e->tid);
     memcpy(to + offsetof(ea_record, provider), &e->provider, sizeof e->provider);
     ea_store64(to + offsetof(ea_record, keyword), e->keyword);
-    ea_store64(to + offsetof(ea_record, id), ids_of(e));
+    ea_store64(to + offsetof(ea_record, id), event_record_ids_of(e));
     ea_store64(to + offsetof(ea_record, logger), e->logger | (uint64_t)ea_load32(&e->flags) << 16 | pointer_size << 48);
     ea_store64(to + offsetof(ea_record, hook_id), 0);
     ea_store64(to + offsetof(ea_record, time_raw), (uint64_t)e->time);

@@ -13,7 +13,7 @@ static uint8_t *filters_add(ea_filters *f, int type, size_t bytes) {
     return data;
 }
 
-static void add_ids(ea_filters *f, const ea_strings *given, int type, int filter_in) {
+static void filters_add_ids(ea_filters *f, const ea_strings *given, int type, int filter_in) {
     uint16_t ids[EA_FILTER_IDS_MAX];
     size_t n = ea_ids_expand(given, ids, EA_FILTER_IDS_MAX);
     if (!n || n > EA_FILTER_IDS_MAX)
@@ -25,7 +25,7 @@ static void add_ids(ea_filters *f, const ea_strings *given, int type, int filter
 }
 
 /* Names separated by semicolons, with an end. */
-static void add_names(ea_filters *f, const ea_strings *given, int type) {
+static void filters_add_names(ea_filters *f, const ea_strings *given, int type) {
     if (!given->count)
         return;
     uint8_t *data = filters_add(f, type, 0);
@@ -220,7 +220,7 @@ static int filters_make(made_filters *to, const question *q, const ea_tdh_events
                            (unsigned)event);
 }
 
-static void add_payload(ea_filters *f, const ea_guid *provider, const ea_provider_config *c, ea_err *err) {
+static void filters_add_payload(ea_filters *f, const ea_guid *provider, const ea_provider_config *c, ea_err *err) {
     const ea_payload_config *all = c->payload.items;
     question q = {.api = f->api};
     made_filters made = {.count = 0};
@@ -272,14 +272,14 @@ int ea_filters_create(ea_filters **ret, const ea_etw_api *api, const ea_guid *pr
     f->api = api;
     add_arguments(f, &c->arguments); /* the first, as controllers of EventSources have it */
     add_filter_data(f, c);
-    add_ids(f, &c->event_ids, EA_FILTER_EVENT_ID, 1);
-    add_ids(f, &c->exclude_event_ids, EA_FILTER_EVENT_ID, 0);
-    add_ids(f, &c->stack_event_ids, EA_FILTER_STACKWALK, 1);
+    filters_add_ids(f, &c->event_ids, EA_FILTER_EVENT_ID, 1);
+    filters_add_ids(f, &c->exclude_event_ids, EA_FILTER_EVENT_ID, 0);
+    filters_add_ids(f, &c->stack_event_ids, EA_FILTER_STACKWALK, 1);
     add_pids(f, &c->pids);
-    add_names(f, &c->executables, EA_FILTER_EXECUTABLE_NAME);
-    add_names(f, &c->packages, EA_FILTER_PACKAGE_ID);
-    add_names(f, &c->app_ids, EA_FILTER_PACKAGE_APP_ID);
-    add_names(f, &c->containers, EA_FILTER_CONTAINER);
+    filters_add_names(f, &c->executables, EA_FILTER_EXECUTABLE_NAME);
+    filters_add_names(f, &c->packages, EA_FILTER_PACKAGE_ID);
+    filters_add_names(f, &c->app_ids, EA_FILTER_PACKAGE_APP_ID);
+    filters_add_names(f, &c->containers, EA_FILTER_CONTAINER);
     int rc = add_all_names(f, provider, c, err);
     if (!rc)
         rc = add_stack_level(f, provider, c, err);
@@ -288,7 +288,7 @@ int ea_filters_create(ea_filters **ret, const ea_etw_api *api, const ea_guid *pr
         return rc;
     }
     if (c->payload.count)
-        add_payload(f, provider, c, err);
+        filters_add_payload(f, provider, c, err);
     *ret = f;
     return 0;
 }

@@ -163,7 +163,7 @@ static void live_take_pair(ea_clock *c) {
 
 /* The session's clock: that of an adopted session may differ from the configuration. It is in the consumer's header
  * (ReservedFlags; TRACE_LOGFILE_HEADER) and in the session's properties. */
-static uint32_t clock_of(const live *l) {
+static uint32_t live_clock_of(const live *l) {
     const ULONG types[] = {l->logfile.LogfileHeader.ReservedFlags, l->session.now.p.Wnode.ClientContext};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (types[i] >= EA_CLOCK_QPC && types[i] <= EA_CLOCK_CPU_CYCLES)
@@ -177,7 +177,7 @@ static void read_clock(live *l) {
     LARGE_INTEGER frequency;
     QueryPerformanceFrequency(&frequency);
     ea_clock *c = &l->clock;
-    c->type = clock_of(l);
+    c->type = live_clock_of(l);
     if (c->type == EA_CLOCK_QPC)
         c->frequency = (uint64_t)(h->PerfFreq.QuadPart > 0 ? h->PerfFreq.QuadPart : frequency.QuadPart);
     else if (c->type == EA_CLOCK_SYSTEM_TIME)
@@ -230,7 +230,7 @@ static void note_status(live *l, int runs) {
 
 /* Adds the losses since the last call to the counters and returns their number. Windows' numbers are 32-bit and start
  * at 0 with the session. An adopted session has earlier losses, which are not counted. */
-static uint64_t take_losses(live *l) {
+static uint64_t live_take_losses(live *l) {
     const EVENT_TRACE_PROPERTIES *p = &l->session.now.p;
     uint32_t events = (uint32_t)p->EventsLost - l->seen_events;
     uint32_t buffers = ((uint32_t)p->LogBuffersLost - l->seen_log_buffers) +
@@ -268,7 +268,7 @@ static int live_open_trace(live *l, ea_err *err) {
 
 /* ---- existing objects: the rundown ---- */
 
-static void begin_rundown(live *l) {
+static void live_begin_rundown(live *l) {
     EA_ASSERT(!l->rundown);
     if (l->rundown_ring)
         ea_rundown_begin(&l->rundown, &(ea_rundown_options){.session = l->o.session,
@@ -359,7 +359,7 @@ static int live_begin(live *l, int is_first, ea_err *err) {
     l->is_first_capture_due = 1;
     if (!realtime)
         first_capture(l);
-    begin_rundown(l);
+    live_begin_rundown(l);
     return 0;
 }
 
@@ -370,7 +370,7 @@ static void live_end(live *l) {
     atomic_store(&l->wait_until_ns, ea_monotonic_ns() + RUNDOWN_WAIT_NS);
     ea_session_stop(&l->session);
     if (had)
-        (void)take_losses(l);
+        (void)live_take_losses(l);
     if (l->trace) {
         int64_t until = ea_monotonic_ns() + RUNDOWN_WAIT_NS;
         ea_mutex_lock(l->lock);
@@ -439,7 +439,7 @@ static int live_look(live *l) {
     if (atomic_load(&l->traced) || ea_session_query(&l->session, NULL))
         return 0;
     note_status(l, 1);
-    if (take_losses(l))
+    if (live_take_losses(l))
         live_grow(l);
     look_at_clock(l);
     if (!l->is_first_capture_due)

@@ -52,7 +52,7 @@ static uint8_t *ask_windows(const ea_etw_api *api, int which, ULONG *ret_bytes, 
     return NULL;
 }
 
-static int same_text(const WCHAR *wide, size_t wide_max, const char *name) {
+static int pmc_same_text(const WCHAR *wide, size_t wide_max, const char *name) {
     size_t i = 0;
     for (; i < wide_max && wide[i] && name[i]; i++)
         if ((wide[i] | 32) != ((unsigned char)name[i] | 32))
@@ -74,17 +74,17 @@ static const PROFILE_SOURCE_INFO *next_source(const source_list *l, size_t *at, 
 }
 
 /* The number and the limits of a profile source by name; NULL when there is none. */
-static const PROFILE_SOURCE_INFO *find_source(const source_list *l, const char *name) {
+static const PROFILE_SOURCE_INFO *pmc_find_source(const source_list *l, const char *name) {
     const PROFILE_SOURCE_INFO *p;
     for (size_t at = 0, room; (p = next_source(l, &at, &room));)
-        if (same_text(p->Description, room, name))
+        if (pmc_same_text(p->Description, room, name))
             return p;
     return NULL;
 }
 
 /* ---- the holders of the other counters ---- */
 
-static void add_source(ea_text *t, const source_list *l, ULONG source) {
+static void pmc_add_source(ea_text *t, const source_list *l, ULONG source) {
     const PROFILE_SOURCE_INFO *p;
     for (size_t at = 0, room; (p = next_source(l, &at, &room));) {
         size_t chars = 0;
@@ -113,7 +113,7 @@ static void add_tag(ea_text *t, ULONG tag) {
 
 static void add_owner(ea_text *t, const source_list *l, const ea_pmc_owner *o) {
     if (o->type == EA_PMC_OWNER_TAGGED_WITH_SOURCE)
-        add_source(t, l, o->source);
+        pmc_add_source(t, l, o->source);
     else
         ea_text_str(t, "one");
     ea_text_str(t, " by ");
@@ -300,7 +300,7 @@ static void set_samples(ea_session *s, const source_list *l) {
     const ea_pmc_sample_config *samples = s->c->pmc_samples.items;
     ULONG sources[SOURCES_MAX], n = 0;
     for (size_t i = 0; i < s->c->pmc_samples.count; i++) {
-        const PROFILE_SOURCE_INFO *found = find_source(l, samples[i].source);
+        const PROFILE_SOURCE_INFO *found = pmc_find_source(l, samples[i].source);
         if (!found) {
             log_unknown(s, samples[i].source);
             continue;
@@ -340,7 +340,7 @@ static const ea_pmc_session *find_session(const uint8_t *list, ULONG bytes, USHO
 static void add_sources(ea_text *t, const source_list *l, const ULONG *sources, size_t count) {
     for (size_t i = 0; i < count && i < SOURCES_MAX; i++) {
         ea_text_str(t, i ? ", " : "");
-        add_source(t, l, sources[i]);
+        pmc_add_source(t, l, sources[i]);
     }
     if (!count)
         ea_text_str(t, "none");
@@ -383,7 +383,7 @@ static void set_counters(const ea_session *s, const source_list *l) {
     const ea_strings *names = &s->c->pmc_counters;
     ULONG sources[SOURCES_MAX], n = 0; /* the configuration has no more */
     for (size_t i = 0; i < names->count && n < SOURCES_MAX; i++) {
-        const PROFILE_SOURCE_INFO *found = find_source(l, names->items[i]);
+        const PROFILE_SOURCE_INFO *found = pmc_find_source(l, names->items[i]);
         if (found)
             sources[n++] = found->Source;
         else

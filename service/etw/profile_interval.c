@@ -45,7 +45,7 @@ static entry *profile_interval_find(uint32_t source) {
     return NULL;
 }
 
-static void write_value(uint32_t source, uint32_t interval) {
+static void profile_interval_write_value(uint32_t source, uint32_t interval) {
     kept value = {interval, GetCurrentProcessId(), started_of(GetCurrentProcess())};
     WCHAR name[NAME_CHARS];
     HKEY key;
@@ -84,7 +84,7 @@ void ea_profile_keep(ea_session *s, uint32_t source) {
         if (!entries[i].users) {
             e = &entries[i];
             *e = (entry){.source = source, .interval = now.Interval};
-            write_value(source, now.Interval);
+            profile_interval_write_value(source, now.Interval);
         }
     if (e) {
         e->users++;

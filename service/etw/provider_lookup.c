@@ -24,7 +24,7 @@ static ULONG call_keywords(const void *arg, void *data, ULONG *bytes) {
 }
 
 /* The UTF-16 text at an offset of an answer, compared without regard to case. */
-static int is_name(const void *data, ULONG bytes, ULONG offset, const char *name, size_t name_bytes) {
+static int provider_lookup_is_name(const void *data, ULONG bytes, ULONG offset, const char *name, size_t name_bytes) {
     const uint8_t *p = data;
     size_t i = 0;
     for (; offset + 2 * i + 1 < bytes && i <= name_bytes; i++) {
@@ -58,7 +58,7 @@ int ea_provider_find(const ea_etw_api *api, const char *name, ea_guid *ret, ea_e
                       : 0;
     rc = EA_ENOTFOUND;
     for (size_t i = 0; room && i < all->count && i < room && rc; i++)
-        if (is_name(data, bytes, all->items[i].name_offset, name, strlen(name))) {
+        if (provider_lookup_is_name(data, bytes, all->items[i].name_offset, name, strlen(name))) {
             memcpy(ret->bytes, &all->items[i].guid, sizeof ret->bytes);
             rc = 0;
         }
@@ -91,7 +91,8 @@ int ea_provider_keywords(const ea_etw_api *api, const ea_guid *provider, const c
             p += n;
             continue;
         }
-        while (room && i < all->count && i < room && !is_name(data, bytes, all->items[i].name_offset, p, n))
+        while (room && i < all->count && i < room &&
+               !provider_lookup_is_name(data, bytes, all->items[i].name_offset, p, n))
             i++;
         if (room && i < all->count && i < room)
             mask |= all->items[i].value;

@@ -67,7 +67,7 @@ int ea_rundown_is_wanted(const ea_session_config *session) {
 
 /* ---- ProcessTrace's thread ---- */
 
-static int is_of_rundown(const ea_event_record *e) {
+static int rundown_is_of_rundown(const ea_event_record *e) {
     for (size_t i = 0; i < sizeof RUNDOWNS / sizeof *RUNDOWNS; i++)
         if (e->opcode >= RUNDOWNS[i].low && e->opcode <= RUNDOWNS[i].high &&
             ea_guid_equal(&e->provider, &RUNDOWNS[i].provider))
@@ -85,7 +85,7 @@ static void WINAPI rundown_on_event(EVENT_RECORD *event) {
     ea_rundown *r = event->UserContext;
     const ea_event_record *e = (const ea_event_record *)(const void *)event;
     atomic_store(&r->runs, 1);
-    if (!is_of_rundown(e))
+    if (!rundown_is_of_rundown(e))
         return;
     rundown_wait_for_room(r);
     atomic_fetch_add_explicit(&r->records, 1, memory_order_relaxed);

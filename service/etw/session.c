@@ -61,7 +61,7 @@ static uint32_t minimum_buffers(const ea_session_config *c) {
     return c->min_buffers > least ? (uint32_t)c->min_buffers : least;
 }
 
-static void name_file(const ea_session *s, ea_properties *p) {
+static void session_name_file(const ea_session *s, ea_properties *p) {
     char path[4096];
     ea_session_file(s->c, s->starts + 1, path, sizeof path);
     session_to_wide(path, p->file, sizeof p->file / sizeof *p->file);
@@ -108,7 +108,7 @@ static void session_ask(const ea_session *s, ea_properties *p) {
     if (c->output == EA_OUTPUT_REALTIME) {
         p->p.LogFileNameOffset = 0;
     } else {
-        name_file(s, p);
+        session_name_file(s, p);
         p->p.MaximumFileSize = (ULONG)(c->file_bytes >> 20);
     }
 }

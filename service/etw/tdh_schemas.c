@@ -119,7 +119,7 @@ static const ea_enum *get_map(ea_tdh *t, EVENT_RECORD *event, const char *name) 
     return map;
 }
 
-static const ea_enum *find_map(void *arg, const ea_guid *provider, const char *name) {
+static const ea_enum *tdh_schemas_find_map(void *arg, const ea_guid *provider, const char *name) {
     asking *a = arg;
     map_key k = {.provider = *provider};
     size_t len = strlen(name);
@@ -162,8 +162,8 @@ int ea_tdh_describe(void *arg, const ea_record *record, ea_schemas *into, ea_err
     int changed;
     int rc = ea_tdh_get(call_event, &(question){.api = t->api, .event = &event}, &data, &bytes, err);
     if (!rc)
-        rc = ea_event_info_read(into, EA_SCHEMA_WINDOWS, data, bytes, &(ea_event_maps){find_map, &(asking){t, &event}},
-                                &changed, err);
+        rc = ea_event_info_read(into, EA_SCHEMA_WINDOWS, data, bytes,
+                                &(ea_event_maps){tdh_schemas_find_map, &(asking){t, &event}}, &changed, err);
     free(data);
     return rc;
 }
@@ -171,7 +171,7 @@ int ea_tdh_describe(void *arg, const ea_record *record, ea_schemas *into, ea_err
 /* ---- providers ---- */
 
 /* UTF-16 at an offset of an answer, without the trailing blanks that TDH adds to names; NULL: outside, or no memory. */
-static const char *text_at(ea_arena *arena, const void *data, ULONG bytes, ULONG offset) {
+static const char *tdh_schemas_text_at(ea_arena *arena, const void *data, ULONG bytes, ULONG offset) {
     const uint8_t *p = data;
     size_t n = 0;
     ea_text t;
@@ -206,7 +206,7 @@ int ea_tdh_list(ea_tdh *t, ea_schemas *into, ea_err *err) {
     size_t room = room_for(bytes, offsetof(ea_tdh_providers, items), sizeof *all->items);
     ea_arena_init(&arena, TEXTS_MAX_BYTES);
     for (size_t i = 0; room && i < all->count && i < room && !rc; i++) {
-        const char *name = text_at(&arena, data, bytes, all->items[i].name_offset);
+        const char *name = tdh_schemas_text_at(&arena, data, bytes, all->items[i].name_offset);
         ea_schema_provider p = {.name = name ? name : "",
                                 .origin = all->items[i].source == ORIGIN_MANIFEST ? "TDH: a manifest" : "TDH: MOF",
                                 .message = "",
@@ -231,7 +231,7 @@ static size_t get_fields(const ea_tdh *t, ea_arena *arena, GUID *guid, int kind,
     size_t room = room_for(bytes, offsetof(ea_tdh_fields, items), sizeof *all->items);
     ea_map_entry *entries = ea_arena_zalloc(arena, max, sizeof *entries);
     for (size_t i = 0; entries && room && i < all->count && i < room && n < max; i++) {
-        const char *name = text_at(arena, data, bytes, all->items[i].name_offset);
+        const char *name = tdh_schemas_text_at(arena, data, bytes, all->items[i].name_offset);
         if (name && *name)
             entries[n++] = (ea_map_entry){all->items[i].value, name};
     }
@@ -258,7 +258,7 @@ static int get_events(ea_tdh *t, GUID *guid, ea_schemas *into, ea_err *err) {
         if (ea_tdh_get(call_manifest_event, &q, &info, &info_bytes, NULL))
             continue;
         rc = ea_event_info_read(into, EA_SCHEMA_WINDOWS, info, info_bytes,
-                                &(ea_event_maps){find_map, &(asking){t, &event}}, &changed, err);
+                                &(ea_event_maps){tdh_schemas_find_map, &(asking){t, &event}}, &changed, err);
         free(info);
     }
     free(data);

@@ -26,7 +26,7 @@ int ea_channel_name_is_good(const char *name) {
 }
 
 /* One line "NUMBER<tab>CHANNEL": 0 when it is another. */
-static int take_line(char *line, ea_channel_position *all, size_t count) {
+static int positions_take_line(char *line, ea_channel_position *all, size_t count) {
     uint64_t id;
     char *tab = strchr(line, '\t');
     if (!tab)
@@ -56,7 +56,7 @@ int ea_channel_positions_read(const char *path, ea_channel_position *all, size_t
         is_whole = end != NULL;
         if (end) {
             *end = 0;
-            is_whole = take_line(line, all, count);
+            is_whole = positions_take_line(line, all, count);
             line = end + 1;
         }
     }

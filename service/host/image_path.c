@@ -23,7 +23,7 @@ static int is_step(const char *name) {
 }
 
 /* 1 when the path below a volume is plain: no other stream, no wildcard, no "..", only one name after the other. */
-static int is_plain(const char *rest) {
+static int image_path_is_plain(const char *rest) {
     if (*rest != '\\')
         return 0;
     for (const char *s = rest; *s; s++)
@@ -34,7 +34,9 @@ static int is_plain(const char *rest) {
 
 static int image_path_put(char *out, const char *prefix, size_t prefix_bytes, const char *rest, const char *path,
                           ea_err *err) {
-    int n = is_plain(rest) ? snprintf(out, EA_IMAGE_PATH_BYTES, "\\\\?\\%.*s%s", (int)prefix_bytes, prefix, rest) : -1;
+    int n = image_path_is_plain(rest)
+                ? snprintf(out, EA_IMAGE_PATH_BYTES, "\\\\?\\%.*s%s", (int)prefix_bytes, prefix, rest)
+                : -1;
     return n < 0 || n >= EA_IMAGE_PATH_BYTES ? ea_fail(err, EA_EREFUSED, "%.256s: no path of an image", path) : 0;
 }
 

@@ -400,7 +400,8 @@ static int images_same(const ea_image_identity *a, const ea_image_identity *b) {
 }
 
 /* Reads the file; it must be the same at the end. */
-static int read_file(ea_images *im, reader *r, const char *path, const ea_image_identity *identity, known **ret) {
+static int images_read_file(ea_images *im, reader *r, const char *path, const ea_image_identity *identity,
+                            known **ret) {
     ea_pe_facts pe;
     ea_image_identity after;
     int is_damaged = ea_pe_read(read_paid, r, path, &pe, NULL) != 0;
@@ -443,12 +444,12 @@ static int images_look(ea_images *im, const char *path, const ea_image_identity 
     if (!rc)
         rc = ea_image_file_identify(r.file, &identity, NULL);
     if (!rc && (!before || !images_same(before, &identity)))
-        rc = read_file(im, &r, path, &identity, ret);
+        rc = images_read_file(im, &r, path, &identity, ret);
     ea_image_file_close(r.file);
     return rc;
 }
 
-static enum ea_counter cause_of(int rc) {
+static enum ea_counter images_cause_of(int rc) {
     return rc == EA_ENOTFOUND   ? EA_COUNT_images_absent
            : rc == EA_EREFUSED  ? EA_COUNT_images_refused
            : rc == EA_ECANCELED ? EA_COUNT_images_left_end
@@ -471,7 +472,7 @@ static void finish_row(ea_images *im, uint32_t r, int rc, known *fresh) {
         module *of = &im->modules[m];
         int is_other = !rc && of->timestamp && of->timestamp != at->now->facts.timestamp;
         if (rc || is_other) {
-            images_count(im, rc ? cause_of(rc) : EA_COUNT_images_other);
+            images_count(im, rc ? images_cause_of(rc) : EA_COUNT_images_other);
             free_module(im, m);
             continue;
         }

@@ -40,7 +40,7 @@ static int pipe_finish(ea_pipe *p, OVERLAPPED *o, BOOL started, DWORD wait_ms, D
     return GetOverlappedResult(p->pipe, o, ret_bytes, TRUE) != 0;
 }
 
-static void serve_one(ea_pipe *p, HANDLE event) {
+static void pipe_serve_one(ea_pipe *p, HANDLE event) {
     ea_text t;
     DWORD n = 0;
     OVERLAPPED o = {.hEvent = event};
@@ -72,7 +72,7 @@ static void pipe_serve(void *arg) {
         DWORD n = 0;
         ResetEvent(event);
         if (pipe_finish(p, &o, ConnectNamedPipe(p->pipe, &o), INFINITE, &n))
-            serve_one(p, event);
+            pipe_serve_one(p, event);
         else
             DisconnectNamedPipe(p->pipe);
     }
@@ -160,7 +160,7 @@ static int check_server(HANDLE pipe, const char *name, ea_err *err) {
 }
 
 /* One read, until the deadline. EA_ETIMEOUT; *ret_bytes 0: the server has closed its end. */
-static int read_some(HANDLE pipe, HANDLE event, void *out, DWORD room, int64_t until_ns, DWORD *ret_bytes) {
+static int pipe_read_some(HANDLE pipe, HANDLE event, void *out, DWORD room, int64_t until_ns, DWORD *ret_bytes) {
     OVERLAPPED o = {.hEvent = event};
     int64_t left_ms = (until_ns - ea_monotonic_ns()) / 1000000;
     DWORD n = 0;
@@ -178,7 +178,7 @@ static int read_some(HANDLE pipe, HANDLE event, void *out, DWORD room, int64_t u
     return late && !n ? EA_ETIMEOUT : 0;
 }
 
-static int read_answer(HANDLE pipe, const char *name, int64_t until_ns, ea_text *out, ea_err *err) {
+static int pipe_read_answer(HANDLE pipe, const char *name, int64_t until_ns, ea_text *out, ea_err *err) {
     char part[4096];
     DWORD n = 0;
     size_t total = 0;
@@ -186,7 +186,7 @@ static int read_answer(HANDLE pipe, const char *name, int64_t until_ns, ea_text 
     int rc = event ? 0 : ea_fail_os(err, EA_EIO, (int)GetLastError(), "ask %s", name);
     /* the text is one JSON object and a newline; nothing follows it */
     while (!rc && total < EA_PIPE_MAX_BYTES) {
-        if (read_some(pipe, event, part, sizeof part, until_ns, &n))
+        if (pipe_read_some(pipe, event, part, sizeof part, until_ns, &n))
             rc = ea_fail(err, EA_ETIMEOUT, "ask %s: expected an answer within %d ms", name, CLIENT_WAIT_MS);
         if (rc || !n)
             break;
@@ -227,7 +227,7 @@ int ea_pipe_ask(const char *name, ea_text *out, ea_err *err) {
                           (int)os, "ask %s", name);
     int rc = check_server(h, name, err);
     if (!rc)
-        rc = read_answer(h, name, until, out, err);
+        rc = pipe_read_answer(h, name, until, out, err);
     CloseHandle(h);
     return rc;
 }

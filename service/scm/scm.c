@@ -64,7 +64,7 @@ static void ask_to_end(enum ea_service_request request) {
     SetEvent(own.asked);
 }
 
-static DWORD WINAPI on_control(DWORD control, DWORD type, LPVOID data, LPVOID context) {
+static DWORD WINAPI scm_on_control(DWORD control, DWORD type, LPVOID data, LPVOID context) {
     const ea_service *s = own.service;
     (void)data;
     (void)context;
@@ -110,7 +110,7 @@ static void WINAPI service_main(DWORD argc, LPWSTR *argv) {
     ea_thread *teller = NULL;
     (void)argc;
     (void)argv;
-    own.handle = RegisterServiceCtrlHandlerExW(NAME, on_control, NULL);
+    own.handle = RegisterServiceCtrlHandlerExW(NAME, scm_on_control, NULL);
     if (!own.handle) {
         own.rc = ea_fail_os(&own.err, EA_EIO, (int)GetLastError(), "register the service's control handler");
         return;
@@ -227,7 +227,7 @@ static void harden(SC_HANDLE s, const ea_service_report *report) {
 
 /* "PROGRAM" service --config "CONFIG": quoted, since a space in an unquoted path lets others put their program before
  * it. A quote inside is refused: no Windows path has one. */
-static WCHAR *command_line(const char *program, const char *config) {
+static WCHAR *scm_command_line(const char *program, const char *config) {
     size_t n = strlen(program) + strlen(config) + 64;
     char *line = malloc(n);
     if (!line || strchr(program, '"') || strchr(config, '"')) {
@@ -242,7 +242,7 @@ static WCHAR *command_line(const char *program, const char *config) {
 
 int ea_service_install(const char *program, const char *config, const ea_service_report *report, ea_err *err) {
     SC_HANDLE m;
-    WCHAR *line = command_line(program, config);
+    WCHAR *line = scm_command_line(program, config);
     if (!line)
         return ea_fail(err, EA_EINVAL, "install %s: the paths are not usable", program);
     int rc = open_manager(&m, SC_MANAGER_CONNECT | SC_MANAGER_CREATE_SERVICE, err);
@@ -292,7 +292,7 @@ int ea_service_harden(const ea_service_report *report, ea_err *err) {
 }
 
 /* Waits while the service is in state `pending` and makes progress. */
-static int wait_for(SC_HANDLE s, DWORD pending, DWORD wanted, const char *what, ea_err *err) {
+static int scm_wait_for(SC_HANDLE s, DWORD pending, DWORD wanted, const char *what, ea_err *err) {
     SERVICE_STATUS_PROCESS now;
     DWORD need, checkpoint = 0;
     int64_t since = ea_monotonic_ns();
@@ -323,7 +323,7 @@ int ea_service_start(ea_err *err) {
     if (!StartServiceW(s, 0, NULL))
         rc = fail_scm(err, WHAT);
     if (!rc)
-        rc = wait_for(s, SERVICE_START_PENDING, SERVICE_RUNNING, WHAT, err);
+        rc = scm_wait_for(s, SERVICE_START_PENDING, SERVICE_RUNNING, WHAT, err);
     CloseServiceHandle(s);
     return rc;
 }
@@ -337,7 +337,7 @@ static int ask_to_stop(SC_HANDLE s, const char *what, ea_err *err) {
         if (os != ERROR_SERVICE_CANNOT_ACCEPT_CTRL) /* it stops already */
             return fail_scm(err, what);
     }
-    return wait_for(s, SERVICE_STOP_PENDING, SERVICE_STOPPED, what, err);
+    return scm_wait_for(s, SERVICE_STOP_PENDING, SERVICE_STOPPED, what, err);
 }
 
 /* The process of a running service, to wait for; NULL. A stopped service's process lives on for a moment, and its

@@ -33,7 +33,7 @@ static char *beside(const char *path) {
 /* ---- files ---- */
 
 /* The content of a file for OpenSSL, which frees what it is given: the caller wipes and frees *ret_data. */
-static BIO *open_pem(const char *path, char **ret_data, size_t *ret_len_bytes, ea_err *err, int *ret_rc) {
+static BIO *enroll_client_open_pem(const char *path, char **ret_data, size_t *ret_len_bytes, ea_err *err, int *ret_rc) {
     *ret_rc = ea_path_read_all(path, FILE_MAX, ret_data, ret_len_bytes, err);
     BIO *bio = *ret_rc ? NULL : BIO_new_mem_buf(*ret_data, (int)*ret_len_bytes);
     if (!*ret_rc && !bio)
@@ -48,11 +48,11 @@ static int note_password(char *out, int size, int is_writing, void *arg) {
     return -1;
 }
 
-static int read_key(const char *path, EVP_PKEY **ret, ea_err *err) {
+static int enroll_client_read_key(const char *path, EVP_PKEY **ret, ea_err *err) {
     char *data = NULL;
     size_t len_bytes = 0;
     int rc, has_password = 0;
-    BIO *bio = open_pem(path, &data, &len_bytes, err, &rc);
+    BIO *bio = enroll_client_open_pem(path, &data, &len_bytes, err, &rc);
     EVP_PKEY *key = bio ? PEM_read_bio_PrivateKey(bio, NULL, note_password, &has_password) : NULL;
     BIO_free(bio);
     if (data)
@@ -74,16 +74,16 @@ static int read_key(const char *path, EVP_PKEY **ret, ea_err *err) {
 
 int ea_key_check_password(const char *path, ea_err *err) {
     EVP_PKEY *key = NULL;
-    int rc = read_key(path, &key, err);
+    int rc = enroll_client_read_key(path, &key, err);
     EVP_PKEY_free(key);
     return rc == EA_EUNSUPPORTED ? rc : 0;
 }
 
-static int read_certificate(const char *path, X509 **ret, ea_err *err) {
+static int enroll_client_read_certificate(const char *path, X509 **ret, ea_err *err) {
     char *data = NULL;
     size_t len_bytes = 0;
     int rc;
-    BIO *bio = open_pem(path, &data, &len_bytes, err, &rc);
+    BIO *bio = enroll_client_open_pem(path, &data, &len_bytes, err, &rc);
     X509 *cert = bio ? PEM_read_bio_X509(bio, NULL, NULL, NULL) : NULL;
     BIO_free(bio);
     free(data);
@@ -97,7 +97,7 @@ static int read_certificate(const char *path, X509 **ret, ea_err *err) {
 }
 
 /* Seconds since 1970. ASN1_TIME_diff counts from now: mktime knows local time alone. */
-static int seconds_of(const ASN1_TIME *t, int64_t *ret) {
+static int enroll_client_seconds_of(const ASN1_TIME *t, int64_t *ret) {
     int days, seconds;
     if (ASN1_TIME_diff(&days, &seconds, NULL, t) != 1)
         return 0;
@@ -111,8 +111,9 @@ static int enroll_client_describe(const X509 *cert, ea_certificate *ret, const c
     int at = X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
     const ASN1_STRING *cn = at >= 0 ? X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)) : NULL;
     int n = cn ? ASN1_STRING_length(cn) : 0;
-    int good = n >= 1 && n < EA_CERTIFICATE_NAME_BYTES && seconds_of(X509_get0_notBefore(cert), &c.not_before_s) &&
-               seconds_of(X509_get0_notAfter(cert), &c.not_after_s);
+    int good = n >= 1 && n < EA_CERTIFICATE_NAME_BYTES &&
+               enroll_client_seconds_of(X509_get0_notBefore(cert), &c.not_before_s) &&
+               enroll_client_seconds_of(X509_get0_notAfter(cert), &c.not_after_s);
     ERR_clear_error();
     if (!good)
         return ea_fail(err, EA_EFORMAT, "%s: its certificate has no common name, or no dates", whose);
@@ -123,7 +124,7 @@ static int enroll_client_describe(const X509 *cert, ea_certificate *ret, const c
 
 int ea_certificate_read(const char *path, ea_certificate *ret, ea_err *err) {
     X509 *cert = NULL;
-    int rc = read_certificate(path, &cert, err);
+    int rc = enroll_client_read_certificate(path, &cert, err);
     if (!rc)
         rc = enroll_client_describe(cert, ret, path, err);
     X509_free(cert);
@@ -185,7 +186,7 @@ void ea_enroll_name(const char *given, char out[EA_CERTIFICATE_NAME_BYTES]) {
 /* The key of an attempt before, or a new one. */
 static int have_key(const char *path, EVP_PKEY **ret, ea_err *err) {
     EVP_PKEY *key = NULL;
-    if (ea_path_exists(path) && !read_key(path, &key, NULL)) {
+    if (ea_path_exists(path) && !enroll_client_read_key(path, &key, NULL)) {
         *ret = key;
         return 0;
     }
@@ -209,7 +210,7 @@ static int have_key(const char *path, EVP_PKEY **ret, ea_err *err) {
     return rc;
 }
 
-static int put_request(EVP_PKEY *key, const char *name, ea_text *out, ea_err *err) {
+static int enroll_client_put_request(EVP_PKEY *key, const char *name, ea_text *out, ea_err *err) {
     X509_REQ *csr = X509_REQ_new();
     BIO *bio = BIO_new(BIO_s_mem());
     char *data = NULL;
@@ -418,7 +419,7 @@ int ea_enroll_ask(const ea_enroll_options *o, ea_err *err) {
                  ? ea_fail(err, EA_EUSAGE, "%.64s...: the address is too long", o->url)
                  : have_key(new_key, &key, err);
     if (!rc)
-        rc = put_request(key, o->name, &body, err);
+        rc = enroll_client_put_request(key, o->name, &body, err);
     if (!rc)
         rc = make_headers(&x, err);
     if (!rc)
@@ -442,7 +443,7 @@ int ea_enroll_ask(const ea_enroll_options *o, ea_err *err) {
 /* 1 when the file holds the certificate's key. */
 static int is_key_of(const char *path, X509 *cert) {
     EVP_PKEY *key = NULL;
-    if (!ea_path_exists(path) || read_key(path, &key, NULL))
+    if (!ea_path_exists(path) || enroll_client_read_key(path, &key, NULL))
         return 0;
     int good = X509_check_private_key(cert, key) == 1;
     EVP_PKEY_free(key);
@@ -456,7 +457,7 @@ int ea_enroll_install(const char *cert, const char *key, int *ret_installed, ea_
     int rc = new_cert && new_key ? 0 : ea_fail(err, EA_ENOMEM, "install %s", cert), installed = 0;
     if (!rc && ea_path_exists(new_cert)) {
         int has_key = 0;
-        if (!read_certificate(new_cert, &made, NULL)) {
+        if (!enroll_client_read_certificate(new_cert, &made, NULL)) {
             if (is_key_of(new_key, made)) {
                 rc = ea_path_rename(new_key, key, err);
                 has_key = !rc;

@@ -106,7 +106,7 @@ static void sender_hold(ea_sender *s, int64_t ns) {
     s->held_ns %= SECOND_NS;
 }
 
-static int64_t next_pause(ea_sender *s) {
+static int64_t sender_next_pause(ea_sender *s) {
     int64_t low = s->o.pause_min_ns, high = s->pause_ns ? s->pause_ns * 3 : low * 3;
     if (high > s->o.pause_max_ns)
         high = s->o.pause_max_ns;
@@ -144,7 +144,7 @@ static int sender_failed(ea_sender *s, int64_t retry_after_ns, int mends, const 
     if (s->o.give_up_ns && now - s->failing_since_ns >= s->o.give_up_ns)
         return err->code;
     sender_report(s, err);
-    int64_t wait = next_pause(s);
+    int64_t wait = sender_next_pause(s);
     if (retry_after_ns) /* not before it, and not all at the same moment */
         sender_hold(s, retry_after_ns + (int64_t)(next_random(s) % (uint64_t)(retry_after_ns / 4 + 1)));
     else
@@ -425,7 +425,8 @@ static void sender_poll(ea_sender *s) {
 
 /* Reads the answer and sets the outcomes. *ret_progress: something left the spool or can now be sent better.
  * *ret_fatal: this ends a sender with fail_fast. *ret_conflict: the stream needs a new name. */
-static int read_answer(ea_sender *s, ea_ack *ack, int *ret_progress, int *ret_fatal, int *ret_conflict, ea_err *err) {
+static int sender_read_answer(ea_sender *s, ea_ack *ack, int *ret_progress, int *ret_fatal, int *ret_conflict,
+                              ea_err *err) {
     const char *url = s->urls[atomic_load(&s->current)];
     ea_arena_reset(&s->arena);
     int rc = ea_ack_decode(ack, &s->arena, (const uint8_t *)s->answer.data, s->answer.len_bytes, err);
@@ -558,7 +559,7 @@ static int send_items(ea_sender *s, ea_err *err) {
     }
     int answered = !rc && sent;
     if (answered)
-        rc = read_answer(s, &ack, &progress, &fatal, &conflict, err);
+        rc = sender_read_answer(s, &ack, &progress, &fatal, &conflict, err);
     int is_alone = s->item_count == 1 && s->outcomes[0] == EA_SPOOL_AGAIN;
     if (is_alone && (objection == 413 || (objection == 400 && is_malformed(s))))
         drop_first(s, err->message);
@@ -593,7 +594,7 @@ static int send_items(ea_sender *s, ea_err *err) {
 }
 
 /* The certificate that this connection is going to show is of the name whose batches are sent. */
-static int check_name(const ea_sender *s, SSL_CTX *context, ea_err *err) {
+static int sender_check_name(const ea_sender *s, SSL_CTX *context, ea_err *err) {
     ea_certificate c;
     uint8_t *der = NULL;
     X509 *leaf = SSL_CTX_get0_certificate(context);
@@ -615,7 +616,7 @@ static CURLcode sender_on_tls(CURL *curl, void *context, void *arg) {
     (void)curl;
     int rc = ea_tls_store_apply(context, s->keys, s->cert, s->ca, &s->tls);
     if (!rc && s->name)
-        rc = check_name(s, context, &s->tls);
+        rc = sender_check_name(s, context, &s->tls);
     return rc ? CURLE_SSL_CERTPROBLEM : CURLE_OK;
 }
 
@@ -756,7 +757,7 @@ static void sender_thread_main(void *arg) {
 
 /* ---- the outside ---- */
 
-static char *copy_text(const char *s) {
+static char *sender_copy_text(const char *s) {
     size_t n = strlen(s) + 1;
     char *copy = malloc(n);
     return copy ? memcpy(copy, s, n) : NULL;
@@ -863,11 +864,11 @@ int ea_sender_start(ea_sender **ret, ea_spool *spool, const ea_sender_options *o
     ea_text_init(&s->body);
     ea_text_init(&s->answer);
     ea_arena_init(&s->arena, 16 << 20);
-    s->cert = copy_text(o->cert);
-    s->key = copy_text(o->key);
-    s->ca = copy_text(o->ca);
-    s->proxy = copy_text(o->proxy ? o->proxy : "");
-    s->name = o->name ? copy_text(o->name) : NULL;
+    s->cert = sender_copy_text(o->cert);
+    s->key = sender_copy_text(o->key);
+    s->ca = sender_copy_text(o->ca);
+    s->proxy = sender_copy_text(o->proxy ? o->proxy : "");
+    s->name = o->name ? sender_copy_text(o->name) : NULL;
     s->urls = calloc(o->collector_count, sizeof *s->urls);
     s->poll_urls = calloc(o->collector_count, sizeof *s->poll_urls);
     if (o->poll)

@@ -44,7 +44,7 @@ static void file_stop(ea_source *source) {
 }
 
 /* Sleeps, in short pieces, until the record's time has come. */
-static void wait_for(file_source *s, const ea_record *r) {
+static void file_source_wait_for(file_source *s, const ea_record *r) {
     int64_t utc_ns = ea_clock_to_utc_ns(&s->rows[r->source].clock, r->time_raw);
     if (!s->paced) {
         s->paced = 1;
@@ -75,7 +75,7 @@ static int file_next(ea_source *source, const ea_record **ret, ea_err *err) {
     if (rc <= 0)
         return rc;
     if (s->speed > 0) {
-        wait_for(s, r);
+        file_source_wait_for(s, r);
         if (atomic_load(&s->stopped))
             return ea_fail(err, EA_ECANCELED, "read the source");
     }

@@ -41,7 +41,7 @@ static int is_sealed(uint32_t word) {
     return (word >> 24 & SEALED) != 0;
 }
 
-static enum ea_definition_kind kind_of(uint32_t word) {
+static enum ea_definition_kind descriptions_kind_of(uint32_t word) {
     uint32_t kind = word >> 24 & ~(uint32_t)SEALED;
     return kind ? (enum ea_definition_kind)kind : EA_DEFINES_CLASS;
 }
@@ -82,7 +82,7 @@ static int descriptions_remember(ea_descriptions *d, const ea_class_hash *hash, 
     place *p = malloc(sizeof *p);
     if (!p)
         return ea_fail(err, EA_ENOMEM, "keep a definition");
-    *p = (place){*hash, kind_of(word), offset, stored_bytes(word), word};
+    *p = (place){*hash, descriptions_kind_of(word), offset, stored_bytes(word), word};
     int rc = ea_bytes_map_put(&d->by_hash, p->hash.bytes, sizeof p->hash.bytes, p);
     if (rc) {
         free(p);
@@ -253,7 +253,8 @@ static int next_place(ea_descriptions *d, const ea_hash_ref *ref, size_t *cursor
 }
 
 /* The definition at a place; the caller frees it. */
-static int read_place(ea_descriptions *d, const place *p, uint8_t **ret, size_t *ret_len_bytes, ea_err *err) {
+static int descriptions_read_place(ea_descriptions *d, const place *p, uint8_t **ret, size_t *ret_len_bytes,
+                                   ea_err *err) {
     size_t got = 0;
     uint8_t *data = malloc(p->len_bytes);
     if (!data)
@@ -274,7 +275,7 @@ int ea_descriptions_append(ea_descriptions *d, const ea_hash_ref *ref, ea_text *
     while (next_place(d, ref, &cursor, &p)) {
         uint8_t *data;
         size_t n;
-        int rc = read_place(d, &p, &data, &n, err);
+        int rc = descriptions_read_place(d, &p, &data, &n, err);
         if (rc)
             return rc;
         ea_batch_add_definition(batch, p.kind, data, n);

@@ -20,7 +20,7 @@ void ea_last_numbers_take(ea_last_numbers *n, ea_ledger *ledger, const ea_last_n
 /* ---- names on the wire ---- */
 
 /* EA_LEDGER_FAMILIES: none of this version. */
-static unsigned family_of(const char *name, size_t len_bytes) {
+static unsigned last_numbers_family_of(const char *name, size_t len_bytes) {
     unsigned f = 0;
     for (; f < EA_LEDGER_FAMILIES; f++) {
         const char *known = ea_event_family_name((uint8_t)f);
@@ -31,13 +31,13 @@ static unsigned family_of(const char *name, size_t len_bytes) {
 }
 
 /* The value of a counter; family "": the session's. NULL: this version has none. */
-static uint64_t *value_of(ea_last_numbers *n, const char *family, size_t family_bytes, uint64_t number) {
+static uint64_t *last_numbers_value_of(ea_last_numbers *n, const char *family, size_t family_bytes, uint64_t number) {
     enum ea_counter c = ea_counter_of_number(number);
     if (c == EA_COUNTER_COUNT)
         return NULL;
     if (!family_bytes)
         return &n->values[c];
-    unsigned f = family_of(family, family_bytes);
+    unsigned f = last_numbers_family_of(family, family_bytes);
     for (size_t k = 0; f < EA_LEDGER_FAMILIES && k < EA_LEDGER_FAMILY_COUNTERS; k++)
         if (ea_ledger_family_counter(k) == c)
             return &n->families.values[f][k];
@@ -51,13 +51,13 @@ typedef struct taking {
     int is_ended;
 } taking;
 
-static int take_count(const ea_ledger_count *count, void *arg) {
+static int last_numbers_take_count(const ea_ledger_count *count, void *arg) {
     taking *t = arg;
     enum ea_counter c = ea_counter_of_number(count->counter);
     if (count->incarnation != t->numbers->incarnation || c == EA_COUNTER_COUNT)
         return 0;
     t->is_ended |= c == EA_COUNT_stream_ended && count->value;
-    uint64_t *value = value_of(t->numbers, count->family, strlen(count->family), count->counter);
+    uint64_t *value = last_numbers_value_of(t->numbers, count->family, strlen(count->family), count->counter);
     if (value && ea_counter_row(c)->type == EA_COUNTER && count->value > *value)
         *value = count->value;
     return 0;
@@ -66,7 +66,7 @@ static int take_count(const ea_ledger_count *count, void *arg) {
 int ea_last_numbers_take_batch(ea_last_numbers *n, const uint8_t *batch, size_t len_bytes, int *ret_ended,
                                ea_err *err) {
     taking t = {.numbers = n};
-    int rc = ea_batch_each_count(batch, len_bytes, take_count, &t, err);
+    int rc = ea_batch_each_count(batch, len_bytes, last_numbers_take_count, &t, err);
     if (!rc)
         *ret_ended = t.is_ended;
     return rc;
@@ -123,7 +123,7 @@ int ea_last_numbers_settle(ea_last_numbers *n, enum ea_counter place, uint64_t k
 
 /* ---- the line ---- */
 
-static void put_values(ea_text *out, const char *name, const ea_last_numbers *n, size_t family) {
+static void last_numbers_put_values(ea_text *out, const char *name, const ea_last_numbers *n, size_t family) {
     int any = 0;
     size_t count = family < EA_LEDGER_FAMILIES ? EA_LEDGER_FAMILY_COUNTERS : EA_COUNTER_COUNT;
     for (size_t k = 0; k < count; k++) {
@@ -141,9 +141,9 @@ static void put_values(ea_text *out, const char *name, const ea_last_numbers *n,
 
 void ea_last_numbers_put(ea_text *out, const ea_last_numbers *n) {
     ea_text_printf(out, "ledger %" PRIu64 " %" PRIu32, n->incarnation, n->priority);
-    put_values(out, "", n, EA_LEDGER_FAMILIES);
+    last_numbers_put_values(out, "", n, EA_LEDGER_FAMILIES);
     for (unsigned f = 0; f < EA_LEDGER_FAMILIES; f++)
-        put_values(out, ea_event_family_name((uint8_t)f), n, f);
+        last_numbers_put_values(out, ea_event_family_name((uint8_t)f), n, f);
     ea_text_str(out, "\n");
 }
 
@@ -156,7 +156,7 @@ static int parse_values(const char **at, ea_last_numbers *n) {
         ++*at; /* the ':' or the ',' */
         if (!ea_digits_parse(at, 10, &which) || **at != '=' || (++*at, !ea_digits_parse(at, 10, &value)))
             return 0;
-        if ((to = value_of(n, name, name_bytes, which)) != NULL)
+        if ((to = last_numbers_value_of(n, name, name_bytes, which)) != NULL)
             *to = value;
     } while (**at == ',');
     return 1;

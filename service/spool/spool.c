@@ -15,7 +15,7 @@ const ea_spool_keys *ea_spool_keys_of(const ea_spool *s) {
 
 /* ---- streams ---- */
 
-static int open_stream(ea_spool *s, const uint8_t *id, int resumable, uint64_t target, ea_ledger *ledger) {
+static int spool_open_stream(ea_spool *s, const uint8_t *id, int resumable, uint64_t target, ea_ledger *ledger) {
     int rc = 0;
     ea_mutex_lock(s->lock);
     stream *k = ea_spool_find_stream(s, id);
@@ -43,7 +43,7 @@ static int open_stream(ea_spool *s, const uint8_t *id, int resumable, uint64_t t
 int ea_spool_stream(ea_spool *s, const uint8_t *id, int resumable, uint64_t target, ea_ledger *ledger, ea_err *err) {
     int rc, gone = 1;
     /* a recorder has a stream of an earlier run as long as its batches: no settlement ends one */
-    while ((rc = open_stream(s, id, resumable, target, ledger)) == EA_ELIMIT && s->o.is_recorder && gone > 0)
+    while ((rc = spool_open_stream(s, id, resumable, target, ledger)) == EA_ELIMIT && s->o.is_recorder && gone > 0)
         gone = ea_spool_evict(s, EA_SPOOL_PRIORITIES - 1, INT64_MAX, EA_COUNT_events_evicted_size, err);
     if (gone < 0)
         return gone;
@@ -58,7 +58,7 @@ int ea_spool_stream(ea_spool *s, const uint8_t *id, int resumable, uint64_t targ
     return 0;
 }
 
-static int by_number(const void *a, const void *b) {
+static int spool_by_number(const void *a, const void *b) {
     const entry *x = *(entry *const *)a, *y = *(entry *const *)b;
     return x->number < y->number ? -1 : x->number > y->number;
 }
@@ -118,7 +118,7 @@ static int spool_renew(ea_spool *s, const uint8_t *id, const uint8_t *fresh_id, 
     }
     memcpy(state.stream, fresh_id, sizeof state.stream);
     if (!rc) {
-        qsort(list, count, sizeof(entry *), by_number);
+        qsort(list, count, sizeof(entry *), spool_by_number);
         rc = make_moved(&state, k, list, count);
     }
     for (size_t i = 0; !rc && i < count; i++) /* the old stream keeps no hole */
@@ -271,7 +271,7 @@ enum { SUMMARY_BYTES = 256 }; /* of a recorder's segment, mostly */
 
 /* The caller holds `lock`. If live streams share the spool, a resumable stream has room only while half of both limits
  * is free. Exception: when the spool has no batch, all of it is free for one, so that a batch larger than half fits. */
-static int has_room(const ea_spool *s, uint64_t need, int is_resumable) EA_REQUIRES(s->lock) {
+static int spool_has_room(const ea_spool *s, uint64_t need, int is_resumable) EA_REQUIRES(s->lock) {
     ea_spool_assert_held(s, s->lock);
     uint64_t bytes = s->disk_bytes + s->reserved_bytes + need;
     size_t batches = s->waiting_count + s->locked_count + s->taken_count + s->reserved_batches;
@@ -312,7 +312,8 @@ static int free_idle(ea_spool *s, ea_err *err) EA_REQUIRES(s->lock) {
 /* The caller holds `lock`; the function releases it while it waits or makes room, and takes it again. 0: there is room.
  * EA_EFULL: there is none. For a live stream: no segment of the same or a lower priority can be evicted; for a
  * resumable stream: all batches are locked, so that none will leave. */
-static int make_room(ea_spool *s, const stream *k, uint64_t need, uint32_t priority, ea_err *err) EA_REQUIRES(s->lock) {
+static int spool_make_room(ea_spool *s, const stream *k, uint64_t need, uint32_t priority, ea_err *err)
+    EA_REQUIRES(s->lock) {
     ea_spool_assert_held(s, s->lock);
     int is_resumable = k->state.resumable != EA_SPOOL_LIVE;
     if (need > s->o.limit_bytes)
@@ -321,7 +322,7 @@ static int make_room(ea_spool *s, const stream *k, uint64_t need, uint32_t prior
     for (;;) {
         if (s->canceled || k->canceled)
             return ea_fail(err, EA_ECANCELED, "append to the spool %s", s->dir);
-        if (has_room(s, need, is_resumable))
+        if (spool_has_room(s, need, is_resumable))
             return 0;
         int rc = free_idle(s, err);
         if (rc < 0)
@@ -340,7 +341,7 @@ static int make_room(ea_spool *s, const stream *k, uint64_t need, uint32_t prior
         ea_mutex_lock(s->lock);
         if (rc < 0)
             return rc;
-        if (!rc && !has_room(s, need, is_resumable))
+        if (!rc && !spool_has_room(s, need, is_resumable))
             return ea_fail(err, EA_EFULL, "append to the spool %s", s->dir);
     }
 }
@@ -363,7 +364,7 @@ int ea_spool_append(ea_spool *s, const ea_spool_batch *batch, ea_err *err) {
         const stream *k = ea_spool_find_stream(s, batch->stream);
         int is_resumable = k && k->state.resumable != EA_SPOOL_LIVE;
         r.flags = is_resumable ? EA_SPOOL_RESUMABLE : 0;
-        int rc = k ? make_room(s, k, need, r.priority, err)
+        int rc = k ? spool_make_room(s, k, need, r.priority, err)
                    : ea_fail(err, EA_EINVAL, "append to the spool %s: its stream is not open", s->dir);
         if (!rc) {
             s->reserved_bytes += need;

@@ -132,7 +132,7 @@ int ea_spool_add_stream(ea_spool *s, const ea_spool_stream_state *state, stream 
     return 0;
 }
 
-static void forget_stream(ea_spool *s, stream *k) EA_REQUIRES(s->lock) {
+static void spool_core_forget_stream(ea_spool *s, stream *k) EA_REQUIRES(s->lock) {
     ea_spool_assert_held(s, s->lock);
     EA_ASSERT(!k->live && !k->segments && !k->deferred_count);
     stream **at = &s->streams;
@@ -148,7 +148,7 @@ void ea_spool_unref_stream(ea_spool *s, stream *k) {
     ea_spool_assert_held(s, s->lock);
     if (!k->live && !k->segments && !k->open && !k->deferred_count && !k->state.numbers &&
         k->state.resumable != EA_SPOOL_REPLAY)
-        forget_stream(s, k);
+        spool_core_forget_stream(s, k);
 }
 
 int ea_spool_attach(segment *g, stream *k) {

@@ -49,7 +49,7 @@ void ea_spool_ledger_end(ea_spool *s, const uint8_t *id) {
 }
 
 /* Events of the stream's batches in the spool. */
-static uint64_t waiting_events(const stream *k) {
+static uint64_t spool_cut_off_waiting_events(const stream *k) {
     size_t cursor = 0;
     uint64_t number, e, n = 0;
     while (ea_u64_map_next(&k->entries, &cursor, &number, &e)) {
@@ -76,7 +76,7 @@ int ea_spool_each_cut_off(ea_spool *s, ea_spool_find_recorded *find, int (*fn)(c
                 c->number = k->deferred[i].last + 1;
         c->numbers = *k->state.numbers;
         /* batches that were acknowledged after the state was saved are in the spool and are sent again */
-        uint64_t here = waiting_events(k),
+        uint64_t here = spool_cut_off_waiting_events(k),
                  twice = c->numbers.values[EA_COUNT_events_acknowledged] - k->saved_acknowledged;
         enum ea_counter place = EA_COUNT_events_spooled;
         uint64_t kept = here > twice ? here - twice : 0;

@@ -262,7 +262,7 @@ int ea_spool_add_rest(ea_range_set *to, uint64_t first, uint64_t last, const ea_
 /* Reads a row of the file: the numbers that are neither in the spool nor settled are deferred again. known: the numbers
  * that are in the spool or settled. The events of batches that are still in the spool (a kill before their segment was
  * deleted) are subtracted. */
-static int take_row(ea_spool *s, stream *k, const ea_tombstone *row) EA_SPOOL_ALONE {
+static int spool_deferred_take_row(ea_spool *s, stream *k, const ea_tombstone *row) EA_SPOOL_ALONE {
     ea_range_set known = {0}, gone = {0};
     size_t cursor = 0;
     uint64_t number, value, here = 0;
@@ -316,7 +316,7 @@ int ea_spool_recover_deferred(ea_spool *s, ea_err *err) EA_SPOOL_ALONE {
             rc = ea_spool_add_stream(s, &state, &k);
         }
         if (!rc && k->state.resumable == EA_SPOOL_LIVE)
-            rc = take_row(s, k, &row);
+            rc = spool_deferred_take_row(s, k, &row);
     }
     s->deferred_rows = count;
     free(data);

@@ -125,7 +125,7 @@ static void drop_older(eviction *v, gone *g) {
     g->older_count = 0;
 }
 
-static int on_record(const ea_spool_record *r, void *arg) {
+static int spool_evict_on_record(const ea_spool_record *r, void *arg) {
     eviction *v = arg;
     ea_batch_head head;
     size_t i = 0;
@@ -170,7 +170,7 @@ static int read_segment(eviction *v) {
     ea_err why = {0};
     int rc = path ? 0 : ea_fail(v->err, EA_ENOMEM, "evict from the spool %s", v->s->dir);
     if (!rc && ea_path_read_all(path, EA_SPOOL_SEGMENT_MAX, &data, &len_bytes, &why) == 0)
-        rc = ea_spool_scan((const uint8_t *)data, len_bytes, v->sequence, on_record, v, &scanned, &why);
+        rc = ea_spool_scan((const uint8_t *)data, len_bytes, v->sequence, spool_evict_on_record, v, &scanned, &why);
     free(data);
     free(path);
     return rc == EA_ENOMEM ? ea_fail(v->err, rc, "evict from the spool %s", v->s->dir) : 0;

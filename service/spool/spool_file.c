@@ -68,7 +68,7 @@ int ea_spool_segment_key(const ea_spool_keys *keys, uint64_t sequence, const ea_
     return ea_sealing_key_derive(ret, keys, head->key_id, SEGMENT_LABEL, bytes, n - 8, err);
 }
 
-static void put_fields(uint8_t *out, const ea_spool_record *r) {
+static void spool_file_put_fields(uint8_t *out, const ea_spool_record *r) {
     memcpy(out, r->stream, EA_STREAM_ID_BYTES);
     ea_store64(out + 16, r->number);
     ea_store32(out + 24, r->event_count);
@@ -82,7 +82,7 @@ int ea_spool_seal(const ea_sealing_key *key, uint64_t nonce, ea_spool_record *r,
     sealed.flags |= EA_SPOOL_SEALED;
     sealed.batch = out;
     sealed.len_bytes += EA_SPOOL_SEAL_BYTES;
-    put_fields(fields, &sealed);
+    spool_file_put_fields(fields, &sealed);
     ea_store64(out, nonce);
     int rc = ea_seal(key, nonce, fields, sizeof fields, r->batch, r->len_bytes, out + 8, err);
     if (!rc)
@@ -92,7 +92,7 @@ int ea_spool_seal(const ea_sealing_key *key, uint64_t nonce, ea_spool_record *r,
 
 int ea_spool_unseal(const ea_sealing_key *key, ea_spool_record *r, uint8_t *out, ea_err *err) {
     uint8_t fields[FIELDS_BYTES];
-    put_fields(fields, r);
+    spool_file_put_fields(fields, r);
     int rc = ea_unseal(key, ea_load64(r->batch), fields, sizeof fields, r->batch + 8, r->len_bytes - 8, out, err);
     if (rc)
         return rc;
@@ -112,7 +112,7 @@ static uint64_t checksum(const uint8_t *fields, const uint8_t *batch, uint32_t l
 void ea_spool_put_record(uint8_t *out, const ea_spool_record *r, uint64_t sequence) {
     ea_store32(out, RECORD_MAGIC);
     ea_store32(out + 4, r->len_bytes);
-    put_fields(out + 16, r);
+    spool_file_put_fields(out + 16, r);
     ea_store64(out + 8, checksum(out + 16, r->batch, r->len_bytes, sequence));
 }
 

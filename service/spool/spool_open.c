@@ -165,7 +165,7 @@ static void spool_open_count(ea_spool *s, enum ea_counter which, uint64_t by) {
 
 /* Renames a file that is not a readable segment to NAME.bad. It is not deleted: a person may want to inspect it,
  * perhaps with a newer version. */
-static int set_aside(ea_spool *s, const char *path, uint64_t len_bytes, const ea_err *why, ea_err *err) {
+static int spool_open_set_aside(ea_spool *s, const char *path, uint64_t len_bytes, const ea_err *why, ea_err *err) {
     ea_text text;
     size_t n = strlen(path) + 5;
     char *to = malloc(n);
@@ -261,7 +261,7 @@ static int recover_segment(recovery *r, uint64_t sequence) EA_SPOOL_ALONE {
     ea_err why;
     int rc = path && g ? 0 : ea_fail(err, EA_ENOMEM, "recover the spool %s", s->dir);
     if (!rc && ea_path_read_all(path, EA_SPOOL_SEGMENT_MAX, &data, &len_bytes, &why)) {
-        rc = set_aside(s, path, 0, &why, err);
+        rc = spool_open_set_aside(s, path, 0, &why, err);
         free(path);
         free(g);
         return rc;
@@ -276,7 +276,7 @@ static int recover_segment(recovery *r, uint64_t sequence) EA_SPOOL_ALONE {
             scanned.torn_bytes = len_bytes; /* the process was killed while it created the segment */
         } else if (!ea_spool_is_head((const uint8_t *)data, len_bytes, sequence, &head)) {
             int unread = ea_spool_scan((const uint8_t *)data, len_bytes, sequence, recover_record, r, &scanned, &why);
-            rc = unread ? set_aside(s, path, len_bytes, &why, err) : 0;
+            rc = unread ? spool_open_set_aside(s, path, len_bytes, &why, err) : 0;
             s->segments = g->next;
             free(data);
             free(path);
@@ -334,7 +334,7 @@ static int recover_name(const char *name, int is_dir, void *arg) {
 }
 
 /* Reads the state file; a missing file is no error. The caller handles EA_ECORRUPT. */
-static int read_state(const char *dir, int (*fn)(ea_spool_stream_state *, void *), void *arg, ea_err *err) {
+static int spool_open_read_state(const char *dir, int (*fn)(ea_spool_stream_state *, void *), void *arg, ea_err *err) {
     char *data = NULL, *path = ea_spool_join(dir, "state");
     size_t len_bytes = 0;
     if (!path)
@@ -389,13 +389,13 @@ static int settle_covered(stream *k) {
 static int recover(ea_spool *s, ea_err *err) {
     recovery r = {.s = s, .err = err};
     ea_err why = {0};
-    int rc = read_state(s->dir, recover_stream, &r, &why);
+    int rc = spool_open_read_state(s->dir, recover_stream, &r, &why);
     if (rc && err)
         *err = why;
     if (rc == EA_ECORRUPT || rc == EA_EUNSUPPORTED || rc == EA_ELIMIT) {
         /* Without the state every batch in the spool is sent (again): the collector detects duplicates. */
         char *path = ea_spool_join(s->dir, "state");
-        rc = path ? set_aside(s, path, 0, &why, err) : ea_fail(err, EA_ENOMEM, "open the spool %s", s->dir);
+        rc = path ? spool_open_set_aside(s, path, 0, &why, err) : ea_fail(err, EA_ENOMEM, "open the spool %s", s->dir);
         free(path);
     }
     if (!rc)
@@ -773,7 +773,7 @@ static int visit_name(const char *name, int is_dir, void *arg) {
 int ea_spool_visit(const char *dir, const ea_spool_visitor *visitor, ea_err *err) {
     visit w = {.dir = dir, .v = visitor, .err = err};
     ea_err why = {0};
-    int rc = read_state(dir, visit_state, &w, &why);
+    int rc = spool_open_read_state(dir, visit_state, &w, &why);
     if ((rc == EA_ECORRUPT || rc == EA_EUNSUPPORTED || rc == EA_ELIMIT) && visitor->on_bad_state)
         rc = visitor->on_bad_state(why.message, visitor->arg);
     else if (rc && err && why.code)

@@ -16,7 +16,7 @@ static const char FOLDER_HEAD[] = "of-", FOLDER_TAIL[] = ".spool";
 enum { FILE_MAX = 4096, PATH_MAX_BYTES = 4096 };
 
 /* Writes dir/name to out. */
-static int put_path(char *out, size_t capacity, const char *dir, const char *name, ea_err *err) {
+static int spool_owner_put_path(char *out, size_t capacity, const char *dir, const char *name, ea_err *err) {
     int n = snprintf(out, capacity, "%s/%s", dir, name);
     return n > 0 && (size_t)n < capacity ? 0 : ea_fail(err, EA_ELIMIT, "%.128s: the path is too long", dir);
 }
@@ -62,7 +62,7 @@ static int spool_owner_parse(const char *data, size_t len_bytes, const char *pat
 int ea_spool_owner_read(const char *dir, char ret[EA_SPOOL_OWNER_BYTES], ea_err *err) {
     char path[PATH_MAX_BYTES], *data = NULL;
     size_t len_bytes = 0;
-    int rc = put_path(path, sizeof path, dir, "owner", err);
+    int rc = spool_owner_put_path(path, sizeof path, dir, "owner", err);
     if (!rc)
         rc = ea_path_read_all(path, FILE_MAX, &data, &len_bytes, err);
     if (rc == EA_ELIMIT && data == NULL)
@@ -78,7 +78,7 @@ int ea_spool_owner_write(const char *dir, const char *name, ea_err *err) {
     ea_text t;
     if (!ea_name_is_agent(name, strlen(name)))
         return ea_fail(err, EA_EINVAL, "own the spool %s: no collector accepts the agent's name '%.80s'", dir, name);
-    int rc = put_path(path, sizeof path, dir, "owner", err);
+    int rc = spool_owner_put_path(path, sizeof path, dir, "owner", err);
     if (rc)
         return rc;
     ea_text_init(&t);
@@ -102,7 +102,7 @@ int ea_spool_folder_of(const char *root, const char *name, char *ret, size_t cap
     }
     snprintf(folder, sizeof folder, "%s%s%s", FOLDER_HEAD, name, FOLDER_TAIL);
     ea_name_to_lower(folder);
-    return put_path(ret, capacity, root, folder, err);
+    return spool_owner_put_path(ret, capacity, root, folder, err);
 }
 
 typedef struct walk {
@@ -126,7 +126,7 @@ static int visit_entry(const char *name, int is_dir, void *arg) {
     if (!is_dir || n <= head + tail || memcmp(name, FOLDER_HEAD, head) != 0 ||
         strcmp(name + n - tail, FOLDER_TAIL) != 0)
         return 0;
-    int rc = put_path(dir, sizeof dir, w->root, name, w->err);
+    int rc = spool_owner_put_path(dir, sizeof dir, w->root, name, w->err);
     return rc ? rc : visit_folder(w, dir);
 }
 

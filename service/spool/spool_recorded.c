@@ -129,7 +129,7 @@ static int numbers_under(const ea_spool *s, const stream *k, const uint8_t *disk
     return 0;
 }
 
-static int has_name(const ea_spool_stream_state *of, const uint8_t *disk_stream) {
+static int spool_recorded_has_name(const ea_spool_stream_state *of, const uint8_t *disk_stream) {
     for (size_t i = 0; i < of->moved_count; i++)
         if (memcmp(of->moved[i].stream, disk_stream, EA_STREAM_ID_BYTES) == 0)
             return 1;
@@ -143,7 +143,7 @@ int ea_spool_renew_held(ea_spool *s, stream *k, stream *fresh) {
         for (size_t i = 0; !rc && i < g->holding_count; i++) {
             const holding *h = &g->holdings[i];
             ea_range_set numbers = {0};
-            if (h->stream != k || has_name(&fresh->state, h->share.stream))
+            if (h->stream != k || spool_recorded_has_name(&fresh->state, h->share.stream))
                 continue;
             rc = numbers_under(s, k, h->share.stream, &numbers);
             if (!rc)

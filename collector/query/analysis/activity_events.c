@@ -13,7 +13,7 @@ typedef struct plan {
     const char *text; /* the operation; NULL: it has no name */
 } plan;
 
-static const char *file_of(ec_activity *a, uint64_t file_object, int64_t utc_ns) {
+static const char *activity_events_file_of(ec_activity *a, uint64_t file_object, int64_t utc_ns) {
     ea_resolver resolver;
     ea_text_clear(&a->scratch);
     int rc = file_object ? ec_archive_names(a->archive, a->stream, &resolver, NULL) : 0;
@@ -29,7 +29,7 @@ static uint32_t activity_pid_of(ec_activity *a, uint32_t tid, int64_t utc_ns) {
 }
 
 /* A time of a key: ns, the longest, bytes; it counts where it ended. */
-static int add_part(ec_activity *a, ec_activity_key *k, uint64_t ns, uint64_t bytes, int is_end) {
+static int activity_events_add_part(ec_activity *a, ec_activity_key *k, uint64_t ns, uint64_t bytes, int is_end) {
     ec_activity_row *r = NULL;
     int rc = ec_activity_row_of(a, k, &r);
     if (rc)
@@ -43,7 +43,7 @@ static int add_part(ec_activity *a, ec_activity_key *k, uint64_t ns, uint64_t by
 }
 
 static int add_latency(ec_activity *a, ec_activity_key *k, uint64_t ns, uint64_t bytes) {
-    return add_part(a, k, ns, bytes, 1);
+    return activity_events_add_part(a, k, ns, bytes, 1);
 }
 
 /* ---- threads ---- */
@@ -87,7 +87,7 @@ static int add_slice(ec_activity *a, const ec_sched_slice *s, const ea_clock *cl
             r->sum[SUM_RUNNING_NS + s->state - EC_SCHED_RUNNING] += ns;
     } else if (a->kind == EC_ACTIVITY_WAITS) {
         k.key[KEY_REASON] = s->reason;
-        rc = add_part(a, &k, ns, 0, ec_activity_is_in_range(a, at));
+        rc = activity_events_add_part(a, &k, ns, 0, ec_activity_is_in_range(a, at));
     } else if (a->kind == EC_ACTIVITY_WAKES && s->waker != UINT32_MAX && ec_activity_is_in_range(a, at)) {
         uint32_t waker_pid = activity_pid_of(a, s->waker, at);
         k = (ec_activity_key){.key = {[KEY_WAKER_PID] = waker_pid,
@@ -181,7 +181,7 @@ static int use_config(ec_activity *a, const ec_counter_config *config) {
     return 0;
 }
 
-static int add_counted(ec_activity *a, ec_activity_key *k, uint64_t value) {
+static int activity_events_add_counted(ec_activity *a, ec_activity_key *k, uint64_t value) {
     ec_activity_row *r = NULL;
     int rc = ec_activity_row_of(a, k, &r);
     if (!rc) {
@@ -236,7 +236,7 @@ static int count_counters(ec_activity *a, const ec_event_cursor_event *e, uint32
         else if (is_counted) {
             of.key[KEY_NUMBER] = k;
             of.text[TEXT_COUNTER] = is_named ? a->counter_texts[k] : NULL;
-            rc = add_counted(a, &of, now - c->last[k]);
+            rc = activity_events_add_counted(a, &of, now - c->last[k]);
         }
         c->last[k] = now;
     }
@@ -246,7 +246,7 @@ static int count_counters(ec_activity *a, const ec_event_cursor_event *e, uint32
     return rc;
 }
 
-static int on_switch(ec_activity *a, const ec_event_cursor_event *e, int64_t utc_ns) {
+static int activity_events_on_switch(ec_activity *a, const ec_event_cursor_event *e, int64_t utc_ns) {
     enum { WAITING = 5 };
 
     ec_sched_slice slices[3];
@@ -334,8 +334,8 @@ static const char *method_of(ec_activity *a, uint32_t pid, uint64_t address, int
 }
 
 /* The place of an address, as in a profile. */
-static int place_of(ec_activity *a, uint32_t pid, uint64_t address, unsigned pointer_size, int64_t utc_ns,
-                    uint64_t *ret) {
+static int activity_events_place_of(ec_activity *a, uint32_t pid, uint64_t address, unsigned pointer_size,
+                                    int64_t utc_ns, uint64_t *ret) {
     uint32_t process = ec_address_space_process(a->space, pid, utc_ns), place = 0;
     int unloaded, is_kernel = ea_stack_is_kernel(address, pointer_size);
     const ea_module *m = ec_address_space_module(a->space, process, ec_address_space_epoch(a->space, process, utc_ns),
@@ -359,7 +359,7 @@ static int on_sample(ec_activity *a, const ec_event_cursor_event *e, int64_t utc
     uint64_t address = ec_event_cursor_u64_or_0(a->cursor, e, EC_SAMPLE_ADDRESS);
     if (a->places) {
         int rc = ec_activity_is_in_range(a, utc_ns)
-                     ? place_of(a, pid, address, e->c->pointer_size, utc_ns, &k.key[KEY_PLACE])
+                     ? activity_events_place_of(a, pid, address, e->c->pointer_size, utc_ns, &k.key[KEY_PLACE])
                      : 0;
         if (rc)
             return rc;
@@ -393,7 +393,7 @@ static int on_cpu_sample(ec_activity *a, const ec_event_cursor_event *e, int64_t
     uint32_t pid = activity_pid_of(a, (uint32_t)ec_event_cursor_u64_or_0(a->cursor, e, EC_SAMPLE_TID), utc_ns);
     ec_activity_key k = {.key = {[KEY_PID] = pid}, .bucket = activity_bucket_of(a, utc_ns)};
     ec_activity_put_process(a, &k, 0, pid, utc_ns);
-    return add_counted(a, &k, 0);
+    return activity_events_add_counted(a, &k, 0);
 }
 
 /* direction: EC_OPERATION_IN or _OUT. ns: how long a disk took; 0 of other transfers. is_manifest: the event is of
@@ -485,10 +485,11 @@ static int on_disk_end(ec_activity *a, const ec_event_cursor_event *e, const pla
     if (a->kind == EC_ACTIVITY_DISK_USAGE)
         return add_transfer(a, pid, utc_ns, p->text, bytes, ec_disk_request_ns(a->cursor, e), 0);
     uint64_t file_object = ec_event_cursor_u64_or_0(a->cursor, e, EC_DISK_FILE_OBJECT);
-    ec_activity_key k = {.key = {[KEY_PID] = pid,
-                                 [KEY_DISK] = ec_event_cursor_u64_or_0(a->cursor, e, EC_DISK_NUMBER),
-                                 [KEY_FILE_OBJECT] = file_object},
-                         .text = {[TEXT_OPERATION] = p->text, [TEXT_FILE] = file_of(a, file_object, utc_ns)}};
+    ec_activity_key k = {
+        .key = {[KEY_PID] = pid,
+                [KEY_DISK] = ec_event_cursor_u64_or_0(a->cursor, e, EC_DISK_NUMBER),
+                [KEY_FILE_OBJECT] = file_object},
+        .text = {[TEXT_OPERATION] = p->text, [TEXT_FILE] = activity_events_file_of(a, file_object, utc_ns)}};
     ec_activity_put_process(a, &k, 0, pid, utc_ns);
     return add_latency(a, &k, ec_disk_request_ns(a->cursor, e), bytes);
 }
@@ -509,8 +510,9 @@ static int on_file_end(ec_activity *a, const ec_event_cursor_event *e, int64_t u
         return 0;
     int64_t begin = ea_clock_to_utc_ns(e->clock, q.time);
     uint32_t pid = q.pid != UINT32_MAX ? q.pid : activity_pid_of(a, q.tid, begin);
-    ec_activity_key k = {.key = {[KEY_PID] = pid, [KEY_FILE_OBJECT] = q.subject},
-                         .text = {[TEXT_OPERATION] = q.operation, [TEXT_FILE] = file_of(a, q.subject, begin)}};
+    ec_activity_key k = {
+        .key = {[KEY_PID] = pid, [KEY_FILE_OBJECT] = q.subject},
+        .text = {[TEXT_OPERATION] = q.operation, [TEXT_FILE] = activity_events_file_of(a, q.subject, begin)}};
     ec_activity_put_process(a, &k, 0, pid, begin);
     return add_latency(a, &k, ec_event_span_ns(e, q.time, e->time), 0);
 }
@@ -521,7 +523,7 @@ static int on_fault(ec_activity *a, const ec_event_cursor_event *e, int64_t utc_
     uint64_t file_object = ec_event_cursor_u64_or_0(a->cursor, e, EC_FAULT_FILE_OBJECT);
     int64_t begin_raw = (int64_t)ec_event_cursor_u64_or_0(a->cursor, e, EC_FAULT_BEGIN);
     ec_activity_key k = {.key = {[KEY_PID] = pid, [KEY_FILE_OBJECT] = file_object},
-                         .text = {[TEXT_FILE] = file_of(a, file_object, utc_ns)}};
+                         .text = {[TEXT_FILE] = activity_events_file_of(a, file_object, utc_ns)}};
     ec_activity_put_process(a, &k, 0, pid, utc_ns);
     return ec_activity_is_in_range(a, utc_ns) ? add_latency(a, &k, ec_event_span_ns(e, begin_raw, e->time),
                                                             ec_event_cursor_u64_or_0(a->cursor, e, EC_FAULT_SIZE))
@@ -628,7 +630,7 @@ int ec_activity_event(ec_activity *a, const ec_event_cursor_event *e) {
     a->last_utc_ns = utc_ns;
     switch (p->role) {
     case EC_ROLE_SWITCH:
-        return on_switch(a, e, utc_ns);
+        return activity_events_on_switch(a, e, utc_ns);
     case EC_ROLE_COMPACT_SWITCHES:
         return on_compact_switches(a, e);
     case EC_ROLE_READY:

@@ -54,7 +54,7 @@ struct ec_address_space {
     uint32_t last_process; /* was asked for last */
 };
 
-static int keep_text(ec_address_space *p, const char **text) {
+static int address_space_keep_text(ec_address_space *p, const char **text) {
     *text = ea_arena_strdup(&p->arena, *text);
     return *text ? 0 : EA_ENOMEM;
 }
@@ -72,8 +72,8 @@ static int add_process(ec_address_space *p, sqlite3_stmt *s) {
     ea_process *to = &p->processes[p->process_count++];
     ec_read_process(s, to);
     to->sid = to->package = to->application = to->mandatory_label = "";
-    int rc = keep_text(p, &to->image_name);
-    return rc ? rc : keep_text(p, &to->command_line);
+    int rc = address_space_keep_text(p, &to->image_name);
+    return rc ? rc : address_space_keep_text(p, &to->command_line);
 }
 
 static int add_thread(ec_address_space *p, sqlite3_stmt *s) {
@@ -98,10 +98,10 @@ static int space_add_module(ec_address_space *p, sqlite3_stmt *s) {
     ec_read_module(s, to);
     to->sha256 = to->file_version = to->company = to->product = ""; /* of no use here, and borrowed */
     to->md5 = to->sha1 = to->imphash = to->description = "";
-    int rc = keep_text(p, &to->path);
+    int rc = address_space_keep_text(p, &to->path);
     if (!rc)
-        rc = keep_text(p, &to->pdb_path);
-    return rc ? rc : keep_text(p, &to->original_name);
+        rc = address_space_keep_text(p, &to->pdb_path);
+    return rc ? rc : address_space_keep_text(p, &to->original_name);
 }
 
 static int read_rows(ec_address_space *p, sqlite3 *db, int64_t stream_number, const char *sql,
@@ -136,7 +136,7 @@ static span rows_of(const table *t, uint32_t id) {
     return known ? (span){(uint32_t)(*known >> 32), (uint32_t)*known} : (span){0, 0};
 }
 
-static int compare_times(const void *a, const void *b) {
+static int address_space_compare_times(const void *a, const void *b) {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
     return (x > y) - (x < y);
 }
@@ -145,7 +145,7 @@ static int compare_times(const void *a, const void *b) {
 static void finish_space(const ec_address_space *p, image_space *s) {
     uint32_t n = 0;
     uint64_t reach = 0;
-    qsort(s->changes, s->change_count, sizeof *s->changes, compare_times);
+    qsort(s->changes, s->change_count, sizeof *s->changes, address_space_compare_times);
     for (uint32_t i = 0; i < s->change_count; i++)
         if (n == 0 || s->changes[n - 1] != s->changes[i])
             s->changes[n++] = s->changes[i];
@@ -228,8 +228,8 @@ static int make_spaces(ec_address_space *p) {
 
 _Static_assert(EA_STREAM_RUN_BYTES == 12, "OF_RUN has the number");
 
-static int read_all(ec_address_space *p, ec_state_db *tables, int64_t stream_number, int has_modules, int is_of_run,
-                    ea_err *err) {
+static int address_space_read_all(ec_address_space *p, ec_state_db *tables, int64_t stream_number, int has_modules,
+                                  int is_of_run, ea_err *err) {
     sqlite3 *db = ec_state_db_database(tables);
     int rc = read_rows(p, db, stream_number, SELECT_PROCESSES(OF_STREAM), add_process, err);
     int has_others = is_of_run && !p->process_count;
@@ -261,7 +261,7 @@ static int open_space(ec_address_space **ret, ec_archive *archive, const ec_arch
     if (!rc)
         found = ec_state_db_find_fold(tables, stream->row.host, stream->row.stream, &fold, err);
     if (found)
-        rc = found < 0 ? found : read_all(p, tables, fold.stream_number, has_modules, is_of_run, err);
+        rc = found < 0 ? found : address_space_read_all(p, tables, fold.stream_number, has_modules, is_of_run, err);
     if (rc == EA_ENOTFOUND)
         rc = 0;
     ec_state_db_close(tables);

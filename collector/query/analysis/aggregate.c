@@ -34,7 +34,7 @@ struct ec_aggregate {
     size_t group_count;
 };
 
-static int no_memory(ea_err *err) {
+static int aggregate_no_memory(ea_err *err) {
     return ea_fail(err, EA_ENOMEM, "group events");
 }
 
@@ -45,7 +45,7 @@ static uint64_t aggregate_mix(uint64_t h, uint64_t v) {
     return h ^ h >> 32;
 }
 
-static uint64_t hash_of(int64_t begin, const ec_key *keys, size_t count) {
+static uint64_t aggregate_hash_of(int64_t begin, const ec_key *keys, size_t count) {
     uint64_t h = aggregate_mix(0x243F6A8885A308D3u, (uint64_t)begin);
     for (size_t i = 0; i < count; i++)
         h = aggregate_mix(h, keys[i].bits + keys[i].type);
@@ -72,7 +72,7 @@ static int groups_grow_slots(ec_aggregate *a) {
     a->slots = slots;
     a->mask = n - 1;
     for (size_t i = 0; i < a->count; i++) {
-        size_t at = hash_of(a->entries[i].bucket, a->entries[i].keys, a->options->by_count) & a->mask;
+        size_t at = aggregate_hash_of(a->entries[i].bucket, a->entries[i].keys, a->options->by_count) & a->mask;
         while (slots[at])
             at = (at + 1) & a->mask;
         slots[at] = (uint32_t)i + 1;
@@ -83,8 +83,8 @@ static int groups_grow_slots(ec_aggregate *a) {
 static int find_entry(ec_aggregate *a, int64_t begin, const ec_key *keys, size_t *ret, ea_err *err) {
     size_t limit = a->options->limit_groups ? a->options->limit_groups : DEFAULT_GROUPS;
     if ((!a->slots || 2 * a->count > a->mask) && groups_grow_slots(a))
-        return no_memory(err);
-    size_t at = hash_of(begin, keys, a->options->by_count) & a->mask;
+        return aggregate_no_memory(err);
+    size_t at = aggregate_hash_of(begin, keys, a->options->by_count) & a->mask;
     for (; a->slots[at]; at = (at + 1) & a->mask)
         if (groups_is_same(a, &a->entries[a->slots[at] - 1], begin, keys)) {
             *ret = a->slots[at] - 1;
@@ -93,7 +93,7 @@ static int find_entry(ec_aggregate *a, int64_t begin, const ec_key *keys, size_t
     if (a->count >= limit || a->count >= UINT32_MAX - 1)
         return ea_fail(err, EA_ELIMIT, "group events: there are more than %zu groups", a->count);
     if (EA_GROW(a->entries, a->capacity, a->count + 1, SIZE_MAX))
-        return no_memory(err);
+        return aggregate_no_memory(err);
     a->entries[a->count] = (entry){.bucket = begin};
     memcpy(a->entries[a->count].keys, keys, sizeof a->entries[a->count].keys);
     a->slots[at] = (uint32_t)++a->count;
@@ -182,7 +182,7 @@ static int add_value(ec_aggregate *a, ec_group *g, const ec_value *v, ea_err *er
         g->is_real = 1;
         g->sum_real += strtod(digits, NULL);
         if (ec_keys_intern(&a->interner, v->data, v->len_bytes, &at))
-            return no_memory(err);
+            return aggregate_no_memory(err);
         kept.data = a->interner.texts[at].data;
         groups_widen(g, &kept);
     }
@@ -244,11 +244,11 @@ static int add_block(ec_aggregate *a, const ec_block *b, ea_err *err) {
     a->bucket.is_known = 0; /* a batch has its own sources */
     for (size_t k = 0; !rc && k < o->by_count; k++)
         rc = EA_GROW(a->keys[k], a->keys_capacity[k], b->selected_count, SIZE_MAX)
-                 ? no_memory(err)
+                 ? aggregate_no_memory(err)
                  : ec_keys_take(&a->interner, o->by[k], b, a->keys[k], err);
     if (!rc && o->has_value) {
         rc = EA_GROW(a->numbers, a->numbers_capacity, b->selected_count, SIZE_MAX)
-                 ? no_memory(err)
+                 ? aggregate_no_memory(err)
                  : ec_keys_numbers(&a->interner, o->value, b, a->numbers, &is_absent, err);
         values = rc ? PLAIN_VALUES : is_absent ? NO_VALUES : SLOW_VALUES;
     }
@@ -318,7 +318,7 @@ static int keep_top(ec_aggregate *a, ea_err *err) {
     total *totals = calloc(a->count + 1, sizeof *totals);
     uint8_t *is_kept = calloc(a->count + 1, 1);
     size_t *key_of_entry = calloc(a->count + 1, sizeof *key_of_entry); /* the entry that stands for the key */
-    int rc = totals && is_kept && key_of_entry ? 0 : no_memory(err);
+    int rc = totals && is_kept && key_of_entry ? 0 : aggregate_no_memory(err);
     for (size_t i = 0; !rc && i < a->count; i++) {
         const ec_group *g = &a->entries[i].group;
         totals[i] = (total){.count = g->count,
@@ -382,7 +382,7 @@ static int groups_finish(ec_aggregate *a, ea_err *err) {
     a->groups = calloc(a->count + 1, sizeof *a->groups);
     if (!places || !a->groups) {
         free(places);
-        return no_memory(err);
+        return aggregate_no_memory(err);
     }
     for (size_t i = 0; i < a->count; i++)
         places[i] = (place){a->entries[i].bucket, i};
@@ -400,7 +400,7 @@ static int groups_finish(ec_aggregate *a, ea_err *err) {
     return 0;
 }
 
-static int is_number(enum ec_kind kind) {
+static int aggregate_is_number(enum ec_kind kind) {
     return kind == EC_KIND_INT || kind == EC_KIND_HEX || kind == EC_KIND_TIME || kind == EC_KIND_ADDRESS ||
            kind == EC_KIND_COUNT || kind == EC_KIND_REAL;
 }
@@ -411,11 +411,11 @@ int ec_aggregate_run(ec_aggregate **ret, ec_archive *archive, const ec_table_sch
         if (!ec_condition_is_exact(shape, &options->conditions[i]))
             return ea_fail(err, EA_EUSAGE, "group events: %s is compared with something that its column never is",
                            shape->columns[options->conditions[i].column].name);
-    if (options->has_value && !is_number(shape->columns[options->value].kind))
+    if (options->has_value && !aggregate_is_number(shape->columns[options->value].kind))
         return ea_fail(err, EA_EUSAGE, "group events: %s has no numbers", shape->columns[options->value].name);
     ec_aggregate *a = calloc(1, sizeof *a);
     if (!a)
-        return no_memory(err);
+        return aggregate_no_memory(err);
     a->options = options;
     a->shape = shape;
     ec_keys_init(&a->interner, shape);

@@ -84,7 +84,7 @@ void ec_keys_value(const ec_keys *a, const ec_key *k, ec_value *ret) {
 }
 
 /* A column whose rows are fixed-width numbers that stand for themselves, but perhaps for the highest bit. */
-static int is_plain(enum ec_kind kind, const ea_field *f, const ea_column *data) {
+static int block_keys_is_plain(enum ec_kind kind, const ea_field *f, const ea_column *data) {
     return (kind == EC_KIND_INT || kind == EC_KIND_HEX || kind == EC_KIND_ADDRESS) && data->width &&
            data->width == f->width && f->type != EA_PORT &&
            (data->width == 1 || data->width == 2 || data->width == 4 || data->width == 8);
@@ -184,7 +184,7 @@ static int field_keys(ec_keys *a, size_t column, const ec_block *b, ec_key *to, 
         return rc && !ec_is_damage(rc) ? rc : slow_keys(a, column, b, to, err);
     }
     int rc = ec_scan_column(a->scan, column, &data, &f, err);
-    if (rc == 1 && is_plain(kind, f, &data)) {
+    if (rc == 1 && block_keys_is_plain(kind, f, &data)) {
         plain_keys(kind, b, &data, f, to);
         return 0;
     }
@@ -242,7 +242,7 @@ int ec_keys_numbers(ec_keys *a, size_t column, const ec_block *b, int64_t *to, i
         return 0;
     int rc = ec_scan_column(a->scan, column, &data, &f, err);
     *ret_all_null = rc == 0;
-    if (rc != 1 || !is_plain(kind, f, &data))
+    if (rc != 1 || !block_keys_is_plain(kind, f, &data))
         return rc < 0 && !ec_is_damage(rc) ? rc : 0;
     plain_numbers(kind, b, &data, f, to);
     return 1;

@@ -93,7 +93,7 @@ static int compare_turns(const turn *a, const turn *b) {
     return c ? c : (a->row > b->row) - (a->row < b->row);
 }
 
-static int compare_entries(state *s, const entry *a, const entry *b) {
+static int first_events_compare_entries(state *s, const entry *a, const entry *b) {
     for (size_t k = 0; k < s->o->key_count; k++) {
         int c = first_events_compare(s, &s->o->keys[k], &a->keys[k].value, &b->keys[k].value);
         if (c)
@@ -105,7 +105,7 @@ static int compare_entries(state *s, const entry *a, const entry *b) {
 /* ---- heap ---- */
 
 static void sift_up(state *s, size_t at) {
-    while (at && compare_entries(s, s->heap[at], s->heap[(at - 1) / 2]) > 0) {
+    while (at && first_events_compare_entries(s, s->heap[at], s->heap[(at - 1) / 2]) > 0) {
         entry *e = s->heap[at];
         s->heap[at] = s->heap[(at - 1) / 2];
         at = (at - 1) / 2;
@@ -113,11 +113,11 @@ static void sift_up(state *s, size_t at) {
     }
 }
 
-static void sift_down(state *s) {
+static void first_events_sift_down(state *s) {
     for (size_t at = 0, worse;; at = worse) {
         worse = at;
         for (size_t child = 2 * at + 1; child < 2 * at + 3 && child < s->count; child++)
-            if (compare_entries(s, s->heap[child], s->heap[worse]) > 0)
+            if (first_events_compare_entries(s, s->heap[child], s->heap[worse]) > 0)
                 worse = child;
         if (worse == at)
             return;
@@ -180,7 +180,7 @@ static int offer(state *s, const ec_block *b, uint32_t row, ea_err *err) {
     e->event = (ec_first_event){
         .ordinal = b->ordinal, .stream_id = b->stream->row.stream_id, .batch = b->batch, .event = b->rows[row]};
     if (is_full) {
-        sift_down(s);
+        first_events_sift_down(s);
     } else {
         s->count++;
         sift_up(s, s->count - 1);

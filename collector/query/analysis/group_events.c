@@ -189,7 +189,7 @@ static int grouping_is_same(const ec_key *a, const ec_key *b, size_t count) {
     return 1;
 }
 
-static int grow_slots(ec_grouping *g) {
+static int group_events_grow_slots(ec_grouping *g) {
     size_t n = g->slots ? 2 * (g->mask + 1) : FIRST_SLOTS, keys = g->options.key_count;
     slot *slots = calloc(n, sizeof *slots);
     if (!slots)
@@ -223,11 +223,11 @@ static int add_group(ec_grouping *g, const ec_key *keys, ea_err *err) {
     return 0;
 }
 
-static int find_group(ec_grouping *g, const ec_key *keys, uint32_t *ret, ea_err *err) {
+static int group_events_find_group(ec_grouping *g, const ec_key *keys, uint32_t *ret, ea_err *err) {
     size_t n = g->options.key_count;
     uint64_t h = grouping_hash(keys, n);
     uint32_t tag = (uint32_t)(h >> 32);
-    if ((!g->slots || 2 * g->count > g->mask) && grow_slots(g))
+    if ((!g->slots || 2 * g->count > g->mask) && group_events_grow_slots(g))
         return grouping_no_memory(err);
     size_t at = h & g->mask;
     for (; g->slots[at].group; at = (at + 1) & g->mask)
@@ -409,7 +409,7 @@ static int find_one_group(ec_grouping *g, const ec_block *b, uint32_t *ret, ea_e
         else
             rc = ec_keys_constant(&g->interner, g->options.keys[k].column, b, &keys[k], err);
     if (!rc && g->options.key_count)
-        rc = find_group(g, keys, ret, err);
+        rc = group_events_find_group(g, keys, ret, err);
     if (!rc)
         g->events[*ret] += b->selected_count;
     return rc;
@@ -553,7 +553,7 @@ static int find_by_codes(ec_grouping *g, const ec_block *b, ea_err *err) {
             for (size_t k = 0; k < g->options.key_count; k++)
                 if ((rc = coded_key(g, k, b, i, &keys[k], err)))
                     return rc;
-            if ((rc = find_group(g, keys, &group, err)))
+            if ((rc = group_events_find_group(g, keys, &group, err)))
                 return rc;
             *known = group + 1;
         }
@@ -586,7 +586,7 @@ static int find_by_number(ec_grouping *g, const ec_block *b, ea_err *err) {
         size_t at = (size_t)((v * SPREAD) >> (64 - MEMO_BITS));
         if (!g->memo_group[at] || g->memo_of[at] != (int64_t)v) {
             uint32_t group;
-            rc = find_group(g, &(ec_key){.bits = v, .type = EC_INT}, &group, err);
+            rc = group_events_find_group(g, &(ec_key){.bits = v, .type = EC_INT}, &group, err);
             if (rc)
                 return rc;
             g->memo_of[at] = (int64_t)v;
@@ -623,7 +623,7 @@ static int find_groups(ec_grouping *g, const ec_block *b, ea_err *err) {
         for (size_t k = 0; k < n; k++)
             keys[k] = g->keys[k][i];
         if (!has_last || !grouping_is_same(keys, last, n)) {
-            rc = find_group(g, keys, &group, err);
+            rc = group_events_find_group(g, keys, &group, err);
             memcpy(last, keys, n * sizeof *keys);
             has_last = 1;
             if (rc)
@@ -641,7 +641,7 @@ static uint64_t absolute(int64_t v) {
     return v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
 }
 
-static void add_number(ec_measure *m, int64_t v) {
+static void group_events_add_number(ec_measure *m, int64_t v) {
     uint64_t sum = (uint64_t)m->sum + (uint64_t)v, magnitude = m->magnitude + absolute(v);
     m->sum = (int64_t)sum;
     m->magnitude = magnitude < m->magnitude ? UINT64_MAX : magnitude;
@@ -696,7 +696,7 @@ static void add_extreme(const ec_grouping *g, ec_measure *m, const ec_key *k) {
         m->greatest = *k;
 }
 
-static member *find_member(const members *of, const ec_key *k, uint32_t group) {
+static member *group_events_find_member(const members *of, const ec_key *k, uint32_t group) {
     ec_key both = {.bits = k->bits ^ (uint64_t)group << 40 ^ group, .type = k->type};
     size_t at = grouping_mix(0x13198A2E03707344u, &both) & of->mask;
     member *m = &of->items[at];
@@ -714,17 +714,17 @@ static int grow_members(members *of) {
         return EA_ENOMEM;
     for (size_t i = 0; of->items && i <= of->mask; i++)
         if (of->items[i].group)
-            *find_member(&bigger, &(ec_key){.bits = of->items[i].bits, .type = of->items[i].type},
-                         of->items[i].group - 1) = of->items[i];
+            *group_events_find_member(&bigger, &(ec_key){.bits = of->items[i].bits, .type = of->items[i].type},
+                                      of->items[i].group - 1) = of->items[i];
     free(of->items);
     *of = bigger;
     return 0;
 }
 
-static int add_member(members *of, ec_measure *m, const ec_key *k, uint32_t group) {
+static int group_events_add_member(members *of, ec_measure *m, const ec_key *k, uint32_t group) {
     if ((!of->items || 2 * of->count > of->mask) && grow_members(of))
         return EA_ENOMEM;
-    member *at = find_member(of, k, group);
+    member *at = group_events_find_member(of, k, group);
     if (at->group)
         return 0;
     *at = (member){.bits = k->bits, .type = k->type, .group = group + 1};
@@ -749,9 +749,9 @@ static int add_keys(ec_grouping *g, size_t which, const ec_block *b, ea_err *err
         if (v->what == EC_GROUPING_EXTREMES) {
             add_extreme(g, m, k);
         } else if (v->what == EC_GROUPING_DISTINCT) {
-            rc = add_member(&g->members[which], m, k, group) ? grouping_no_memory(err) : 0;
+            rc = group_events_add_member(&g->members[which], m, k, group) ? grouping_no_memory(err) : 0;
         } else if (k->type == EC_INT) {
-            add_number(m, (int64_t)k->bits);
+            group_events_add_number(m, (int64_t)k->bits);
         } else {
             m->count++;
             m->has_other = 1;
@@ -761,7 +761,8 @@ static int add_keys(ec_grouping *g, size_t which, const ec_block *b, ea_err *err
 }
 
 /* Times whose least and greatest are known. */
-static void add_range(const ec_grouping *g, ec_measure *m, int64_t least, int64_t greatest, uint32_t count) {
+static void group_events_add_range(const ec_grouping *g, ec_measure *m, int64_t least, int64_t greatest,
+                                   uint32_t count) {
     uint64_t before = m->count;
     add_extreme(g, m, &(ec_key){.bits = (uint64_t)least, .type = EC_INT});
     add_extreme(g, m, &(ec_key){.bits = (uint64_t)greatest, .type = EC_INT});
@@ -769,7 +770,7 @@ static void add_range(const ec_grouping *g, ec_measure *m, int64_t least, int64_
 }
 
 /* Times of a block of one source that is of one group: the clock goes forward, so that two of them are computed. */
-static void add_times(const ec_grouping *g, ec_measure *m, const ec_block *b) {
+static void group_events_add_times(const ec_grouping *g, ec_measure *m, const ec_block *b) {
     const int64_t *time = b->events->time;
     uint32_t least = b->rows[b->selected[0]], greatest = least;
     for (uint32_t i = 1; i < b->selected_count; i++) {
@@ -777,7 +778,7 @@ static void add_times(const ec_grouping *g, ec_measure *m, const ec_block *b) {
         least = time[event] < time[least] ? event : least;
         greatest = time[event] > time[greatest] ? event : greatest;
     }
-    add_range(g, m, ec_scan_utc_ns(g->scan, least), ec_scan_utc_ns(g->scan, greatest), b->selected_count);
+    group_events_add_range(g, m, ec_scan_utc_ns(g->scan, least), ec_scan_utc_ns(g->scan, greatest), b->selected_count);
 }
 
 /* A number that `count` events have. */
@@ -788,7 +789,7 @@ static void add_number_times(ec_measure *m, int64_t v, uint32_t count) {
         times = UINT64_MAX;
     uint64_t sum = (uint64_t)m->sum + (uint64_t)v * count, magnitude = m->magnitude + times, before = m->count;
     one = *m;
-    add_number(&one, v);
+    group_events_add_number(&one, v);
     *m = one;
     m->sum = (int64_t)sum;
     m->magnitude = magnitude < times ? UINT64_MAX : magnitude;
@@ -829,7 +830,7 @@ static int add_constant(ec_grouping *g, size_t which, const ec_block *b, uint32_
     if (rc || k.type == EC_NULL)
         return rc;
     if (v->what == EC_GROUPING_DISTINCT)
-        return add_member(&g->members[which], m, &k, group) ? grouping_no_memory(err) : 0;
+        return group_events_add_member(&g->members[which], m, &k, group) ? grouping_no_memory(err) : 0;
     if (v->what == EC_GROUPING_NUMBERS && k.type == EC_INT) {
         add_number_times(m, (int64_t)k.bits, b->selected_count);
         return 0;
@@ -854,7 +855,8 @@ static int add_whole(ec_grouping *g, const ec_block *b, ea_err *err) {
     int rc = find_one_group(g, b, &group, err);
     for (size_t i = 0; !rc && i < g->options.value_count; i++)
         if (is_time(g, i))
-            add_range(g, &g->measures[group * g->options.value_count + i], least, greatest, b->selected_count);
+            group_events_add_range(g, &g->measures[group * g->options.value_count + i], least, greatest,
+                                   b->selected_count);
         else
             rc = add_constant(g, i, b, group, err);
     return rc ? rc : 1;
@@ -864,7 +866,7 @@ static int add_values(ec_grouping *g, size_t which, const ec_block *b, ea_err *e
     size_t values = g->options.value_count;
     int all_null = 0;
     if (is_time(g, which) && g->has_constant_keys && ea_batch_source_count(b->view) == 1) {
-        add_times(g, &g->measures[g->group_of[0] * values + which], b);
+        group_events_add_times(g, &g->measures[g->group_of[0] * values + which], b);
         return 0;
     }
     const ec_grouping_key *of = &g->options.values[which].of;
@@ -881,7 +883,7 @@ static int add_values(ec_grouping *g, size_t which, const ec_block *b, ea_err *e
         add_numbers(&g->measures[g->group_of[0] * values + which], g->numbers, b->selected_count))
         return 0;
     for (uint32_t i = 0; i < b->selected_count; i++)
-        add_number(&g->measures[g->group_of[i] * values + which], g->numbers[i]);
+        group_events_add_number(&g->measures[g->group_of[i] * values + which], g->numbers[i]);
     return 0;
 }
 

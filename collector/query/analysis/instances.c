@@ -121,7 +121,7 @@ static int read_places(ec_instances *i, size_t at, ec_address_space **ret, ea_er
     return rc;
 }
 
-static size_t count_of(ec_address_space *p, enum ec_instance_kind kind) {
+static size_t instances_count_of(ec_address_space *p, enum ec_instance_kind kind) {
     return kind == EC_INSTANCE_PROCESS ? ec_address_space_process_count(p) : ec_address_space_thread_count(p);
 }
 
@@ -133,12 +133,12 @@ static int instances_teller(ec_instances *i, size_t of, enum ec_instance_kind ki
     int64_t best = 0;
     int rc = read_places(i, of, &own, err);
     *ret = (ec_instances_answer){own, INT64_MIN, INT64_MAX};
-    if (rc || count_of(own, kind))
+    if (rc || instances_count_of(own, kind))
         return rc;
     for (size_t at = i->streams[of].next; !rc && at != of; at = i->streams[at].next) {
         int64_t begin = i->streams[at].stream->row.begin_utc_ns;
         rc = read_places(i, at, &p, err);
-        if (rc || !count_of(p, kind))
+        if (rc || !instances_count_of(p, kind))
             continue;
         if (begin > utc_ns && begin < ret->to_utc_ns)
             ret->to_utc_ns = begin;

@@ -292,7 +292,7 @@ static void name_late(ec_methods *m) {
     }
 }
 
-static int by_place(const void *a, const void *b) {
+static int methods_by_place(const void *a, const void *b) {
     const ec_method *x = a, *y = b;
     if (x->pid != y->pid)
         return x->pid < y->pid ? -1 : 1;
@@ -403,7 +403,7 @@ int ec_methods_open(ec_methods **ret, ec_archive *archive, const ec_archive_stre
         return rc;
     }
     if (m->count)
-        qsort(m->items, m->count, sizeof *m->items, by_place);
+        qsort(m->items, m->count, sizeof *m->items, methods_by_place);
     if (find_changes(m)) {
         ec_methods_close(m);
         return ea_fail(err, EA_ENOMEM, "read methods");

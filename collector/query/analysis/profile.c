@@ -143,7 +143,7 @@ static int profile_stream(run *r, ea_err *err) {
 }
 
 /* What was counted of a side's streams. */
-static void add_counts(ec_profile *p, int side, const ec_stack_counts *c) {
+static void profile_add_counts(ec_profile *p, int side, const ec_stack_counts *c) {
     p->total[side] = c->total;
     p->events[side] = c->events;
     p->without_stack[side] = c->without_stack;
@@ -257,7 +257,7 @@ int ec_profile_run(ec_profile **ret, const ec_profile_request *request, ea_err *
     for (int i = 0; !rc && i < sides; i++)
         rc = profile_side(r, i, err);
     for (int i = 0; !rc && i < sides; i++)
-        add_counts(p, i, &r->counts[i]);
+        profile_add_counts(p, i, &r->counts[i]);
     for (int i = 0; !rc && i < sides; i++) /* of one counter on both sides it is enough that one has some */
         if (p->weight[i] == EC_WEIGHT_PMC && !p->events[i] &&
             (i ? ec_profile_has_two_weights(p) : !p->events[1] || ec_profile_has_two_weights(p)))

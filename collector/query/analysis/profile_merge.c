@@ -403,7 +403,7 @@ static int restack(ec_merge *m) {
     return rc;
 }
 
-static int by_weight(const void *a, const void *b) {
+static int profile_merge_by_weight(const void *a, const void *b) {
     const ec_profile_stack *x = a, *y = b;
     uint64_t i = x->weight[0] + x->weight[1], j = y->weight[0] + y->weight[1];
     if (i != j)
@@ -465,7 +465,7 @@ int ec_merge_finish(ec_merge *m, const ec_profile_namer *namer, ec_profile *p) {
     if (rc)
         return rc;
     if (m->stack_list.count)
-        qsort(m->stack_list.items, m->stack_list.count, sizeof(ec_profile_stack), by_weight);
+        qsort(m->stack_list.items, m->stack_list.count, sizeof(ec_profile_stack), profile_merge_by_weight);
     if ((rc = sort_samples(m)))
         return rc;
     p->processes = m->process_list.items;

@@ -1,7 +1,7 @@
 /* See profile_names.h. */
 #include "collector/query/analysis/profile_names.h"
 
-static int on_symbol(void *arg, const ec_symbol *symbol) {
+static int profile_names_on_symbol(void *arg, const ec_symbol *symbol) {
     enum { INLINED_MAX = 64 };
 
     ec_profile_names *n = arg;
@@ -27,5 +27,5 @@ int ec_profile_name_places(void *arg, const ec_profile_module *module, const uin
     n->put = put;
     n->put_arg = put_arg;
     n->next = 0;
-    return n->resolve(n->source, &of, offsets, count, on_symbol, n, err);
+    return n->resolve(n->source, &of, offsets, count, profile_names_on_symbol, n, err);
 }

@@ -251,8 +251,8 @@ void ec_processes_deinit(ec_processes *list) {
 }
 
 /* Index of a process's parent in the list, count when there is none. */
-static size_t parent_of(const ec_processes *list, const ea_u64_map *by_instance, const ea_u64_map *by_pid,
-                        size_t child) {
+static size_t query_parent_of(const ec_processes *list, const ea_u64_map *by_instance, const ea_u64_map *by_pid,
+                              size_t child) {
     const ea_process *p = &list->items[child];
     const uint64_t *at = p->parent_instance ? ea_u64_map_get(by_instance, p->parent_instance) : NULL;
     if (!at && !p->parent_instance && p->parent_pid != p->pid) {
@@ -283,7 +283,7 @@ int ec_processes_tree(const ec_processes *list, size_t *order, uint32_t *depth, 
         for (size_t i = 0; i <= n; i++)
             first_child[i] = SIZE_MAX;
         for (size_t i = n; i-- > 0;) {
-            size_t parent = parent_of(list, &by_instance, &by_pid, i);
+            size_t parent = query_parent_of(list, &by_instance, &by_pid, i);
             sibling[i] = first_child[parent];
             first_child[parent] = i;
         }

@@ -55,7 +55,7 @@ void ec_sched_destroy(ec_sched *s) {
 }
 
 /* NULL: there is no room for it. */
-static thread *thread_of(ec_sched *s, uint32_t tid) {
+static thread *sched_tracker_thread_of(ec_sched *s, uint32_t tid) {
     const uint64_t *known = ea_u64_map_get(&s->by_tid, tid);
     EA_ASSERT(!known || *known < s->count);
     if (known)
@@ -111,13 +111,13 @@ size_t ec_sched_switch(ec_sched *s, int64_t time, uint16_t cpu, uint32_t old_tid
     processor *p = processor_of(s, cpu);
     if (p && p->tid != UINT32_MAX && p->tid != old_tid &&
         p->tid) { /* a switch was lost: what it ran until is unknown */
-        thread *lost = thread_of(s, p->tid);
+        thread *lost = sched_tracker_thread_of(s, p->tid);
         if (lost && lost->state == EC_SCHED_RUNNING && lost->cpu == cpu)
             lost->state = EC_SCHED_UNKNOWN;
     }
     if (p)
         p->tid = new_tid;
-    thread *old = old_tid ? thread_of(s, old_tid) : NULL;
+    thread *old = old_tid ? sched_tracker_thread_of(s, old_tid) : NULL;
     if (old) {
         if (old->state != EC_SCHED_RUNNING || old->cpu != cpu)
             old->state = EC_SCHED_UNKNOWN;
@@ -127,7 +127,7 @@ size_t ec_sched_switch(ec_sched *s, int64_t time, uint16_t cpu, uint32_t old_tid
         n += sched_change(old, old_tid, time, to, &ret[n]);
         old->reason = old_reason;
     }
-    thread *new = new_tid ? thread_of(s, new_tid) : NULL;
+    thread *new = new_tid ? sched_tracker_thread_of(s, new_tid) : NULL;
     if (new) {
         if (new->state == EC_SCHED_RUNNING)
             new->state = EC_SCHED_UNKNOWN;
@@ -138,7 +138,7 @@ size_t ec_sched_switch(ec_sched *s, int64_t time, uint16_t cpu, uint32_t old_tid
 }
 
 size_t ec_sched_ready(ec_sched *s, int64_t time, uint32_t tid, uint32_t waker, ec_sched_slice ret[3]) {
-    thread *t = tid ? thread_of(s, tid) : NULL;
+    thread *t = tid ? sched_tracker_thread_of(s, tid) : NULL;
     if (!t || t->state == EC_SCHED_RUNNING || t->state == EC_SCHED_READY)
         return 0;
     if (t->state == EC_SCHED_WAITING)
@@ -151,7 +151,7 @@ uint32_t ec_sched_running(const ec_sched *s, uint16_t cpu) {
 }
 
 /* The state of a thread: 1 and *ret, 0 when it is unknown. */
-static int read_open(const thread *t, uint32_t tid, ec_sched_slice *ret) {
+static int sched_tracker_read_open(const thread *t, uint32_t tid, ec_sched_slice *ret) {
     if (t->state == EC_SCHED_UNKNOWN)
         return 0;
     *ret = (ec_sched_slice){.tid = tid,
@@ -166,7 +166,7 @@ static int read_open(const thread *t, uint32_t tid, ec_sched_slice *ret) {
 
 int ec_sched_begin(ec_sched *s, uint32_t tid, ec_sched_slice *ret) {
     const uint64_t *known = ea_u64_map_get(&s->by_tid, tid);
-    int is_open = known && read_open(&s->threads[*known], tid, ret);
+    int is_open = known && sched_tracker_read_open(&s->threads[*known], tid, ret);
     if (known)
         s->threads[*known] = (thread){.state = EC_SCHED_UNKNOWN, .waker = UINT32_MAX};
     return is_open;
@@ -180,7 +180,7 @@ int ec_sched_end(ec_sched *s, uint32_t tid, ec_sched_slice *ret) {
 int ec_sched_next_open(const ec_sched *s, size_t *cursor, ec_sched_slice *ret) {
     uint64_t tid, index;
     while (ea_u64_map_next(&s->by_tid, cursor, &tid, &index))
-        if (read_open(&s->threads[index], (uint32_t)tid, ret))
+        if (sched_tracker_read_open(&s->threads[index], (uint32_t)tid, ret))
             return 1;
     return 0;
 }

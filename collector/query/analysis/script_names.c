@@ -37,14 +37,14 @@ void ec_script_names_destroy(ec_script_names *s) {
     free(s);
 }
 
-static uint64_t number_of(uint32_t pid, uint64_t context, uint64_t source) {
+static uint64_t script_names_number_of(uint32_t pid, uint64_t context, uint64_t source) {
     uint64_t all[3] = {pid, context, source};
     return ea_hash64(all, sizeof all, 0);
 }
 
 int ec_script_names_add(ec_script_names *s, uint32_t pid, uint64_t context, uint64_t source, const char *url) {
     size_t n = ea_utf8_fit(url, strlen(url), EC_SCRIPT_URL_MAX_BYTES);
-    const uint64_t *known = ea_u64_map_get(&s->by_number, number_of(pid, context, source));
+    const uint64_t *known = ea_u64_map_get(&s->by_number, script_names_number_of(pid, context, source));
     const char *before = known ? s->urls[*known - 1] : NULL;
     if (before && strncmp(before, url, n) == 0 && before[n] == (url[n] ? '.' : '\0'))
         return 0; /* a rundown names it again and again */
@@ -59,14 +59,15 @@ int ec_script_names_add(ec_script_names *s, uint32_t pid, uint64_t context, uint
         own[n] = '\0';
     if (EA_GROW(s->urls, s->capacity, s->count + 1, SIZE_MAX))
         return EA_ENOMEM;
-    int rc = ea_u64_map_put(&s->by_number, number_of(pid, context, source), s->count + 1);
+    int rc = ea_u64_map_put(&s->by_number, script_names_number_of(pid, context, source), s->count + 1);
     if (!rc)
         s->urls[s->count++] = own;
     return rc;
 }
 
 const char *ec_script_names_url(const ec_script_names *s, const ec_script_place *p) {
-    const uint64_t *at = p->source ? ea_u64_map_get(&s->by_number, number_of(p->pid, p->context, p->source)) : NULL;
+    const uint64_t *at =
+        p->source ? ea_u64_map_get(&s->by_number, script_names_number_of(p->pid, p->context, p->source)) : NULL;
     return at && *s->urls[*at - 1] ? s->urls[*at - 1] : NULL;
 }
 

@@ -226,7 +226,7 @@ static int note_sample(ec_stack_query *q, ec_stack_pair pair, uint32_t pid, uint
 }
 
 /* An event leaves the window. */
-static int on_event(void *arg, const ea_stack_joined *e) {
+static int stack_query_on_event(void *arg, const ea_stack_joined *e) {
     ec_stack_query *q = arg;
     if (!e->tag)
         return 0;
@@ -349,14 +349,14 @@ static int may_count(const ec_stack_query *q, int64_t raw) {
 }
 
 /* The wanted counter's source, as soon as events say which one it is. sample_class: NULL when no sample has come. */
-static void find_source(ec_stack_query *q, const ea_class *sample_class) {
+static void stack_query_find_source(ec_stack_query *q, const ea_class *sample_class) {
     if (q->options.counter && !q->has_source)
         q->has_source = ec_sample_source_find(&q->sources, q->options.counter, sample_class, &q->source);
 }
 
 static int on_interval(ec_stack_query *q, const ec_event_cursor_event *e) {
     int rc = ec_sample_sources_add(&q->sources, q->cursor, e);
-    find_source(q, NULL);
+    stack_query_find_source(q, NULL);
     return rc;
 }
 
@@ -385,7 +385,7 @@ static uint64_t weight_of(ec_stack_query *q, const ec_event_cursor_event *e, con
     case EC_ROLE_COUNTER_SAMPLE:
         if (w != EC_WEIGHT_PMC)
             return 0;
-        find_source(q, e->c);
+        stack_query_find_source(q, e->c);
         source = ec_event_cursor_u64_or_0(q->cursor, e, EC_SAMPLE_SOURCE);
         if (!q->has_source || source != q->source) {
             if (may_count(q, e->time))
@@ -745,7 +745,7 @@ static int begin_stream(ec_stack_query *q, ea_err *err) {
                                   &(ea_stack_join_options){.limit_bytes = q->options.limit_window_bytes
                                                                               ? q->options.limit_window_bytes
                                                                               : WINDOW_BYTES,
-                                                           .on_event = on_event,
+                                                           .on_event = stack_query_on_event,
                                                            .on_late = on_late,
                                                            .on_missed = q->missed ? on_missed : NULL,
                                                            .arg = q},

@@ -31,7 +31,7 @@ typedef struct tree {
     uint32_t *leaf; /* of each stack, its node */
 } tree;
 
-static size_t slot_of(int64_t parent, int64_t frame) {
+static size_t profile_write_slot_of(int64_t parent, int64_t frame) {
     uint64_t h = ((uint64_t)parent + 1) * 0x9E3779B97F4A7C15u ^ ((uint64_t)frame + 77) * 0xC2B2AE3D27D4EB4Fu;
     return (size_t)(h ^ h >> 29);
 }
@@ -42,7 +42,7 @@ static int writer_grow(tree *t) {
     if (!slots)
         return EA_ENOMEM;
     for (size_t i = 0; i < t->count; i++) {
-        size_t at = slot_of(t->nodes[i].parent, t->nodes[i].frame) & mask;
+        size_t at = profile_write_slot_of(t->nodes[i].parent, t->nodes[i].frame) & mask;
         while (slots[at])
             at = (at + 1) & mask;
         slots[at] = (uint32_t)i + 1;
@@ -57,7 +57,7 @@ static int writer_grow(tree *t) {
 static int64_t writer_child(tree *t, int64_t parent, int64_t frame) {
     if (t->count >= t->mask / 2 && writer_grow(t))
         return EA_ENOMEM;
-    size_t at = slot_of(parent, frame) & t->mask;
+    size_t at = profile_write_slot_of(parent, frame) & t->mask;
     for (; t->slots[at]; at = (at + 1) & t->mask) {
         const node *n = &t->nodes[t->slots[at] - 1];
         if (n->parent == parent && n->frame == frame)
@@ -107,7 +107,7 @@ static int is_time_of(const ec_profile *p, int side) {
     return strcmp(ec_weight_unit(p->weight[side]), "nanoseconds") == 0;
 }
 
-static void json_text(ea_text *t, const char *key, const char *value) {
+static void profile_write_json_text(ea_text *t, const char *key, const char *value) {
     ea_text_printf(t, "\"%s\":", key);
     ea_text_json_str(t, value);
 }
@@ -142,7 +142,7 @@ static int by_self(const void *a, const void *b) {
 }
 
 /* Sums by frame, or by module: what is on a stack twice counts once for the total. The caller frees *ret. */
-static int sum_up(const ec_profile *p, int by_module, top **ret, size_t *ret_count) {
+static int profile_write_sum_up(const ec_profile *p, int by_module, top **ret, size_t *ret_count) {
     size_t n = by_module ? p->module_count : p->frame_count, used = 0;
     top *tops = calloc(n + 1, sizeof *tops);
     size_t *seen = calloc(n + 1, sizeof *seen); /* by the last stack that it was on, + 1 */
@@ -178,7 +178,7 @@ static int sum_up(const ec_profile *p, int by_module, top **ret, size_t *ret_cou
 static int json_tops(const ec_profile *p, int by_module, ea_text *t) {
     top *tops = NULL;
     size_t n = 0;
-    int rc = sum_up(p, by_module, &tops, &n);
+    int rc = profile_write_sum_up(p, by_module, &tops, &n);
     ea_text_str(t, by_module ? ",\n\"top_modules\":[" : ",\n\"functions\":[");
     for (size_t i = 0; i < n; i++) {
         ea_text_printf(t, "%s{\"%s\":%" PRIu32 ",\"self\":%" PRIu64 ",\"total\":%" PRIu64, i ? "," : "",
@@ -212,11 +212,11 @@ static void json_lacks(const ec_profile *p, int side, ea_text *t) {
 
 /* What is summed of a side, when and where, and how much. */
 static void json_side(const ec_profile *p, int side, ea_text *t) {
-    json_text(t, "weight", ec_weight_name(p->weight[side]));
+    profile_write_json_text(t, "weight", ec_weight_name(p->weight[side]));
     ea_text_char(t, ',');
-    json_text(t, "counter", p->counter[side]);
+    profile_write_json_text(t, "counter", p->counter[side]);
     ea_text_char(t, ',');
-    json_text(t, "unit", ec_weight_unit(p->weight[side]));
+    profile_write_json_text(t, "unit", ec_weight_unit(p->weight[side]));
     ea_text_char(t, ',');
     json_end(t, "from", p->from_utc_ns[side]);
     ea_text_char(t, ',');
@@ -241,14 +241,14 @@ static void json_head(const ec_profile *p, ea_text *t) {
     }
     ea_text_printf(t, ",\"interval_assumed\":%s,\"behind\":%" PRIu64 ",\"damaged\":%" PRIu64 ",",
                    p->is_interval_assumed ? "true" : "false", p->backlog, p->damaged);
-    json_text(t, "notes", p->notes);
+    profile_write_json_text(t, "notes", p->notes);
 }
 
 static void json_module(const ec_profile_module *m, ea_text *t) {
     ea_text_char(t, '{');
-    json_text(t, "name", m->name);
+    profile_write_json_text(t, "name", m->name);
     ea_text_char(t, ',');
-    json_text(t, "path", m->path);
+    profile_write_json_text(t, "path", m->path);
     ea_text_printf(t, ",\"unloaded\":%s,\"pdb_guid\":", m->is_unloaded ? "true" : "false");
     if (m->has_pdb) {
         ea_text_char(t, '"');
@@ -279,11 +279,11 @@ static int write_json(const ec_profile *p, ea_text *t) {
     for (size_t i = 0; i < p->frame_count; i++) {
         const ec_profile_frame *f = &p->frames[i];
         ea_text_str(t, i ? ",\n{" : "{");
-        json_text(t, "label", f->label);
+        profile_write_json_text(t, "label", f->label);
         ea_text_printf(t, ",\"module\":%" PRIu32 ",\"offset\":\"0x%" PRIx64 "\",", f->module, f->offset);
-        json_text(t, "function", f->function);
+        profile_write_json_text(t, "function", f->function);
         ea_text_char(t, ',');
-        json_text(t, "file", f->file);
+        profile_write_json_text(t, "file", f->file);
         ea_text_printf(t, ",\"line\":%" PRIu32 "}", f->line);
     }
     ea_text_str(t, "],\n\"nodes\":[");
@@ -337,7 +337,7 @@ static int write_folded(const ec_profile *p, ea_text *t) {
 
 static void speedscope_profile(const ec_profile *p, int side, ea_text *t) {
     ea_text_str(t, "{\"type\":\"sampled\",");
-    json_text(t, "name", side ? "other" : ec_weight_name(p->weight[0]));
+    profile_write_json_text(t, "name", side ? "other" : ec_weight_name(p->weight[0]));
     ea_text_printf(t, ",\"unit\":\"%s\",\"startValue\":0,\"endValue\":%" PRIu64 ",\n\"samples\":[",
                    is_time_of(p, side) ? "nanoseconds" : "none", p->total[side]);
     int first = 1;
@@ -365,22 +365,22 @@ static void speedscope_profile(const ec_profile *p, int side, ea_text *t) {
 static int write_speedscope(const ec_profile *p, ea_text *t) {
     ea_text_str(t,
                 "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"exporter\":\"etwcollector\",");
-    json_text(t, "name", ec_weight_name(p->weight[0]));
+    profile_write_json_text(t, "name", ec_weight_name(p->weight[0]));
     ea_text_str(t, ",\"activeProfileIndex\":0,\n\"shared\":{\"frames\":[");
     for (size_t i = 0; i < p->frame_count; i++) {
         const ec_profile_frame *f = &p->frames[i];
         ea_text_str(t, i ? ",\n{" : "{");
-        json_text(t, "name", f->label);
+        profile_write_json_text(t, "name", f->label);
         if (f->file) {
             ea_text_char(t, ',');
-            json_text(t, "file", f->file);
+            profile_write_json_text(t, "file", f->file);
             ea_text_printf(t, ",\"line\":%" PRIu32, f->line);
         }
         ea_text_char(t, '}');
     }
     for (size_t i = 0; i < p->process_count; i++) {
         ea_text_str(t, i || p->frame_count ? ",\n{" : "{");
-        json_text(t, "name", p->processes[i]);
+        profile_write_json_text(t, "name", p->processes[i]);
         ea_text_char(t, '}');
     }
     ea_text_str(t, "]},\n\"profiles\":[");
@@ -678,9 +678,9 @@ static int write_chrome(const ec_profile *p, ea_text *t) {
     for (size_t i = 0; !rc && i < nodes.count; i++) {
         const node *n = &nodes.nodes[i];
         ea_text_printf(t, "%s\"%zu\":{", i ? ",\n" : "", i + 1);
-        json_text(t, "name", writer_label(p, n->frame));
+        profile_write_json_text(t, "name", writer_label(p, n->frame));
         ea_text_char(t, ',');
-        json_text(t, "category", n->frame < 0 ? "process" : p->modules[p->frames[n->frame].module].name);
+        profile_write_json_text(t, "category", n->frame < 0 ? "process" : p->modules[p->frames[n->frame].module].name);
         if (n->parent >= 0)
             ea_text_printf(t, ",\"parent\":\"%" PRId64 "\"", n->parent + 1);
         ea_text_char(t, '}');
@@ -761,7 +761,7 @@ static uint32_t frame_of(const firefox *f, uint32_t node_number) {
     return (uint32_t)(frame < 0 ? (int64_t)f->p->frame_count - 1 - frame : frame);
 }
 
-static int by_number(const void *a, const void *b) {
+static int profile_write_by_number(const void *a, const void *b) {
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
     return (x > y) - (x < y);
 }
@@ -776,7 +776,7 @@ static void choose_thread(firefox *f, const axis_thread *thread) {
         for (; at >= 0 && !f->stacks.place[at]; at = f->nodes.nodes[at].parent)
             profile_write_choose(&f->stacks, (uint32_t)at);
     }
-    qsort(f->stacks.list, f->stacks.count, sizeof *f->stacks.list, by_number);
+    qsort(f->stacks.list, f->stacks.count, sizeof *f->stacks.list, profile_write_by_number);
     for (size_t i = 0; i < f->stacks.count; i++) {
         uint32_t frame = frame_of(f, f->stacks.list[i]);
         f->stacks.place[f->stacks.list[i]] = (uint32_t)i + 1;
@@ -915,7 +915,7 @@ static int write_top(const ec_profile *p, ea_text *t) {
     for (int by_module = 0; !rc && by_module < 2; by_module++) {
         top *tops = NULL;
         size_t n = 0;
-        rc = sum_up(p, by_module, &tops, &n);
+        rc = profile_write_sum_up(p, by_module, &tops, &n);
         ea_text_printf(t, "%s%14s %14s", by_module ? "\n" : "", is_time_of(p, 0) ? "self ms" : "self",
                        is_time_of(p, 0) ? "total ms" : "total");
         if (p->has_other)

@@ -484,7 +484,7 @@ int ec_archive_parts(ec_archive *a, const ec_class_set *set, const ec_class_set 
 }
 
 /* The part of that name, once its set was split; *ret is NULL when there is none. */
-static int find_part(ec_archive *a, const char *name, const ec_class_set **ret, ea_err *err) {
+static int archive_find_part(ec_archive *a, const char *name, const ec_class_set **ret, ea_err *err) {
     size_t len = strlen(name), count = 0, left_out = 0;
     const ec_class_set *const *parts = NULL, *set = NULL;
     *ret = NULL;
@@ -510,7 +510,7 @@ static int find_part(ec_archive *a, const char *name, const ec_class_set **ret, 
 int ec_archive_set(ec_archive *a, const char *name, const ec_class_set **ret, ea_err *err) {
     int rc = load_classes(a, err);
     if (!rc)
-        rc = find_part(a, name, ret, err);
+        rc = archive_find_part(a, name, ret, err);
     if (rc || *ret)
         return rc;
     ea_arena scratch;

@@ -14,7 +14,7 @@ typedef struct times {
     const char *shown;
 } times;
 
-static int on_stream(const ec_stream_row *row, void *arg) {
+static int data_times_on_stream(const ec_stream_row *row, void *arg) {
     times *t = arg;
     ea_time_reference *r = &t->reference;
     if (!row->event_count || (t->shown && !ea_name_in(t->shown, row->host)))
@@ -31,7 +31,7 @@ static int read_times(times *t, const char *dir, const char *host, ea_err *err) 
     ec_store *store = NULL;
     int rc = ec_store_open(&store, dir, &(ec_store_options){.writable = 0}, err);
     if (!rc)
-        rc = ec_store_each_stream(store, host, on_stream, t, err);
+        rc = ec_store_each_stream(store, host, data_times_on_stream, t, err);
     ec_store_close(store);
     t->reference.end_utc_ns += t->reference.has_data && t->reference.end_utc_ns < INT64_MAX;
     return rc;

@@ -152,7 +152,7 @@ static int load_group(ec_event_cursor *t, size_t i, group *g, ea_err *err) {
     return rc;
 }
 
-static int open_batch(ec_event_cursor *t, ea_err *err) {
+static int event_cursor_open_batch(ec_event_cursor *t, ea_err *err) {
     const uint8_t *data;
     size_t len_bytes;
     int rc = ec_store_read(ec_archive_store(t->archive), &t->found.row, &data, &len_bytes, err);
@@ -204,7 +204,7 @@ static int cursor_next_batch(ec_event_cursor *t, ea_err *err) {
             continue;
         if (!ec_archive_goes_on(t->archive))
             return ea_fail(err, EA_ECANCELED, "read events");
-        rc = open_batch(t, &damage);
+        rc = event_cursor_open_batch(t, &damage);
         if (!rc)
             return 1;
         if (!ec_is_damage(rc)) {

@@ -180,7 +180,7 @@ static int is_in(const condition *c, int64_t v) {
     return 0;
 }
 
-static int is_text(const condition *c, const char *data, size_t len_bytes) {
+static int scan_is_text(const condition *c, const char *data, size_t len_bytes) {
     for (size_t i = 0; i < c->text_count; i++)
         if (c->texts[i].len_bytes == len_bytes && (len_bytes == 0 || memcmp(c->texts[i].data, data, len_bytes) == 0))
             return 1;
@@ -195,7 +195,7 @@ static int scan_passes(const condition *c, const ec_value *v) {
     case EC_INT:
         return !c->is_number || is_in(c, v->i);
     case EC_TEXT:
-        return c->is_number ? c->is_open_above : is_text(c, v->data, v->len_bytes);
+        return c->is_number ? c->is_open_above : scan_is_text(c, v->data, v->len_bytes);
     case EC_NULL:
         return 0;
     default:
@@ -204,7 +204,7 @@ static int scan_passes(const condition *c, const ec_value *v) {
 }
 
 static int passes_text(const condition *c, const char *text) {
-    return c->is_unusable || is_text(c, text, strlen(text));
+    return c->is_unusable || scan_is_text(c, text, strlen(text));
 }
 
 /* The name of a class, or an alias. */
@@ -312,7 +312,7 @@ static int wants_class(const ec_scan *s, const ea_class *c) {
 }
 
 /* Which classes the index is asked for. */
-static int choose_classes(ec_scan *s, ea_err *err) {
+static int scan_choose_classes(ec_scan *s, ea_err *err) {
     size_t all;
     const ea_class *const *classes = NULL;
     int rc = ec_archive_classes(s->archive, &classes, &all, err);
@@ -358,7 +358,7 @@ int ec_scan_open(ec_scan **ret, ec_archive *archive, const ec_table_schema *shap
     if (!rc)
         rc = scan_narrow(s, err);
     if (!rc)
-        rc = choose_classes(s, err);
+        rc = scan_choose_classes(s, err);
     if (rc) {
         ec_scan_close(s);
         return rc;
@@ -785,7 +785,7 @@ static int keep_field(ec_scan *s, const condition *c, ea_err *err) {
 
 enum { TICK_NS = 1000000 }; /* so far beside its batch's times in the index an event may be */
 
-static int is_inside(const ec_scan *s) {
+static int scan_is_inside(const ec_scan *s) {
     const ec_batch_row *r = &s->found.row;
     return (s->from_utc_ns == INT64_MIN ||
             (r->begin_utc_ns > INT64_MIN + TICK_NS && r->begin_utc_ns - TICK_NS > s->from_utc_ns)) &&
@@ -811,7 +811,7 @@ static int select_rows(ec_scan *s, ea_err *err) {
         s->selected[i] = i;
     b->selected_count = b->count;
     b->selected = s->selected;
-    if (!is_inside(s)) {
+    if (!scan_is_inside(s)) {
         if (!s->has_raw && find_raw_times(s))
             return ea_fail(err, EA_ENOMEM, "scan a batch");
         s->has_raw = 1;
@@ -897,7 +897,7 @@ static int next_group(ec_scan *s, ea_err *err) {
         if (!wants_group(s, b))
             continue;
         s->block_number++;
-        if (s->is_counting && s->is_of_constants && (!s->rows.keep || s->rows.is_of_constants) && is_inside(s)) {
+        if (s->is_counting && s->is_of_constants && (!s->rows.keep || s->rows.is_of_constants) && scan_is_inside(s)) {
             rc = keeps_constants(s, err);
             b->selected_count = rc == 1 ? b->count : 0;
             ec_archive_reads(s->archive)->counted_events += b->selected_count;

@@ -48,12 +48,12 @@ int ec_scan_dictionary(ec_scan *s, size_t column, ea_column *ret_values, const u
     return ea_batch_dictionary(s->view, s->block.group, (size_t)c->top, ret_values, ret_index, err);
 }
 
-static void set_text(ec_scan *s, ec_value *ret) {
+static void scan_values_set_text(ec_scan *s, ec_value *ret) {
     *ret = (ec_value){.type = EC_TEXT, .data = s->text.data ? s->text.data : "", .len_bytes = s->text.len_bytes};
 }
 
 /* A number of a field, as a column of that kind shows it. */
-static void set_number(ec_scan *s, enum ec_kind kind, const ea_field *f, uint64_t v, ec_value *ret) {
+static void scan_values_set_number(ec_scan *s, enum ec_kind kind, const ea_field *f, uint64_t v, ec_value *ret) {
     enum ec_kind own = ec_kind_of_field(f);
     if (kind == EC_KIND_ANY)
         kind = own;
@@ -63,7 +63,7 @@ static void set_number(ec_scan *s, enum ec_kind kind, const ea_field *f, uint64_
     } else if (kind == EC_KIND_COUNT && !ec_is_signed(f) && v > INT64_MAX) {
         ea_text_clear(&s->text);
         ea_text_printf(&s->text, "%020llu", (unsigned long long)v);
-        set_text(s, ret);
+        scan_values_set_text(s, ret);
     } else if (f->type == EA_FILETIME) {
         ret->i = ea_filetime_to_utc_ns((int64_t)v);
     }
@@ -93,17 +93,17 @@ static int slice_value(ec_scan *s, size_t column, const ea_slice *slice, ec_valu
     case EA_ANSI_FIXED:
     case EA_UTF8_FIXED:
         ea_value_text(f, slice, &s->text);
-        set_text(s, ret);
+        scan_values_set_text(s, ret);
         break;
     default:
         if (f->width && slice->len_bytes < f->width && !is_list)
             return 0;
         if (is_list || f->type == EA_STRUCT) {
             ea_render_field_json(&s->text, s->block.c, c->field_index, slice);
-            set_text(s, ret);
+            scan_values_set_text(s, ret);
         } else if (f->type == EA_SID || f->type == EA_WBEM_SID) {
             if (ea_value_sid(f, s->block.c->pointer_size, slice, &s->text))
-                set_text(s, ret);
+                scan_values_set_text(s, ret);
         } else if (f->type == EA_F32 && slice->data) {
             float x;
             memcpy(&x, slice->data, sizeof x);
@@ -112,9 +112,9 @@ static int slice_value(ec_scan *s, size_t column, const ea_slice *slice, ec_valu
             *ret = (ec_value){.type = EC_REAL};
             memcpy(&ret->r, slice->data, sizeof ret->r);
         } else if (f->width && ea_value_u64(f, slice->data, &v)) {
-            set_number(s, kind, f, v, ret);
+            scan_values_set_number(s, kind, f, v, ret);
         } else if (ea_value_text(f, slice, &s->text)) {
-            set_text(s, ret);
+            scan_values_set_text(s, ret);
         } else { /* what is printed between quotes */
             ea_render_field_json(&s->text, s->block.c, c->field_index, slice);
             if (s->text.len_bytes >= 2 && s->text.data[0] == '"')
@@ -220,11 +220,11 @@ static int name_value(ec_scan *s, const ec_scan_cell *c, size_t column, uint32_t
         return rc;
     ea_text_clear(&s->text);
     if (ea_render_name(&s->text, &record, s->block.c, c->field, &slice, &how))
-        set_text(s, ret);
+        scan_values_set_text(s, ret);
     return s->text.failed ? ea_fail(err, EA_ENOMEM, "read a value") : 0;
 }
 
-static int field_value(ec_scan *s, size_t column, uint32_t row, ec_value *ret, ea_err *err) {
+static int scan_values_field_value(ec_scan *s, size_t column, uint32_t row, ec_value *ret, ea_err *err) {
     const ec_scan_cell *c = ec_scan_find_cell(s, column);
     ea_column data;
     *ret = (ec_value){.type = EC_NULL};
@@ -255,7 +255,7 @@ static int values_activity(ec_scan *s, uint32_t row, ec_value *ret, ea_err *err)
         return 0;
     ea_text_clear(&s->text);
     ea_text_guid(&s->text, &guid);
-    set_text(s, ret);
+    scan_values_set_text(s, ret);
     return s->text.failed ? ea_fail(err, EA_ENOMEM, "read a value") : 0;
 }
 
@@ -308,7 +308,7 @@ static int values_counters(ec_scan *s, uint32_t row, ec_value *ret, ea_err *err)
         ea_text_printf(&s->text, "%llu", (unsigned long long)ea_load64(values.data + 8 * k));
     }
     ea_text_char(&s->text, is_named ? '}' : ']');
-    set_text(s, ret);
+    scan_values_set_text(s, ret);
     return s->text.failed ? ea_fail(err, EA_ENOMEM, "read a value") : 0;
 }
 
@@ -355,7 +355,7 @@ static int common_value(ec_scan *s, int common, uint32_t row, ec_value *ret, ea_
     case EC_PROVIDER:
         ea_text_clear(&s->text);
         ea_text_guid(&s->text, &b->constants->provider);
-        set_text(s, ret);
+        scan_values_set_text(s, ret);
         return s->text.failed ? ea_fail(err, EA_ENOMEM, "read a value") : 0;
     case EC_BATCH:
         *ret = (ec_value){.type = EC_INT, .i = (int64_t)b->batch};
@@ -406,8 +406,8 @@ int64_t ec_scan_utc_ns(const ec_scan *s, uint32_t event) {
 int ec_scan_value(ec_scan *s, size_t column, uint32_t row, ec_value *ret, ea_err *err) {
     ea_err why = {0};
     int common = s->shape->columns[column].common;
-    int rc =
-        common == EC_COMMON_COUNT ? field_value(s, column, row, ret, &why) : common_value(s, common, row, ret, &why);
+    int rc = common == EC_COMMON_COUNT ? scan_values_field_value(s, column, row, ret, &why)
+                                       : common_value(s, common, row, ret, &why);
     if (rc && ec_is_damage(rc)) {
         ec_archive_damaged(s->archive, s->stream, s->block.batch, &why);
         *ret = (ec_value){.type = EC_NULL};

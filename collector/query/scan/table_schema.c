@@ -98,7 +98,7 @@ static const char *schema_lower_case(ea_arena *arena, const char *s) {
 }
 
 /* Takes a name for a column: unchanged, or with a number appended. */
-static int take_name(ec_table_schema *s, ea_bytes_map *taken, const char *name, const char **ret) {
+static int table_schema_take_name(ec_table_schema *s, ea_bytes_map *taken, const char *name, const char **ret) {
     size_t n = strlen(name);
     char *out = ea_arena_alloc(&s->arena, n + 8);
     if (!out)
@@ -121,13 +121,13 @@ static int take_name(ec_table_schema *s, ea_bytes_map *taken, const char *name, 
 static int take_hidden_name(ec_table_schema *s, ea_bytes_map *taken, const char *name, const char **ret) {
     char prefixed[64];
     snprintf(prefixed, sizeof prefixed, "event_%s", name);
-    return take_name(s, taken, ea_bytes_map_get(taken, name, strlen(name)) ? prefixed : name, ret);
+    return table_schema_take_name(s, taken, ea_bytes_map_get(taken, name, strlen(name)) ? prefixed : name, ret);
 }
 
 /* The column of a class's field, or of its name; made when no class before has the field. ordinal: how many fields of
  * that name the class has before it. */
-static int add_field(ec_table_schema *s, ea_bytes_map *taken, ea_bytes_map *known, const ea_field *f, unsigned ordinal,
-                     int is_name, size_t *ret) {
+static int table_schema_add_field(ec_table_schema *s, ea_bytes_map *taken, ea_bytes_map *known, const ea_field *f,
+                                  unsigned ordinal, int is_name, size_t *ret) {
     char suffix[24];
     enum ec_kind kind = is_name ? EC_KIND_TEXT : ec_kind_of_field(f);
     size_t n = strlen(f->name);
@@ -150,7 +150,7 @@ static int add_field(ec_table_schema *s, ea_bytes_map *taken, ea_bytes_map *know
         return 0;
     const char *name = NULL;
     memcpy(key + n, is_name ? "_name" : "", is_name ? sizeof "_name" : 1);
-    int rc = take_name(s, taken, key, &name);
+    int rc = table_schema_take_name(s, taken, key, &name);
     memcpy(key + n, suffix, strlen(suffix) + 1);
     if (rc == EA_ELIMIT)
         return 0;
@@ -183,7 +183,7 @@ static int schema_add_class(ec_table_schema *s, ea_bytes_map *taken, ea_bytes_ma
             continue;
         for (size_t before = 0; before < f; before += c->fields[before].span)
             ordinal += strcmp(c->fields[before].name, c->fields[f].name) == 0;
-        rc = add_field(s, taken, known, &c->fields[f], ordinal, names, &column);
+        rc = table_schema_add_field(s, taken, known, &c->fields[f], ordinal, names, &column);
         if (!rc && column < s->count)
             s->fields[k * stride + column - EC_COMMON_COUNT] = (int16_t)top;
     }
@@ -206,7 +206,7 @@ static int schema_add_others(ec_table_schema *s, ea_bytes_map *taken) {
                 continue;
             ea_name_to_lower(name);
             if (!ea_bytes_map_get(taken, name, strlen(name)))
-                rc = add_field(s, taken, &known, &c->fields[f], 0, is_names, &column);
+                rc = table_schema_add_field(s, taken, &known, &c->fields[f], 0, is_names, &column);
         }
     }
     ea_bytes_map_deinit(&known);
@@ -239,7 +239,7 @@ int ec_table_schema_init(ec_table_schema *s, const ec_class_set *set, ea_err *er
                               .common = i,
                               .has_history = i == EC_STACK_HASH}; /* a stack's frames have modules */
         if (!column->hidden)
-            rc = take_name(s, &taken, COMMON[i].name, &column->name);
+            rc = table_schema_take_name(s, &taken, COMMON[i].name, &column->name);
     }
     for (size_t k = 0; set && !rc && k < 2 * set->count; k++) /* class names come after all fields */
         rc = schema_add_class(s, &taken, &known, k % set->count, most, k >= set->count);

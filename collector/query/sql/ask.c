@@ -33,7 +33,7 @@ typedef struct reader {
 
 /* ---- the question ---- */
 
-static int send_question(int in, const ec_question *q, int is_up_to_date, int has_names, ea_err *err) {
+static int ask_send_question(int in, const ec_question *q, int is_up_to_date, int has_names, ea_err *err) {
     ea_text t;
     ea_text_init(&t);
     ec_message_begin(&t, 'Q');
@@ -106,7 +106,7 @@ static int on_first(reader *r, ec_message *m) {
     return 0;
 }
 
-static int on_row(reader *r, ec_message *m) {
+static int ask_on_row(reader *r, ec_message *m) {
     if (!r->cells || get_cells(m, r->cells, r->column_count))
         return EA_ECORRUPT;
     r->rows++;
@@ -114,7 +114,7 @@ static int on_row(reader *r, ec_message *m) {
     return 0;
 }
 
-static int on_end(reader *r, ec_message *m) {
+static int ask_on_end(reader *r, ec_message *m) {
     r->outcome->ending = (enum ec_ending)ec_message_get(m, 1);
     int code = (int32_t)(uint32_t)ec_message_get(m, 4), os_error = (int32_t)(uint32_t)ec_message_get(m, 4);
     r->outcome->damaged = ec_message_get(m, 8);
@@ -140,16 +140,16 @@ static int on_message(reader *r, ec_message *m) {
     case 'C':
         return on_columns(r, m);
     case 'R':
-        return on_row(r, m);
+        return ask_on_row(r, m);
     case 'E':
-        return on_end(r, m);
+        return ask_on_end(r, m);
     default:
         return EA_ECORRUPT;
     }
 }
 
 /* Reads until the child has reported its end, the time is over or the caller cancels. */
-static int listen_to(reader *r, int out, int64_t limit_ns, atomic_int *stop) {
+static int ask_listen_to(reader *r, int out, int64_t limit_ns, atomic_int *stop) {
     int64_t now = ea_monotonic_ns(), grace = (int64_t)GRACE_MS * 1000000;
     ec_message_reader in = {.fd = out,
                             .deadline_ns = limit_ns > INT64_MAX - grace - now ? INT64_MAX : now + limit_ns + grace,
@@ -198,10 +198,10 @@ static int ask_child(reader *r, const ec_question *q, atomic_int *stop, ea_err *
         return rc;
     }
     ec_broker_lower(q->broker, pid);
-    rc = send_question(in, q, r->is_up_to_date, has_names, err);
+    rc = ask_send_question(in, q, r->is_up_to_date, has_names, err);
     close(in);
     if (!rc) {
-        rc = listen_to(r, out, q->limit_ns, stop);
+        rc = ask_listen_to(r, out, q->limit_ns, stop);
         if (rc)
             rc = ea_fail(err, rc, "read the answer of a query");
     }

@@ -87,13 +87,13 @@ static int is_reserved(const ec_sql_token *t) {
     return 0;
 }
 
-static int is_name(const parser *p) {
+static int select_is_name(const parser *p) {
     return p->lexer.token.kind == EC_TOKEN_NAME ||
            (p->lexer.token.kind == EC_TOKEN_WORD && !is_reserved(&p->lexer.token));
 }
 
 /* The token as a name or a text's value, without quotes; NULL: there is no memory. */
-static const char *value_of(parser *p) {
+static const char *select_value_of(parser *p) {
     const ec_sql_token *t = &p->lexer.token;
     char *out = ea_arena_alloc(p->arena, t->len_bytes + 1);
     if (!out) {
@@ -211,9 +211,9 @@ static ec_expr *parse_cast(parser *p) {
     e->name = "CAST";
     expect_sign(p, "(");
     add_argument(p, e, parse_expr(p));
-    if (!accept_keyword(p, "AS") || !is_name(p))
+    if (!accept_keyword(p, "AS") || !select_is_name(p))
         select_refuse(p, "something unexpected");
-    while (is_name(p))
+    while (select_is_name(p))
         select_next(p);
     expect_sign(p, ")");
     return select_finish(p, e);
@@ -222,23 +222,23 @@ static ec_expr *parse_cast(parser *p) {
 static ec_expr *parse_simple(parser *p, enum ec_expr_kind kind) {
     ec_expr *e = node(p, kind, p->lexer.token.text);
     if (e && kind == EC_EXPR_STRING)
-        e->name = value_of(p);
+        e->name = select_value_of(p);
     select_next(p);
     return select_finish(p, e);
 }
 
 static ec_expr *parse_name(parser *p) {
-    const char *begin = p->lexer.token.text, *name = value_of(p), *table = NULL;
+    const char *begin = p->lexer.token.text, *name = select_value_of(p), *table = NULL;
     select_next(p);
     if (is_sign(p, "("))
         return parse_call(p, begin, name);
     if (accept_sign(p, ".")) {
-        if (!is_name(p)) {
+        if (!select_is_name(p)) {
             select_refuse(p, "a qualified name");
             return NULL;
         }
         table = name;
-        name = value_of(p);
+        name = select_value_of(p);
         select_next(p);
         if (is_sign(p, ".") || is_sign(p, "(")) {
             select_refuse(p, "a qualified name");
@@ -253,7 +253,7 @@ static ec_expr *parse_name(parser *p) {
     return select_finish(p, e);
 }
 
-static ec_expr *parse_primary(parser *p) {
+static ec_expr *select_parse_primary(parser *p) {
     switch (p->lexer.token.kind) {
     case EC_TOKEN_NUMBER:
         return parse_simple(p, EC_EXPR_NUMBER);
@@ -285,7 +285,7 @@ static ec_expr *parse_primary(parser *p) {
         expect_sign(p, ")");
         return select_finish(p, e);
     }
-    if (is_name(p))
+    if (select_is_name(p))
         return parse_name(p);
     select_refuse(p, "an expression");
     return NULL;
@@ -321,7 +321,7 @@ static ec_expr *parse_unary(parser *p) {
                 e->name = SIGNS[i];
             return select_finish(p, e);
         }
-    ec_expr *e = parse_primary(p);
+    ec_expr *e = select_parse_primary(p);
     if (is_keyword(p, "COLLATE"))
         select_refuse(p, "COLLATE");
     return e;
@@ -335,7 +335,7 @@ static ec_expr *with_left(parser *p, ec_expr *left, const char *name) {
     return e;
 }
 
-static ec_expr *parse_list(parser *p, ec_expr *e) {
+static ec_expr *select_parse_list(parser *p, ec_expr *e) {
     expect_sign(p, "(");
     if (is_keyword(p, "SELECT") || is_keyword(p, "WITH") || is_keyword(p, "VALUES"))
         select_refuse(p, "a subquery");
@@ -380,7 +380,7 @@ static ec_expr *parse_word_operator(parser *p, ec_expr *left) {
         ec_expr *e = with_left(p, left, is_not ? "NOT IN" : "IN");
         if (!is_sign(p, "("))
             select_refuse(p, "a subquery");
-        return parse_list(p, e);
+        return select_parse_list(p, e);
     }
     if (accept_keyword(p, "BETWEEN")) {
         ec_expr *e = with_left(p, left, is_not ? "NOT BETWEEN" : "BETWEEN");
@@ -415,7 +415,7 @@ static const char *operator_of(const parser *p, int level) {
     return NULL;
 }
 
-static ec_expr *parse_not(parser *p) {
+static ec_expr *select_parse_not(parser *p) {
     if (!is_keyword(p, "NOT"))
         return parse_level(p, EQUAL_LEVEL);
     ec_expr *e = node(p, EC_EXPR_OPERATOR, p->lexer.token.text);
@@ -425,7 +425,7 @@ static ec_expr *parse_not(parser *p) {
     if (++p->depth > EC_SELECT_DEPTH_MAX)
         select_refuse(p, "a deep expression");
     else
-        add_argument(p, e, parse_not(p));
+        add_argument(p, e, select_parse_not(p));
     p->depth--;
     if (e)
         e->name = "NOT";
@@ -435,7 +435,7 @@ static ec_expr *parse_not(parser *p) {
 /* Operators of a level and of all tighter ones. */
 static ec_expr *parse_level(parser *p, int level) {
     if (level == NOT_LEVEL)
-        return parse_not(p);
+        return select_parse_not(p);
     if (level > JOIN_LEVEL)
         return parse_unary(p);
     ec_expr *left = parse_level(p, level + 1);
@@ -485,14 +485,14 @@ static void *select_grow(parser *p, void *items, size_t count, size_t element_by
     return bigger;
 }
 
-static void parse_columns(parser *p, ec_select *s) {
+static void select_parse_columns(parser *p, ec_select *s) {
     do {
         int is_star = accept_sign(p, "*");
         ec_select_column c = {.value = is_star ? NULL : parse_expr(p)};
         int has_as = !is_star && accept_keyword(p, "AS");
         s->has_star |= is_star;
-        if (!is_star && (is_name(p) || (has_as && p->lexer.token.kind == EC_TOKEN_STRING))) {
-            c.alias = value_of(p);
+        if (!is_star && (select_is_name(p) || (has_as && p->lexer.token.kind == EC_TOKEN_STRING))) {
+            c.alias = select_value_of(p);
             select_next(p);
         } else if (has_as) {
             select_refuse(p, "an alias");
@@ -505,24 +505,24 @@ static void parse_columns(parser *p, ec_select *s) {
 }
 
 static void parse_table(parser *p, ec_select *s) {
-    if (!accept_keyword(p, "FROM") || !is_name(p)) {
+    if (!accept_keyword(p, "FROM") || !select_is_name(p)) {
         select_refuse(p, "the table");
         return;
     }
-    s->table = value_of(p);
+    s->table = select_value_of(p);
     select_next(p);
     if (is_sign(p, ".") || is_sign(p, "(") || is_sign(p, ","))
         select_refuse(p, "several tables, or one with arguments");
     int has_as = accept_keyword(p, "AS");
-    if (is_name(p)) {
-        s->table_alias = value_of(p);
+    if (select_is_name(p)) {
+        s->table_alias = select_value_of(p);
         select_next(p);
     } else if (has_as) {
         select_refuse(p, "an alias");
     }
 }
 
-static void parse_group(parser *p, ec_select *s) {
+static void select_parse_group(parser *p, ec_select *s) {
     if (!accept_keyword(p, "BY"))
         select_refuse(p, "something unexpected");
     do {
@@ -589,12 +589,12 @@ static void parse_select(parser *p, ec_select *s) {
     s->is_distinct = accept_keyword(p, "DISTINCT");
     if (!s->is_distinct)
         (void)accept_keyword(p, "ALL");
-    parse_columns(p, s);
+    select_parse_columns(p, s);
     parse_table(p, s);
     if (accept_keyword(p, "WHERE"))
         s->where = parse_expr(p);
     if (accept_keyword(p, "GROUP"))
-        parse_group(p, s);
+        select_parse_group(p, s);
     if (accept_keyword(p, "HAVING"))
         s->having = parse_expr(p);
     if (accept_keyword(p, "ORDER"))

@@ -110,7 +110,7 @@ static int activity_close_cursor(sqlite3_vtab_cursor *base) {
 }
 
 /* ns since 1970, or a text. */
-static int take_time(ec_sql *s, sqlite3_value *v, int64_t *ret, ea_err *err) {
+static int sql_activity_take_time(ec_sql *s, sqlite3_value *v, int64_t *ret, ea_err *err) {
     const char *text = (const char *)sqlite3_value_text(v);
     if (sqlite3_value_type(v) == SQLITE_INTEGER) {
         *ret = sqlite3_value_int64(v);
@@ -188,7 +188,7 @@ static int activity_filter(sqlite3_vtab_cursor *base, int number, const char *pl
         } else if (which == EVERY) {
             rc = take_width(argv[i], &times[EVERY], &err);
         } else {
-            rc = take_time(t->sql, argv[i], &times[which], &err);
+            rc = sql_activity_take_time(t->sql, argv[i], &times[which], &err);
         }
     }
     if (!rc && !is_nothing && times[FROM] > times[TO])
@@ -204,7 +204,7 @@ static int activity_filter(sqlite3_vtab_cursor *base, int number, const char *pl
     return SQLITE_OK;
 }
 
-static size_t row_of(const cursor *c) {
+static size_t sql_activity_row_of(const cursor *c) {
     return c->rows ? c->rows[c->list.at] : c->list.at;
 }
 
@@ -213,7 +213,7 @@ static int activity_column(sqlite3_vtab_cursor *base, sqlite3_context *context, 
     const table *t = (const table *)base->pVtab;
     ec_value v = {.type = EC_NULL};
     if (which < t->column_count)
-        ec_activity_value(c->activity, row_of(c), (size_t)which, &v);
+        ec_activity_value(c->activity, sql_activity_row_of(c), (size_t)which, &v);
     ec_sql_result(context, &v);
     return SQLITE_OK;
 }
@@ -221,7 +221,7 @@ static int activity_column(sqlite3_vtab_cursor *base, sqlite3_context *context, 
 /* The same row has the same number in every list: SQLite joins what several of them find (OR) by it. */
 static int activity_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret) {
     const cursor *c = (const cursor *)base;
-    *ret = (sqlite3_int64)ec_activity_number(c->activity, row_of(c));
+    *ret = (sqlite3_int64)ec_activity_number(c->activity, sql_activity_row_of(c));
     return SQLITE_OK;
 }
 

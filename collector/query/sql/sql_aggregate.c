@@ -96,7 +96,7 @@ static int aggregate_uses_history(const ec_table_schema *shape, sqlite3_index_in
 }
 
 /* As ec_sql_check_part of a column that comes out: each of a known kind is a number. */
-static int check_own(const ec_sql_shaped *t, sqlite3_index_info *info, int i, int column, ea_err *err) {
+static int sql_aggregate_check_own(const ec_sql_shaped *t, sqlite3_index_info *info, int i, int column, ea_err *err) {
     sqlite3_value *written = NULL;
     int64_t utc_ns;
     if (column < 0 || column > VALUE_COUNT)
@@ -128,7 +128,8 @@ static int aggregate_best_index(sqlite3_vtab *base, sqlite3_index_info *info) {
         int column = info->aConstraint[i].iColumn;
         const ec_column *of = ec_sql_shaped_column(t, column);
         ea_err err = {0};
-        if (of ? ec_sql_check_part(info, i, of->kind, of->name, &err) : check_own(t, info, i, column, &err)) {
+        if (of ? ec_sql_check_part(info, i, of->kind, of->name, &err)
+               : sql_aggregate_check_own(t, info, i, column, &err)) {
             ea_text_deinit(&plan);
             return ec_sql_fail(base, &err);
         }

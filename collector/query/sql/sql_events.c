@@ -220,7 +220,7 @@ static int list_names(ec_sql *s, ea_err *err) {
 
 /* A class may have any name, and a module replaces one of the same name: the tables that exist before the classes'
  * stay. */
-static int is_taken(const ec_sql *s, const char *name) {
+static int sql_events_is_taken(const ec_sql *s, const char *name) {
     return sqlite3_strnicmp(name, "pragma_", 7) == 0 || sqlite3_strnicmp(name, "sqlite_", 7) == 0 ||
            sqlite3_strnicmp(name, EC_SQL_GROUPS_PREFIX, sizeof EC_SQL_GROUPS_PREFIX - 1) == 0 ||
            (s->taken_count && bsearch(&name, s->taken, s->taken_count, sizeof *s->taken, compare_names));
@@ -238,7 +238,7 @@ int ec_sql_add_events(ec_sql *s, ea_err *err) {
 static int events_add_class(ec_sql *s, const char *name, ea_err *err) {
     const ec_class_set *set = NULL;
     int rc = ec_archive_set(s->archive, name, &set, err);
-    if (rc || !set || (set->number < s->added_count && s->added[set->number]) || is_taken(s, set->name))
+    if (rc || !set || (set->number < s->added_count && s->added[set->number]) || sql_events_is_taken(s, set->name))
         return rc;
     rc = events_add_module(s, set->name, set, err);
     if (!rc)
@@ -272,7 +272,7 @@ int ec_sql_events_of(ec_sql *s, const char *name, const ec_class_set **ret, ea_e
     *ret = NULL;
     if (sqlite3_stricmp(name, "events") == 0)
         return 1;
-    if (ec_sql_is_view(name) || is_taken(s, name))
+    if (ec_sql_is_view(name) || sql_events_is_taken(s, name))
         return 0;
     int rc = ec_archive_set(s->archive, name, ret, err);
     return rc ? rc
@@ -280,7 +280,7 @@ int ec_sql_events_of(ec_sql *s, const char *name, const ec_class_set **ret, ea_e
                     s->added[(*ret)->number];
 }
 
-static int is_identifier(char c) {
+static int sql_events_is_identifier(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '$' ||
            (unsigned char)c >= 0x80;
 }
@@ -321,8 +321,8 @@ static int use_names(ec_sql *s, const char *sql, ea_err *err) {
             rc = read_quoted(&at, &quoted);
             if (!rc && quoted.len_bytes)
                 rc = ec_sql_use(s, quoted.data, quoted.len_bytes, err);
-        } else if (is_identifier(*at)) {
-            for (end = at; is_identifier(*end);)
+        } else if (sql_events_is_identifier(*at)) {
+            for (end = at; sql_events_is_identifier(*end);)
                 end++;
             rc = ec_sql_use(s, at, (size_t)(end - at), err);
             at = end;

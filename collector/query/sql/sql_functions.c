@@ -179,7 +179,7 @@ static void time_bucket(sqlite3_context *c, int count, sqlite3_value **v) {
 
 /* ---- GUIDs ---- */
 
-static int guid_of(sqlite3_value *v, ea_guid *ret) {
+static int sql_functions_guid_of(sqlite3_value *v, ea_guid *ret) {
     if (sqlite3_value_type(v) == SQLITE_BLOB && sqlite3_value_bytes(v) == (int)sizeof *ret) {
         memcpy(ret, sqlite3_value_blob(v), sizeof *ret);
         return 1;
@@ -193,7 +193,7 @@ static void guid(sqlite3_context *c, int count, sqlite3_value **v) {
     (void)count;
     if (sqlite3_value_type(v[0]) == SQLITE_NULL)
         return;
-    if (!guid_of(v[0], &g)) {
+    if (!sql_functions_guid_of(v[0], &g)) {
         function_fail(c, "guid", "a GUID as text, or its 16 bytes");
         return;
     }
@@ -206,7 +206,7 @@ static void guid_bytes(sqlite3_context *c, int count, sqlite3_value **v) {
     (void)count;
     if (sqlite3_value_type(v[0]) == SQLITE_NULL)
         return;
-    if (guid_of(v[0], &g))
+    if (sql_functions_guid_of(v[0], &g))
         sqlite3_result_blob(c, g.bytes, sizeof g.bytes, SQLITE_TRANSIENT);
     else
         function_fail(c, "guid_bytes", "a GUID as text, or its 16 bytes");
@@ -308,7 +308,7 @@ void ec_sql_account_name(sqlite3_context *c, int count, sqlite3_value **v) {
     ea_text_deinit(&t);
 }
 
-static void sid_bytes(sqlite3_context *c, int count, sqlite3_value **v) {
+static void sql_functions_sid_bytes(sqlite3_context *c, int count, sqlite3_value **v) {
     uint8_t bytes[SID_BYTES_MAX];
     size_t n;
     (void)count;
@@ -492,7 +492,7 @@ static void thread_at(sqlite3_context *c, int count, sqlite3_value **v) {
 /* ---- names ---- */
 
 /* KeyHandle is an address in a class's table, and a text in `fields`: 0 for any other value. */
-static int address_of(sqlite3_value *v, uint64_t *ret) {
+static int sql_functions_address_of(sqlite3_value *v, uint64_t *ret) {
     if (sqlite3_value_type(v) == SQLITE_INTEGER) {
         *ret = ec_u64_from_sql(sqlite3_value_int64(v));
         return 1;
@@ -515,7 +515,7 @@ static void registry_key_at(sqlite3_context *c, int count, sqlite3_value **v) {
         function_fail(c, "registry_key_at", "host, stream, an address, and a time in ns since 1970 (time_ns)");
         return;
     }
-    if (!address_of(v[2], &address))
+    if (!sql_functions_address_of(v[2], &address))
         return;
     int rc = s->instances ? 0 : ec_instances_create(&s->instances, s->archive, &err);
     if (!rc)
@@ -628,7 +628,7 @@ int ec_sql_add_functions(ec_sql *s, ea_err *err) {
         {"guid", 1, guid},
         {"guid_bytes", 1, guid_bytes},
         {"sid", 1, sid},
-        {"sid_bytes", 1, sid_bytes},
+        {"sid_bytes", 1, sql_functions_sid_bytes},
         {"account_name", 1, ec_sql_account_name},
         {"account_name", 2, ec_sql_account_name},
         {"ip", 1, ip},

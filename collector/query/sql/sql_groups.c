@@ -43,11 +43,11 @@ void ec_sql_groups_destroy(void *groups) {
 /* ---- the plain statement ---- */
 
 /* Where the expression begins whose last step is `last`. */
-static size_t begin_of(const ec_grouping_key *k, size_t last) {
+static size_t sql_groups_begin_of(const ec_grouping_key *k, size_t last) {
     if (k->steps[last].what == EC_STEP_COLUMN || k->steps[last].what == EC_STEP_NUMBER || last == 0)
         return last;
-    size_t right = begin_of(k, last - 1);
-    return right ? begin_of(k, right - 1) : 0;
+    size_t right = sql_groups_begin_of(k, last - 1);
+    return right ? sql_groups_begin_of(k, right - 1) : 0;
 }
 
 static void put_steps(ea_text *to, const ec_sql_groups *g, const ec_grouping_key *k, size_t last) {
@@ -57,7 +57,7 @@ static void put_steps(ea_text *to, const ec_sql_groups *g, const ec_grouping_key
     } else if (step->what == EC_STEP_NUMBER || last < 2) {
         ea_text_i64(to, step->number);
     } else {
-        size_t right = begin_of(k, last - 1);
+        size_t right = sql_groups_begin_of(k, last - 1);
         ea_text_char(to, '(');
         put_steps(to, g, k, right ? right - 1 : 0);
         ea_text_char(to, "+-*/%"[step->what - EC_STEP_ADD]);
@@ -91,7 +91,7 @@ static void put_measure(ea_text *to, const ec_sql_groups *g, size_t i) {
 }
 
 /* The measure of a group of one event. */
-static void put_event(ea_text *to, const ec_sql_groups *g, size_t i) {
+static void sql_groups_put_event(ea_text *to, const ec_sql_groups *g, size_t i) {
     const ec_sql_measure *m = &g->measures[i];
     if (m->kind == EC_SQL_COUNT_ALL)
         ea_text_char(to, '1');
@@ -186,7 +186,7 @@ static int plain_begin(cursor *c, const ec_condition *conditions, size_t count) 
     for (size_t i = 0; i < g->measure_count; i++) {
         ea_text_str(&sql, i || g->key_count ? "," : "");
         if (g->is_partial)
-            put_event(&sql, g, i);
+            sql_groups_put_event(&sql, g, i);
         else
             put_measure(&sql, g, i);
     }

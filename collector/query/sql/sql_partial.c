@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-static void put_row(ec_push *p, ea_text *to, const ec_expr *e);
+static void sql_partial_put_row(ec_push *p, ea_text *to, const ec_expr *e);
 
 /* Columns whose values are mostly of one event, or long. */
 static int is_of_one_event(const ec_push *p, size_t column) {
@@ -67,14 +67,14 @@ static void put_row_operands(ec_push *p, ea_text *to, const ec_expr *e) {
     for (size_t i = 0; i < e->argument_count; i++) {
         const ec_expr *operand = e->arguments[i];
         ea_text_add(to, at, (size_t)(operand->text - at));
-        put_row(p, to, operand);
+        sql_partial_put_row(p, to, operand);
         at = operand->text + operand->len_bytes;
     }
     ea_text_add(to, at, (size_t)(e->text + e->len_bytes - at));
 }
 
 /* An expression over one event, as one over the group it is in. */
-static void put_row(ec_push *p, ea_text *to, const ec_expr *e) {
+static void sql_partial_put_row(ec_push *p, ea_text *to, const ec_expr *e) {
     ec_grouping_key key = {0};
     enum ec_sql_measure_kind kind;
     if (p->why)
@@ -103,20 +103,20 @@ static void put_filter(ec_push *p, ea_text *to, const ec_expr *e, const ec_expr 
     ea_text_str(to, " FILTER (WHERE ");
     if (not_null) {
         ea_text_char(to, '(');
-        put_row(p, to, not_null);
+        sql_partial_put_row(p, to, not_null);
         ea_text_str(to, e->has_filter ? ") NOTNULL AND " : ") NOTNULL");
     }
     if (e->has_filter) {
         ea_text_char(to, '(');
-        put_row(p, to, e->arguments[e->argument_count - 1]);
+        sql_partial_put_row(p, to, e->arguments[e->argument_count - 1]);
         ea_text_char(to, ')');
     }
     ea_text_char(to, ')');
 }
 
 /* name(measure) with the aggregate's filter. */
-static void put_added(ec_push *p, ea_text *to, const char *name, enum ec_sql_measure_kind kind,
-                      const ec_grouping_key *of, const ec_expr *e, const ec_expr *not_null) {
+static void sql_partial_put_added(ec_push *p, ea_text *to, const char *name, enum ec_sql_measure_kind kind,
+                                  const ec_grouping_key *of, const ec_expr *e, const ec_expr *not_null) {
     ea_text_printf(to, "%s(", name);
     ec_push_measure(p, to, kind, of);
     ea_text_char(to, ')');
@@ -126,7 +126,7 @@ static void put_added(ec_push *p, ea_text *to, const char *name, enum ec_sql_mea
 static void put_counted(ec_push *p, ea_text *to, enum ec_sql_measure_kind kind, const ec_grouping_key *of,
                         const ec_expr *e, const ec_expr *not_null) {
     ea_text_str(to, "ifnull(");
-    put_added(p, to, "sum", kind, of, e, not_null);
+    sql_partial_put_added(p, to, "sum", kind, of, e, not_null);
     ea_text_str(to, ",0)");
 }
 
@@ -169,16 +169,16 @@ static void put_of_value(ec_push *p, ea_text *to, enum ec_sql_measure_kind kind,
         break;
     case EC_SQL_AVG:
         ea_text_char(to, '(');
-        put_added(p, to, "total", EC_SQL_TOTAL, of, e, NULL);
+        sql_partial_put_added(p, to, "total", EC_SQL_TOTAL, of, e, NULL);
         ea_text_str(to, "/nullif(");
-        put_added(p, to, "sum", EC_SQL_COUNT, of, e, NULL);
+        sql_partial_put_added(p, to, "sum", EC_SQL_COUNT, of, e, NULL);
         ea_text_str(to, ",0))");
         break;
     case EC_SQL_SUM:
     case EC_SQL_TOTAL:
     case EC_SQL_MIN:
     case EC_SQL_MAX:
-        put_added(p, to, e->name, kind, of, e, NULL);
+        sql_partial_put_added(p, to, e->name, kind, of, e, NULL);
         break;
     default:
         ec_push_refuse(p, "an aggregate");
@@ -213,14 +213,14 @@ int ec_partial_put_aggregate(ec_push *p, ea_text *to, const ec_expr *e) {
     } else if (is_extreme || (kind == EC_SQL_COUNT && e->is_distinct)) {
         /* how many events have a value does not matter */
         ea_text_printf(to, e->is_distinct ? "%s(DISTINCT " : "%s(", e->name);
-        put_row(p, to, argument);
+        sql_partial_put_row(p, to, argument);
         ea_text_char(to, ')');
         put_filter(p, to, e, NULL);
     } else if (kind == EC_SQL_COUNT) {
         put_counted(p, to, EC_SQL_COUNT_ALL, NULL, e, argument);
     } else if (kind == EC_SQL_SUM && !e->is_distinct && is_small(argument)) {
         ea_text_str(to, "sum((");
-        put_row(p, to, argument);
+        sql_partial_put_row(p, to, argument);
         ea_text_str(to, ")*");
         ec_push_measure(p, to, EC_SQL_COUNT_ALL, NULL);
         ea_text_char(to, ')');
@@ -236,7 +236,7 @@ int ec_partial_put_aggregate(ec_push *p, ea_text *to, const ec_expr *e) {
 int ec_partial_put_grouped(ec_push *p, ea_text *to, const ec_expr *e) {
     for (size_t i = 0; i < p->grouped_count; i++)
         if (ec_push_is_same(p, e, p->grouped[i])) {
-            put_row(p, to, e);
+            sql_partial_put_row(p, to, e);
             return 1;
         }
     return 0;
@@ -266,7 +266,7 @@ void ec_partial_begin(ec_push *p) {
         else if (alias)
             ea_text_printf(&p->group, "%zu", (size_t)(alias - s->columns) + 1);
         else
-            put_row(p, &p->group, term);
+            sql_partial_put_row(p, &p->group, term);
     }
 }
 
@@ -298,6 +298,6 @@ void ec_partial_put_where(ec_push *p, const ec_expr *e) {
     if (p->where.data)
         p->where.data[p->where.len_bytes = begin] = 0;
     ea_text_str(&p->where, "+(");
-    put_row(p, &p->where, e);
+    sql_partial_put_row(p, &p->where, e);
     ea_text_char(&p->where, ')');
 }

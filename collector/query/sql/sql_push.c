@@ -91,7 +91,7 @@ static void put_operands(ec_push *p, ea_text *to, const ec_expr *e, int has_alia
     ea_text_add(to, at, (size_t)(e->text + e->len_bytes - at));
 }
 
-static void put_name(ec_push *p, ea_text *to, const ec_expr *e, int has_aliases) {
+static void sql_push_put_name(ec_push *p, ea_text *to, const ec_expr *e, int has_aliases) {
     static const char *const ROW_NUMBERS[] = {"rowid", "oid", "_rowid_", NULL};
     static const char *const CONSTANTS[] = {"true", "false", NULL};
     size_t column;
@@ -144,7 +144,7 @@ static void put_outer(ec_push *p, ea_text *to, const ec_expr *e, int has_aliases
         return;
     switch (e->kind) {
     case EC_EXPR_COLUMN:
-        put_name(p, to, e, has_aliases);
+        sql_push_put_name(p, to, e, has_aliases);
         return;
     case EC_EXPR_CALL:
         if (p->groups->is_partial ? ec_partial_put_aggregate(p, to, e) : put_aggregate(p, to, e))
@@ -325,7 +325,7 @@ static void put_statement(const ec_push *p, ea_text *to) {
     to->failed |= p->columns.failed | p->where.failed | p->group.failed | p->having.failed | p->order.failed;
 }
 
-static int same_text(const char *a, const char *b) {
+static int sql_push_same_text(const char *a, const char *b) {
     return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
@@ -336,11 +336,11 @@ static int is_equal(sqlite3_stmt *a, sqlite3_stmt *b) {
         sqlite3_stmt_isexplain(a) != sqlite3_stmt_isexplain(b))
         return 0;
     for (int i = 0; i < n; i++)
-        if (!same_text(sqlite3_column_name(a, i), sqlite3_column_name(b, i)) ||
-            !same_text(sqlite3_column_decltype(a, i), sqlite3_column_decltype(b, i)))
+        if (!sql_push_same_text(sqlite3_column_name(a, i), sqlite3_column_name(b, i)) ||
+            !sql_push_same_text(sqlite3_column_decltype(a, i), sqlite3_column_decltype(b, i)))
             return 0;
     for (int i = 1; i <= parameters; i++)
-        if (!same_text(sqlite3_bind_parameter_name(a, i), sqlite3_bind_parameter_name(b, i)))
+        if (!sql_push_same_text(sqlite3_bind_parameter_name(a, i), sqlite3_bind_parameter_name(b, i)))
             return 0;
     return 1;
 }

@@ -75,7 +75,7 @@ int ec_push_is_same(const ec_push *p, const ec_expr *a, const ec_expr *b) {
 
 /* ---- keys ---- */
 
-static int is_of_numbers(enum ec_kind kind) {
+static int sql_push_parts_is_of_numbers(enum ec_kind kind) {
     return kind == EC_KIND_INT || kind == EC_KIND_HEX || kind == EC_KIND_TIME || kind == EC_KIND_ADDRESS ||
            kind == EC_KIND_COUNT;
 }
@@ -94,7 +94,7 @@ int ec_push_whole_number(const ec_expr *e, int64_t *ret) {
 }
 
 /* time_bucket(column, width): 1 and the key. */
-static int bucket_of(const ec_push *p, const ec_expr *e, ec_grouping_key *ret) {
+static int sql_push_parts_bucket_of(const ec_push *p, const ec_expr *e, ec_grouping_key *ret) {
     if (e->kind != EC_EXPR_CALL || !ea_name_equal(e->name, "time_bucket") || e->argument_count != 2 || e->is_distinct ||
         e->has_filter || !ec_push_column(p, e->arguments[0], &ret->column))
         return 0;
@@ -124,7 +124,8 @@ static int add_steps(const ec_push *p, const ec_expr *e, ec_grouping_key *key) {
         return add_step(key, EC_STEP_NUMBER, number);
     if (ec_push_column(p, e, &column)) {
         key->column = column;
-        return is_of_numbers(p->groups->shape.columns[column].kind) && add_step(key, EC_STEP_COLUMN, (int64_t)column);
+        return sql_push_parts_is_of_numbers(p->groups->shape.columns[column].kind) &&
+               add_step(key, EC_STEP_COLUMN, (int64_t)column);
     }
     const char *sign =
         e->kind == EC_EXPR_OPERATOR && e->name[1] == 0 && e->argument_count == 2 ? strchr(OPERATORS, *e->name) : NULL;
@@ -135,7 +136,7 @@ static int add_steps(const ec_push *p, const ec_expr *e, ec_grouping_key *key) {
 int ec_push_computed(const ec_push *p, const ec_expr *e, ec_grouping_key *ret) {
     ec_grouping_key key = {0};
     int has_column = 0;
-    if (bucket_of(p, e, ret))
+    if (sql_push_parts_bucket_of(p, e, ret))
         return 1;
     if (e->kind != EC_EXPR_OPERATOR || !add_steps(p, e, &key))
         return 0;
@@ -179,7 +180,8 @@ int ec_push_aggregate(const ec_expr *e, enum ec_sql_measure_kind *ret) {
 int ec_push_takes(const ec_push *p, enum ec_sql_measure_kind kind, size_t column) {
     enum ec_kind of = p->groups->shape.columns[column].kind;
     int is_sum = kind == EC_SQL_SUM || kind == EC_SQL_TOTAL || kind == EC_SQL_AVG;
-    return ec_grouping_takes(&p->groups->shape, column) && of != EC_KIND_BLOB && (!is_sum || is_of_numbers(of));
+    return ec_grouping_takes(&p->groups->shape, column) && of != EC_KIND_BLOB &&
+           (!is_sum || sql_push_parts_is_of_numbers(of));
 }
 
 /* The number of the values that a measure needs. Of times the least and greatest are often known without them; their
@@ -188,7 +190,8 @@ static size_t push_value(ec_push *p, enum ec_sql_measure_kind kind, const ec_gro
     ec_sql_groups *g = p->groups;
     const ec_column *c = &g->shape.columns[of->column];
     int is_sum = kind == EC_SQL_SUM || kind == EC_SQL_TOTAL || kind == EC_SQL_AVG;
-    int has_numbers = ec_grouping_is_computed(of) || (is_of_numbers(c->kind) && (is_sum || c->common != EC_TIME));
+    int has_numbers =
+        ec_grouping_is_computed(of) || (sql_push_parts_is_of_numbers(c->kind) && (is_sum || c->common != EC_TIME));
     enum ec_grouping_what what = kind == EC_SQL_COUNT_DISTINCT ? EC_GROUPING_DISTINCT
                                  : has_numbers                 ? EC_GROUPING_NUMBERS
                                                                : EC_GROUPING_EXTREMES;
@@ -231,7 +234,7 @@ const char *const EC_PUSH_SCALARS[] = {
 /* ---- conditions ---- */
 
 /* An expression of constants without an affinity: what SQLite computes once for the whole statement. */
-static int is_constant(const ec_expr *e) {
+static int sql_push_parts_is_constant(const ec_expr *e) {
     static const char *const FUNCTIONS[] = {"u64", "time_ns", "now", "ago", "duration_ns", "guid", "sid", "ip", NULL};
     static const char *const OPERATORS[] = {"+", "-", "*", "/", "%", NULL};
     e = ec_expr_bare(e);
@@ -252,7 +255,7 @@ static int is_constant(const ec_expr *e) {
         return 0;
     }
     for (size_t i = 0; i < e->argument_count; i++)
-        if (!is_constant(e->arguments[i]))
+        if (!sql_push_parts_is_constant(e->arguments[i]))
             return 0;
     return 1;
 }
@@ -279,7 +282,7 @@ static void put_constant(ec_push *p, const ec_expr *e, size_t column) {
     const ec_expr *bare = ec_expr_bare(e);
     ea_err ignored;
     int64_t number;
-    if (!is_constant(e))
+    if (!sql_push_parts_is_constant(e))
         ec_push_refuse(p, "a comparison with something that is no constant");
     else if (bare->kind == EC_EXPR_STRING &&
              ((kind == EC_KIND_TIME && ec_sql_time(p->groups->sql, bare->name, &number, &ignored)) ||
@@ -436,7 +439,7 @@ static int is_number_comparison(const ec_push *p, const ec_expr *e, ec_filter_no
     int is_left = ec_push_column(p, e->arguments[0], &column);
     const ec_expr *number = ec_expr_bare(e->arguments[is_left]);
     const ec_column *c = &p->groups->shape.columns[to->column];
-    if (number->kind != EC_EXPR_NUMBER || !is_of_numbers(c->kind) || c->is_name ||
+    if (number->kind != EC_EXPR_NUMBER || !sql_push_parts_is_of_numbers(c->kind) || c->is_name ||
         (!is_left && !ec_push_column(p, e->arguments[1], &column)))
         return 0;
     to->number = 0;
@@ -450,7 +453,7 @@ static int is_number_comparison(const ec_push *p, const ec_expr *e, ec_filter_no
     return 0;
 }
 
-static char *copy_text(const ec_expr *e) {
+static char *sql_push_parts_copy_text(const ec_expr *e) {
     char *copy = malloc(e->len_bytes + 1);
     if (copy) {
         memcpy(copy, e->text, e->len_bytes);
@@ -489,7 +492,7 @@ static int add_nodes(ec_push *p, const ec_expr *e, size_t *ret) {
         return 0;
     if (f->node_count == EC_FILTER_NODES_MAX)
         return 0;
-    if (columns == 1 && !(node.text = copy_text(e))) {
+    if (columns == 1 && !(node.text = sql_push_parts_copy_text(e))) {
         p->where.failed = 1;
         return 0;
     }
@@ -505,7 +508,7 @@ int ec_push_filter(ec_push *p, const ec_expr *e) {
         ec_filter_cut(f, before);
         return 0;
     }
-    char *text = copy_text(e);
+    char *text = sql_push_parts_copy_text(e);
     if (!f->alias && p->select->table_alias)
         f->alias = strdup(p->select->table_alias);
     if (!text || (p->select->table_alias && !f->alias)) {

@@ -33,7 +33,7 @@ static int is_of_row(const ec_expr *e) {
     return 1;
 }
 
-static const char *read_number(const char *at, const char *end, uint64_t *ret) {
+static const char *sql_push_rows_read_number(const char *at, const char *end, uint64_t *ret) {
     enum { DIGITS = 9 };
 
     const char *begin = at;
@@ -54,7 +54,7 @@ static int limit_of(const ec_select *s, size_t *ret) {
     static const char OFFSET[] = "offset";
     uint64_t a, b = 0;
     const char *end = s->limit + s->limit_bytes, *at = skip_spaces(s->limit + sizeof "LIMIT" - 1, end);
-    if (!(at = read_number(at, end, &a)))
+    if (!(at = sql_push_rows_read_number(at, end, &a)))
         return 0;
     at = skip_spaces(at, end);
     if (at < end) {
@@ -64,7 +64,7 @@ static int limit_of(const ec_select *s, size_t *ret) {
             at += sizeof OFFSET - 1;
         else
             return 0;
-        if (!(at = read_number(skip_spaces(at, end), end, &b)))
+        if (!(at = sql_push_rows_read_number(skip_spaces(at, end), end, &b)))
             return 0;
     }
     *ret = (size_t)(a + b);

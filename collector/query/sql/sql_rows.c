@@ -140,7 +140,8 @@ static int rows_plain_begin(rows_cursor *c, const ec_condition *conditions, size
 
 /* ---- the first ones ---- */
 
-static int keep_first(void *arg, ec_scan *s, const ec_block *b, uint32_t *selected, uint32_t *count, ea_err *err) {
+static int sql_rows_keep_first(void *arg, ec_scan *s, const ec_block *b, uint32_t *selected, uint32_t *count,
+                               ea_err *err) {
     const rows_cursor *c = arg;
     uint32_t n = 0;
     size_t low = 0, high = c->first_count;
@@ -211,7 +212,7 @@ static int open_second(rows_cursor *c, const ec_condition *conditions, size_t co
     c->batch_count = n;
     int rc = ec_scan_open(&c->scan, g->sql->archive, &g->shape, &g->sql->annotator, conditions, count, err);
     if (!rc)
-        ec_scan_set_filter(c->scan, &(ec_row_filter){.wants = is_of_first, .keep = keep_first, .arg = c});
+        ec_scan_set_filter(c->scan, &(ec_row_filter){.wants = is_of_first, .keep = sql_rows_keep_first, .arg = c});
     return rc;
 }
 

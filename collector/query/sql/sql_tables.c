@@ -775,7 +775,7 @@ static int can_compare(enum ec_kind kind, sqlite3_value *v) {
 }
 
 /* "value, value, ..., key": of the columns that are used. */
-static void write_values(ea_text *sql, const spec *s, uint64_t used) {
+static void sql_tables_write_values(ea_text *sql, const spec *s, uint64_t used) {
     for (size_t i = 0; i < COLUMNS_MAX && s->columns[i].name; i++) {
         ea_text_printf(sql, "%s%s", i ? ", " : "", used >> i & 1 ? s->columns[i].value : "NULL");
         if (s->group)
@@ -796,7 +796,7 @@ static void write_late(ea_text *sql, const spec *s, const char *name, int is_use
 }
 
 /* A condition of KEYS on parameter number n; %d stands for it. */
-static void write_found(ea_text *sql, const char *found, int n) {
+static void sql_tables_write_found(ea_text *sql, const char *found, int n) {
     for (const char *at; (at = strstr(found, "%d")); found = at + 2) {
         ea_text_add(sql, found, (size_t)(at - found));
         ea_text_printf(sql, "%d", n);
@@ -837,7 +837,7 @@ static void write_select(ea_text *sql, const table *t, const char *plan, const c
         write_late(sql, s, s->columns[i].name, used >> i & 1);
     if (s->group)
         ea_text_str(sql, "t.group_key FROM (SELECT ");
-    write_values(sql, s, used);
+    sql_tables_write_values(sql, s, used);
     for (int i = 0; i < argc; i++) {
         uint64_t column = plan_number(&plan, 10), op = plan_number(&plan, 10);
         enum ec_kind kind = s->columns[column].kind;
@@ -845,7 +845,7 @@ static void write_select(ea_text *sql, const table *t, const char *plan, const c
             continue;
         const char *found = op == EC_OP_EQ ? found_by(s, column) : NULL;
         if (found)
-            write_found(sql, found, count + 1);
+            sql_tables_write_found(sql, found, count + 1);
         else if (op == EC_OP_EQ && strcmp(s->columns[column].value, "t.pid") == 0)
             /* else SQLite takes the primary key of a stream, and reads all of its rows, before the index of numbers */
             ea_text_printf(sql, " AND unlikely(t.pid = ?%d)", count + 1);

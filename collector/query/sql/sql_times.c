@@ -433,7 +433,7 @@ static int note_comparison(program *p, const char *opcode, const int *operands, 
 }
 
 /* Walks the program: notes comparisons, then looks for their constants, which come after them. */
-static int check_program(const ec_sql *s, sqlite3_stmt *st, ea_err *err) {
+static int sql_times_check_program(const ec_sql *s, sqlite3_stmt *st, ea_err *err) {
     program p = {.sql = s};
     int rc = 0;
     while (!rc && sqlite3_step(st) == SQLITE_ROW) {
@@ -478,7 +478,8 @@ int ec_sql_check_times(ec_sql *s, const char *sql, const char *tail, ea_err *err
     if (!text)
         return ea_fail(err, EA_ENOMEM, "prepare a statement");
     /* what cannot be explained (EXPLAIN itself) is not checked */
-    int rc = sqlite3_prepare_v2(s->db, text, -1, &st, NULL) == SQLITE_OK && st ? check_program(s, st, err) : 0;
+    int rc =
+        sqlite3_prepare_v2(s->db, text, -1, &st, NULL) == SQLITE_OK && st ? sql_times_check_program(s, st, err) : 0;
     sqlite3_finalize(st);
     sqlite3_free(text);
     return rc;

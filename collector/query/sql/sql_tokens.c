@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static int is_letter(char c) {
+static int sql_tokens_is_letter(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (unsigned char)c >= 0x80;
 }
 
@@ -13,11 +13,11 @@ static int is_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
-static int is_word(char c) {
-    return is_letter(c) || is_digit(c) || c == '$';
+static int sql_tokens_is_word(char c) {
+    return sql_tokens_is_letter(c) || is_digit(c) || c == '$';
 }
 
-static int is_hex(char c) {
+static int sql_tokens_is_hex(char c) {
     return is_digit(c) || (ea_ascii_lower(c) >= 'a' && ea_ascii_lower(c) <= 'f');
 }
 
@@ -66,8 +66,8 @@ static int skip_quoted(ec_sql_lexer *l) {
 }
 
 static void skip_number(ec_sql_lexer *l) {
-    if (*l->at == '0' && ea_ascii_lower(peek(l, 1)) == 'x' && is_hex(peek(l, 2))) {
-        for (l->at += 2; is_hex(peek(l, 0));)
+    if (*l->at == '0' && ea_ascii_lower(peek(l, 1)) == 'x' && sql_tokens_is_hex(peek(l, 2))) {
+        for (l->at += 2; sql_tokens_is_hex(peek(l, 0));)
             l->at++;
     } else {
         while (is_digit(peek(l, 0)))
@@ -80,7 +80,7 @@ static void skip_number(ec_sql_lexer *l) {
             for (l->at += 1 + sign; is_digit(peek(l, 0));)
                 l->at++;
     }
-    if (is_word(peek(l, 0)))
+    if (sql_tokens_is_word(peek(l, 0)))
         ec_sql_lexer_refuse(l, "a number");
 }
 
@@ -119,16 +119,16 @@ void ec_sql_lexer_next(ec_sql_lexer *l) {
         kind = EC_TOKEN_BLOB;
         l->at++;
         skip_quoted(l);
-    } else if (is_letter(c)) {
+    } else if (sql_tokens_is_letter(c)) {
         kind = EC_TOKEN_WORD;
-        while (is_word(peek(l, 0)))
+        while (sql_tokens_is_word(peek(l, 0)))
             l->at++;
     } else if (is_digit(c) || (c == '.' && is_digit(peek(l, 1)))) {
         kind = EC_TOKEN_NUMBER;
         skip_number(l);
-    } else if (c == '?' || ((c == ':' || c == '@' || c == '$') && is_word(peek(l, 1)))) {
+    } else if (c == '?' || ((c == ':' || c == '@' || c == '$') && sql_tokens_is_word(peek(l, 1)))) {
         kind = EC_TOKEN_PARAMETER;
-        for (l->at++; is_word(peek(l, 0));)
+        for (l->at++; sql_tokens_is_word(peek(l, 0));)
             l->at++;
         if (peek(l, 0) == ':' || (c == '$' && peek(l, 0) == '('))
             ec_sql_lexer_refuse(l, "a parameter");

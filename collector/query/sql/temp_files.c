@@ -38,16 +38,16 @@ static int temp_resize(temp_file *f, sqlite3_int64 size_bytes) {
     return 1;
 }
 
-static int close_file(sqlite3_file *f) {
+static int temp_files_close_file(sqlite3_file *f) {
     (void)temp_resize((temp_file *)f, 0);
     return real_of(f)->pMethods->xClose(real_of(f));
 }
 
-static int read_file(sqlite3_file *f, void *to, int n, sqlite3_int64 offset) {
+static int temp_files_read_file(sqlite3_file *f, void *to, int n, sqlite3_int64 offset) {
     return real_of(f)->pMethods->xRead(real_of(f), to, n, offset);
 }
 
-static int write_file(sqlite3_file *f, const void *from, int n, sqlite3_int64 offset) {
+static int temp_files_write_file(sqlite3_file *f, const void *from, int n, sqlite3_int64 offset) {
     temp_file *t = (temp_file *)f;
     if (offset + n > t->size_bytes && !temp_resize(t, offset + n))
         return SQLITE_FULL;
@@ -100,9 +100,9 @@ static int characteristics(sqlite3_file *f) {
 
 static const sqlite3_io_methods METHODS = {
     .iVersion = 1,
-    .xClose = close_file,
-    .xRead = read_file,
-    .xWrite = write_file,
+    .xClose = temp_files_close_file,
+    .xRead = temp_files_read_file,
+    .xWrite = temp_files_write_file,
     .xTruncate = truncate_file,
     .xSync = sync_file,
     .xFileSize = file_size,
@@ -114,7 +114,7 @@ static const sqlite3_io_methods METHODS = {
     .xDeviceCharacteristics = characteristics,
 };
 
-static int open_file(sqlite3_vfs *vfs, const char *name, sqlite3_file *f, int flags, int *ret_flags) {
+static int temp_files_open_file(sqlite3_vfs *vfs, const char *name, sqlite3_file *f, int flags, int *ret_flags) {
     (void)vfs;
     if (name) /* a database, or what belongs to one: SQLite's own file */
         return temp.real->xOpen(temp.real, name, f, flags, ret_flags);
@@ -144,7 +144,7 @@ int ec_temp_files_start(const char *folder, uint64_t limit_bytes, ea_err *err) {
     temp.vfs.pNext = NULL;
     temp.vfs.szOsFile += (int)sizeof(temp_file);
     temp.vfs.zName = "etwcollector";
-    temp.vfs.xOpen = open_file;
+    temp.vfs.xOpen = temp_files_open_file;
     if ((folder && !sqlite3_temp_directory) || sqlite3_vfs_register(&temp.vfs, 1) != SQLITE_OK)
         return ea_fail(err, EA_ENOMEM, "prepare temporary files");
     return 0;

@@ -51,11 +51,11 @@ static void worker_flush(worker *w) {
     ea_text_clear(&w->out);
 }
 
-static void begin_message(worker *w, char letter) {
+static void worker_begin_message(worker *w, char letter) {
     w->begin = ec_message_append(&w->out, letter);
 }
 
-static void end_message(worker *w) {
+static void worker_end_message(worker *w) {
     if (w->failed)
         return;
     if (ec_message_end(&w->out, w->begin, EC_QUERY_ROW_MAX))
@@ -101,7 +101,7 @@ static int read_question(worker *w) {
 
 /* ---- limits ---- */
 
-static int keep_going(void *arg) {
+static int worker_keep_going(void *arg) {
     worker *w = arg;
     w->is_late |= ea_monotonic_ns() > w->deadline_ns;
     return !w->is_late && !w->failed;
@@ -120,13 +120,13 @@ static const int64_t NOTICE_NS = NS; /* for what is found out about an answer th
 
 static void send_columns(worker *w, sqlite3_stmt *st) {
     int n = sqlite3_column_count(st);
-    begin_message(w, 'C');
+    worker_begin_message(w, 'C');
     ec_message_u32(&w->out, (uint32_t)n);
     for (int i = 0; i < n; i++) {
         ec_message_string(&w->out, sqlite3_column_name(st, i));
         ec_message_string(&w->out, sqlite3_column_decltype(st, i));
     }
-    end_message(w);
+    worker_end_message(w);
 }
 
 static void put_cells(worker *w, sqlite3_stmt *st) {
@@ -138,13 +138,13 @@ static void put_cells(worker *w, sqlite3_stmt *st) {
 }
 
 static void send_row(worker *w, sqlite3_stmt *st) {
-    begin_message(w, 'R');
+    worker_begin_message(w, 'R');
     put_cells(w, st);
-    end_message(w);
+    worker_end_message(w);
     w->rows++;
 }
 
-static void send_end(worker *w, enum ec_ending ending, const ea_err *err, ec_sql *sql) {
+static void worker_send_end(worker *w, enum ec_ending ending, const ea_err *err, ec_sql *sql) {
     ec_archive *archive = sql ? ec_sql_archive(sql) : NULL;
     const char *damage = "";
     ea_err notice = {0};
@@ -154,7 +154,7 @@ static void send_end(worker *w, enum ec_ending ending, const ea_err *err, ec_sql
         EA_IGNORE(ec_sql_check_known(sql, w->sql, w->rows < 2, &notice)); /* one row may be a count of none */
     }
     uint64_t damaged = archive ? ec_archive_damage(archive, &damage) : 0;
-    begin_message(w, 'E');
+    worker_begin_message(w, 'E');
     ec_message_u8(&w->out, (uint8_t)ending);
     ec_message_u32(&w->out, (uint32_t)err->code);
     ec_message_u32(&w->out, (uint32_t)err->os_error);
@@ -162,7 +162,7 @@ static void send_end(worker *w, enum ec_ending ending, const ea_err *err, ec_sql
     ec_message_string(&w->out, err->message);
     ec_message_string(&w->out, damage);
     ec_message_string(&w->out, notice.message);
-    end_message(w);
+    worker_end_message(w);
     worker_flush(w);
 }
 
@@ -220,7 +220,7 @@ static int bind_params(const worker *w, ec_sql *sql, sqlite3_stmt *st, uint32_t 
     return code;
 }
 
-static int is_space(const char *s) {
+static int worker_is_space(const char *s) {
     for (; *s; s++)
         if (!strchr(" \t\r\n;", *s))
             return 0;
@@ -233,7 +233,7 @@ static int worker_prepare(worker *w, ec_sql *s, const char *sql, sqlite3_stmt **
     const char *tail = "";
     int code = ec_sql_prepare(s, sql, ret, &tail, err);
     if (code == SQLITE_OK &&
-        (!*ret || !is_space(tail) || sqlite3_column_count(*ret) == 0 || !sqlite3_stmt_readonly(*ret))) {
+        (!*ret || !worker_is_space(tail) || sqlite3_column_count(*ret) == 0 || !sqlite3_stmt_readonly(*ret))) {
         (void)ea_fail(err, EA_EUSAGE, "one SELECT is expected");
         return SQLITE_MISUSE;
     }
@@ -258,10 +258,10 @@ static int run_first(worker *w, ec_sql *s, sqlite3_stmt *second, enum ec_ending 
     }
     if (code == SQLITE_ROW) {
         int n = sqlite3_data_count(st);
-        begin_message(w, 'F');
+        worker_begin_message(w, 'F');
         ec_message_u32(&w->out, (uint32_t)n);
         put_cells(w, st);
-        end_message(w);
+        worker_end_message(w);
         for (int i = 0; i < n; i++)
             if (sqlite3_bind_value(second, i + 1, sqlite3_column_value(st, i)) != SQLITE_OK)
                 code = SQLITE_NOMEM;
@@ -332,7 +332,7 @@ static int open_sql(worker *w, ec_sql **ret, ea_err *err) {
                          &(ec_sql_options){.host = w->host,
                                            .shown = w->shown,
                                            .is_written = w->is_written,
-                                           .keep_going = keep_going,
+                                           .keep_going = worker_keep_going,
                                            .arg = w,
                                            .namer = w->symbols ? &w->namer : NULL,
                                            .sort_bytes = sort_bytes(w->limit_bytes)},
@@ -374,9 +374,9 @@ int ec_worker_main(void) {
     if (!rc)
         rc = open_sql(&w, &sql, &err);
     if (!rc && !w.is_up_to_date && reads_history(&w, sql)) {
-        begin_message(&w, 'H');
+        worker_begin_message(&w, 'H');
         ec_message_u8(&w.out, (uint8_t)ec_sql_names_functions(sql));
-        end_message(&w);
+        worker_end_message(&w);
         worker_flush(&w);
     } else {
         if (!rc)
@@ -385,7 +385,7 @@ int ec_worker_main(void) {
             ending = EC_ENDED_MEMORY;
             err = (ea_err){0};
         }
-        send_end(&w, ending, &err, sql);
+        worker_send_end(&w, ending, &err, sql);
     }
     ec_sql_close(sql);
     ec_symbol_worker_close(w.symbols);

@@ -4,7 +4,7 @@
 #include "proto/event/schema/catalogue_data.h"
 #include "proto/event/schema/manifest.h"
 
-static int read_file(ea_schemas *s, const ea_catalogue_file *file, ea_err *err) {
+static int catalogue_read_file(ea_schemas *s, const ea_catalogue_file *file, ea_err *err) {
     ea_manifest_options options = {.file = file->name, .layer = EA_SCHEMA_CATALOGUE};
     ea_manifest_result result;
     return ea_manifest_read(s, file->data, file->len_bytes, &options, &result, err);
@@ -22,7 +22,7 @@ static const ea_catalogue_file *catalogue_find(const ea_guid *provider) {
 
 static int on_provider(ea_schemas *s, const ea_guid *provider) {
     const ea_catalogue_file *file = catalogue_find(provider);
-    return file && !read_file(s, file, NULL);
+    return file && !catalogue_read_file(s, file, NULL);
 }
 
 void ea_catalogue_use(ea_schemas *s) {
@@ -32,6 +32,6 @@ void ea_catalogue_use(ea_schemas *s) {
 int ea_catalogue_read(ea_schemas *s, ea_err *err) {
     int rc = 0;
     for (const ea_catalogue_file *f = ea_catalogue_files; f->name && !rc; f++)
-        rc = read_file(s, f, err);
+        rc = catalogue_read_file(s, f, err);
     return rc;
 }

@@ -37,7 +37,7 @@ typedef struct info {
 
 /* UTF-16 up to its NUL. Its offset is the u32 at `at`. "" for offset 0; NULL when the offset is outside or there is no
  * memory. TDH writes a blank after names that message tables hold; it is removed. */
-static const char *text_at(const info *in, size_t at) {
+static const char *event_info_text_at(const info *in, size_t at) {
     size_t offset = ea_load32(in->data + at), n = 0;
     if (!offset)
         return "";
@@ -56,14 +56,15 @@ static const char *text_at(const info *in, size_t at) {
 }
 
 /* Strings and bytes have a length of their own only where one is given; what has a width states it here as well. */
-static int has_length(int in_type) {
+static int event_info_has_length(int in_type) {
     return in_type == EA_IN_UNICODE_STRING || in_type == EA_IN_ANSI_STRING || in_type == EA_IN_BINARY ||
            in_type == EA_IN_HEXDUMP;
 }
 
 static int read_property(const info *in, const ea_guid *provider, const uint8_t *p, ea_property *ret) {
     uint32_t flags = ea_load32(p);
-    *ret = (ea_property){.name = text_at(in, (size_t)(p - in->data) + 4), .count_from = -1, .length_from = -1};
+    *ret =
+        (ea_property){.name = event_info_text_at(in, (size_t)(p - in->data) + 4), .count_from = -1, .length_from = -1};
     if (!ret->name)
         return 0;
     if (flags & PROPERTY_STRUCT) {
@@ -73,7 +74,7 @@ static int read_property(const info *in, const ea_guid *provider, const uint8_t 
     } else {
         ret->in_type = ea_load16(p + 8);
         ret->out_type = ea_load16(p + 10);
-        const char *map = in->maps ? text_at(in, (size_t)(p - in->data) + 12) : "";
+        const char *map = in->maps ? event_info_text_at(in, (size_t)(p - in->data) + 12) : "";
         if (!map)
             return 0;
         if (*map)
@@ -87,7 +88,7 @@ static int read_property(const info *in, const ea_guid *provider, const uint8_t 
         return 1;
     if (flags & PROPERTY_PARAM_LENGTH)
         ret->length_from = ea_load16(p + 18);
-    else if (flags & PROPERTY_FIXED_LENGTH || has_length(ret->in_type))
+    else if (flags & PROPERTY_FIXED_LENGTH || event_info_has_length(ret->in_type))
         ret->length = ea_load16(p + 18);
     return 1;
 }
@@ -108,9 +109,11 @@ static int event_info_read_info(const info *in, ea_schemas *into, enum ea_schema
     ea_class_head head = {.classic = (uint8_t)classic, .pointer_size = 8, .version = p[34]};
     memcpy(&head.provider, classic ? p + 16 : p, sizeof head.provider);
     head.code = classic ? p[37] : ea_load16(p + 32);
-    head.provider_name = text_at(in, 52);
-    const char *task = text_at(in, 68), *opcode = text_at(in, 72);
-    ea_class_notes notes = {.level = text_at(in, 56), .channel = text_at(in, 60), .message = text_at(in, 76)};
+    head.provider_name = event_info_text_at(in, 52);
+    const char *task = event_info_text_at(in, 68), *opcode = event_info_text_at(in, 72);
+    ea_class_notes notes = {.level = event_info_text_at(in, 56),
+                            .channel = event_info_text_at(in, 60),
+                            .message = event_info_text_at(in, 76)};
     ea_property *properties = ea_arena_zalloc(in->arena, (size_t)count + 1, sizeof *properties);
     ea_field *fields = ea_arena_zalloc(in->arena, EA_FIELDS_MAX, sizeof *fields);
     if (!head.provider_name || !task || !opcode || !notes.level || !notes.channel || !notes.message || !properties ||
@@ -163,14 +166,15 @@ int ea_event_map_read(ea_arena *arena, const uint8_t *data, size_t len_bytes, ea
     if (count > (len_bytes - MAP_HEAD_BYTES) / MAP_ENTRY_BYTES)
         return ea_fail(err, EA_ECORRUPT, "map of an event: it ends inside its entries");
     int is_flags = (flags & (MAP_MANIFEST_BITS | MAP_WBEM_BITS | MAP_WBEM_FLAG)) != 0;
-    ea_enum map = {.name = text_at(&in, 0), .is_flags = is_flags, .count = count};
+    ea_enum map = {.name = event_info_text_at(&in, 0), .is_flags = is_flags, .count = count};
     ea_map_entry *entries = ea_arena_zalloc(arena, (size_t)count + 1, sizeof *entries);
     if (!map.name || !entries)
         return ea_fail(err, EA_ECORRUPT, "map of an event: its name is outside of it");
     for (uint32_t i = 0; i < count; i++) {
         size_t at = MAP_HEAD_BYTES + (size_t)i * MAP_ENTRY_BYTES;
         uint64_t place = !is_flags ? i : i < 64 ? UINT64_C(1) << i : 0;
-        entries[i] = (ea_map_entry){flags & MAP_WBEM_NO_VALUES ? place : ea_load32(data + at + 4), text_at(&in, at)};
+        entries[i] =
+            (ea_map_entry){flags & MAP_WBEM_NO_VALUES ? place : ea_load32(data + at + 4), event_info_text_at(&in, at)};
         if (!entries[i].name)
             return ea_fail(err, EA_ECORRUPT, "map of an event: a name is outside of it");
     }

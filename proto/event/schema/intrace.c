@@ -202,7 +202,7 @@ static int feed_piece(ea_trace_schemas *t, const ea_record *r) {
 /* ---- event information, and maps ---- */
 
 /* 0: the name is too long for a map that anybody keeps. */
-static int make_key(const ea_guid *provider, const char *name, map_key *ret) {
+static int intrace_make_key(const ea_guid *provider, const char *name, map_key *ret) {
     size_t len = strlen(name);
     if (len >= sizeof ret->name)
         return 0;
@@ -218,10 +218,10 @@ typedef struct reading {
     uint64_t missing[MISSING_MAX]; /* as in waiting */
 } reading;
 
-static const ea_enum *find_map(void *arg, const ea_guid *provider, const char *name) {
+static const ea_enum *intrace_find_map(void *arg, const ea_guid *provider, const char *name) {
     reading *r = arg;
     map_key k;
-    if (!make_key(provider, name, &k))
+    if (!intrace_make_key(provider, name, &k))
         return NULL;
     const ea_enum *map = ea_bytes_map_get(&r->of->maps, &k, sizeof k);
     if (!map && r->missing_count < MISSING_MAX)
@@ -234,14 +234,14 @@ static const ea_enum *find_map(void *arg, const ea_guid *provider, const char *n
 static int intrace_read_info(ea_trace_schemas *t, const uint8_t *data, size_t len_bytes, reading *ret,
                              int *ret_changed) {
     *ret = (reading){.of = t};
-    int rc = ea_event_info_read(t->into, EA_SCHEMA_TRACE, data, len_bytes, &(ea_event_maps){find_map, ret}, ret_changed,
-                                NULL);
+    int rc = ea_event_info_read(t->into, EA_SCHEMA_TRACE, data, len_bytes, &(ea_event_maps){intrace_find_map, ret},
+                                ret_changed, NULL);
     return rc ? ea_event_info_read(t->into, EA_SCHEMA_TRACE, data, len_bytes, NULL, ret_changed, NULL) : 0;
 }
 
 /* Keeps an event's information until its maps come. When all places are in use, the information that has waited longest
  * is dropped and counted in given_up. */
-static void wait_for(ea_trace_schemas *t, const ea_record *r, const reading *missing) {
+static void intrace_wait_for(ea_trace_schemas *t, const ea_record *r, const reading *missing) {
     waiting *w = &t->waiting[0];
     for (size_t i = 0; i < WAITING_MAX && w->info; i++)
         if (!t->waiting[i].info || t->waiting[i].used < w->used)
@@ -271,11 +271,11 @@ static int feed_info(ea_trace_schemas *t, const ea_record *r) {
         return 0;
     }
     if (missing.missing_count)
-        wait_for(t, r, &missing);
+        intrace_wait_for(t, r, &missing);
     return changed;
 }
 
-static int is_same(const ea_enum *a, const ea_enum *b) {
+static int intrace_is_same(const ea_enum *a, const ea_enum *b) {
     int same = a->is_flags == b->is_flags && a->count == b->count;
     for (size_t i = 0; same && i < a->count; i++)
         same = a->entries[i].value == b->entries[i].value && strcmp(a->entries[i].name, b->entries[i].name) == 0;
@@ -288,7 +288,7 @@ static int keep_map(ea_trace_schemas *t, const map_key *k, const uint8_t *data, 
     const ea_enum *before = ea_bytes_map_get(&t->maps, k, sizeof *k);
     int same = 0;
     if (before && !ea_event_map_read(&t->scratch, data, len_bytes, &fresh, NULL))
-        same = is_same(before, &fresh);
+        same = intrace_is_same(before, &fresh);
     ea_arena_reset(&t->scratch);
     if (same)
         return 0;
@@ -338,7 +338,7 @@ static int feed_map(ea_trace_schemas *t, const ea_record *r) {
     int is_readable = data && !ea_event_map_read(&t->scratch, data, len_bytes, &map, NULL);
     if (is_readable) {
         memcpy(&provider, r->payload, sizeof provider);
-        is_readable = make_key(&provider, map.name, &k);
+        is_readable = intrace_make_key(&provider, map.name, &k);
     }
     ea_arena_reset(&t->scratch);
     if (!is_readable) {

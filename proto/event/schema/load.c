@@ -111,7 +111,7 @@ typedef struct first_problem {
     int found;
 } first_problem;
 
-static void keep_first(void *arg, unsigned long line, unsigned long column, const char *text) {
+static void load_keep_first(void *arg, unsigned long line, unsigned long column, const char *text) {
     first_problem *p = arg;
     if (p->found++)
         return;
@@ -124,7 +124,7 @@ static void keep_first(void *arg, unsigned long line, unsigned long column, cons
 int ea_schema_file_load(ea_schemas *into, const char *path, const char *language, ea_err *err) {
     first_problem problems = {.file = path, .err = err};
     ea_manifest_options options = {
-        .file = path, .language = language, .layer = EA_SCHEMA_GIVEN, .on_problem = keep_first, .arg = &problems};
+        .file = path, .language = language, .layer = EA_SCHEMA_GIVEN, .on_problem = load_keep_first, .arg = &problems};
     ea_manifest_result result;
     int rc = ea_schema_file_read(into, &options, &result, err);
     return rc ? rc : problems.found ? EA_EFORMAT : 0;

@@ -94,7 +94,7 @@ static int manifest_number(manifest *m, const ea_xml_node *node, const char *nam
 
 /* ---- strings ---- */
 
-static void add_strings(manifest *m, const ea_xml_node *resources) {
+static void manifest_add_strings(manifest *m, const ea_xml_node *resources) {
     const ea_xml_node *table = ea_xml_child(resources, "stringTable");
     for (const ea_xml_node *s = table ? ea_xml_child(table, "string") : NULL; s; s = ea_xml_next(s, "string")) {
         const char *id = required(m, s, "id"), *value = ea_xml_attribute(s, "value");
@@ -108,19 +108,19 @@ static void add_strings(manifest *m, const ea_xml_node *resources) {
 }
 
 /* Texts of the wanted language first; what it lacks comes from the others, in their order. */
-static void read_strings(manifest *m, const ea_xml_node *root) {
+static void manifest_read_strings(manifest *m, const ea_xml_node *root) {
     const char *language = m->o->language ? m->o->language : "en-US";
     const ea_xml_node *localization = ea_xml_child(root, "localization");
     for (int how = 2; localization && how >= 0; how--)
         for (const ea_xml_node *r = ea_xml_child(localization, "resources"); r; r = ea_xml_next(r, "resources")) {
             const char *culture = ea_xml_attribute(r, "culture");
             if ((culture ? ea_language_serves(culture, language) : 0) == how)
-                add_strings(m, r);
+                manifest_add_strings(m, r);
         }
 }
 
 /* "$(string.ID)" as its text, other texts as they are; "" for none. */
-static const char *text_of(manifest *m, const ea_xml_node *node, const char *reference) {
+static const char *manifest_text_of(manifest *m, const ea_xml_node *node, const char *reference) {
     static const char PREFIX[] = "$(string.";
     size_t n = reference ? strlen(reference) : 0, prefix = sizeof PREFIX - 1;
     if (!n)
@@ -168,8 +168,8 @@ static const char *kind_name(enum symbol_kind kind) {
     }
 }
 
-static symbol *add_symbol(manifest *m, enum symbol_kind kind, const char *scope, const char *name, uint64_t value,
-                          const char *text, const ea_xml_node *node) {
+static symbol *manifest_add_symbol(manifest *m, enum symbol_kind kind, const char *scope, const char *name,
+                                   uint64_t value, const char *text, const ea_xml_node *node) {
     symbol *known = manifest_find(m, kind, scope, name);
     if (known && node) {
         problem(m, node, "%s '%.80s' is defined twice; the first is in line %lu", kind_name(kind), name,
@@ -227,12 +227,12 @@ static void add_winmeta(manifest *m) {
     };
 
     for (size_t i = 0; i < sizeof KNOWN / sizeof KNOWN[0]; i++)
-        add_symbol(m, KNOWN[i].kind, "", KNOWN[i].name, KNOWN[i].value, KNOWN[i].text, NULL);
+        manifest_add_symbol(m, KNOWN[i].kind, "", KNOWN[i].name, KNOWN[i].value, KNOWN[i].text, NULL);
 }
 
 /* The message's text, or the name without its prefix. */
 static const char *manifest_shown(manifest *m, const ea_xml_node *node, const char *name) {
-    const char *text = text_of(m, node, ea_xml_attribute(node, "message")), *colon = strchr(name, ':');
+    const char *text = manifest_text_of(m, node, ea_xml_attribute(node, "message")), *colon = strchr(name, ':');
     return *text ? text : colon ? colon + 1 : name;
 }
 
@@ -242,7 +242,7 @@ static void read_opcodes(manifest *m, const ea_xml_node *parent, const char *sco
     for (const ea_xml_node *o = list ? ea_xml_child(list, "opcode") : NULL; o; o = ea_xml_next(o, "opcode")) {
         const char *name = required(m, o, "name");
         if (name && manifest_number(m, o, "value", 255, 0, &value))
-            add_symbol(m, OPCODE, scope, name, value, manifest_shown(m, o, name), o);
+            manifest_add_symbol(m, OPCODE, scope, name, value, manifest_shown(m, o, name), o);
     }
 }
 
@@ -255,7 +255,7 @@ static void read_simple(manifest *m, const ea_xml_node *provider, const char *li
         const char *name = required(m, n, "name");
         if (!name || !required(m, n, value_name) || !manifest_number(m, n, value_name, max, 0, &value))
             continue;
-        add_symbol(m, kind, "", name, value, manifest_shown(m, n, name), n);
+        manifest_add_symbol(m, kind, "", name, value, manifest_shown(m, n, name), n);
         if (kind == TASK)
             read_opcodes(m, n, name);
     }
@@ -277,9 +277,9 @@ static void read_channels(manifest *m, const ea_xml_node *provider) {
         if (!global && value >= next)
             next = value + 1;
         if (chid && strcmp(chid, name) != 0)
-            add_symbol(m, CHANNEL, "", chid, value, name, n);
+            manifest_add_symbol(m, CHANNEL, "", chid, value, name, n);
         if (!manifest_find(m, CHANNEL, "", name))
-            add_symbol(m, CHANNEL, "", name, value, name, n);
+            manifest_add_symbol(m, CHANNEL, "", name, value, name, n);
     }
 }
 
@@ -290,7 +290,7 @@ static void read_maps(manifest *m, const ea_xml_node *provider) {
         if (!is_flags && strcmp(n->name, "valueMap") != 0)
             continue;
         const char *name = required(m, n, "name");
-        symbol *s = name ? add_symbol(m, MAP, "", name, 0, "", n) : NULL;
+        symbol *s = name ? manifest_add_symbol(m, MAP, "", name, 0, "", n) : NULL;
         size_t count = 0, used = 0;
         for (const ea_xml_node *e = ea_xml_child(n, "map"); e; e = ea_xml_next(e, "map"))
             count++;
@@ -303,7 +303,7 @@ static void read_maps(manifest *m, const ea_xml_node *provider) {
             const char *message = ea_xml_attribute(e, "message"), *symbol_name = ea_xml_attribute(e, "symbol");
             if (!required(m, e, "value") || !manifest_number(m, e, "value", UINT32_MAX, 0, &entries[used].value))
                 continue;
-            entries[used].name = text_of(m, e, message);
+            entries[used].name = manifest_text_of(m, e, message);
             if (!*entries[used].name)
                 entries[used].name = symbol_name ? symbol_name : "";
             used++;
@@ -428,7 +428,7 @@ static int read_properties(manifest *m, const ea_xml_node *node, properties *p) 
 
 static void manifest_read_template(manifest *m, const ea_xml_node *node) {
     const char *tid = required(m, node, "tid"), *wrong;
-    symbol *s = tid ? add_symbol(m, TEMPLATE, "", tid, 0, "", node) : NULL;
+    symbol *s = tid ? manifest_add_symbol(m, TEMPLATE, "", tid, 0, "", node) : NULL;
     template *t = s ? ea_arena_zalloc(&m->arena, 1, sizeof *t) : NULL;
     ea_field *fields = t ? ea_arena_alloc(&m->arena, EA_FIELDS_MAX * sizeof *fields) : NULL;
     properties p;
@@ -550,7 +550,7 @@ static void manifest_add_event(manifest *m, const ea_xml_node *provider, const e
                           .code = (uint16_t)e->value,
                           .version = (uint8_t)e->version,
                           .pointer_size = 8};
-    ea_class_notes notes = {.message = text_of(m, e->node, ea_xml_attribute(e->node, "message")),
+    ea_class_notes notes = {.message = manifest_text_of(m, e->node, ea_xml_attribute(e->node, "message")),
                             .level = e->level ? e->level->text : "",
                             .channel = e->channel ? e->channel->text : "",
                             .task = e->task ? e->task->text : "",
@@ -600,7 +600,7 @@ static void read_event(manifest *m, const ea_xml_node *provider, const ea_guid *
         return;
     }
     const char *own_key = ea_arena_strdup(&m->arena, key);
-    if (!own_key || !add_symbol(m, TEMPLATE, "event", own_key, 0, "", node)) {
+    if (!own_key || !manifest_add_symbol(m, TEMPLATE, "event", own_key, 0, "", node)) {
         m->no_memory = 1;
         return;
     }
@@ -622,7 +622,7 @@ static void manifest_add_provider(manifest *m, const ea_xml_node *node, const ea
     ea_schema_provider p = {.guid = *guid,
                             .name = name,
                             .origin = m->o->file,
-                            .message = text_of(m, node, ea_xml_attribute(node, "message")),
+                            .message = manifest_text_of(m, node, ea_xml_attribute(node, "message")),
                             .keyword_count = manifest_list_keywords(m, node, UINT64_MAX, keywords, 0),
                             .keywords = keywords,
                             .level_count = level_count,
@@ -662,7 +662,7 @@ static void manifest_read_provider(manifest *m, const ea_xml_node *node) {
 }
 
 /* The path to the providers is instrumentationManifest (or assembly) / instrumentation / events. */
-static int read_document(manifest *m, const ea_xml_node *root) {
+static int manifest_read_document(manifest *m, const ea_xml_node *root) {
     const ea_xml_node *instrumentation = ea_xml_child(root, "instrumentation"), *events = NULL;
     if ((strcmp(root->name, "instrumentationManifest") == 0 || strcmp(root->name, "assembly") == 0) && instrumentation)
         events = ea_xml_child(instrumentation, "events");
@@ -671,9 +671,9 @@ static int read_document(manifest *m, const ea_xml_node *root) {
             m->err, EA_EFORMAT,
             "%s:%lu:%lu: expected an instrumentationManifest with instrumentation and events in it, not '%.80s'",
             m->o->file, root->line, root->column, root->name);
-    read_strings(m, root);
+    manifest_read_strings(m, root);
     if (instrumentation != root) /* EventSource writes its texts inside */
-        read_strings(m, instrumentation);
+        manifest_read_strings(m, instrumentation);
     for (const ea_xml_node *p = ea_xml_child(events, "provider"); p && !m->no_memory; p = ea_xml_next(p, "provider"))
         manifest_read_provider(m, p);
     if (!m->result.providers && !m->result.problems)
@@ -692,7 +692,7 @@ int ea_manifest_read(ea_schemas *into, const void *data, size_t len_bytes, const
     ea_text_init(&m.description);
     int rc = ea_xml_parse(&m.arena, options->file, data, len_bytes, &root, err);
     if (!rc)
-        rc = read_document(&m, root);
+        rc = manifest_read_document(&m, root);
     ea_text_deinit(&m.key);
     ea_text_deinit(&m.description);
     ea_bytes_map_deinit(&m.strings);

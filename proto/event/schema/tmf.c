@@ -427,7 +427,7 @@ static int split_text(span line, span *ret_text, span *ret_comment) {
     return 1;
 }
 
-static void read_message(reader *r, span line) {
+static void tmf_read_message(reader *r, span line) {
     argument arguments[ARGUMENTS_MAX];
     size_t count = 0;
     unsigned number = 0;
@@ -516,7 +516,7 @@ int ea_tmf_read(ea_schemas *into, const char *file, const void *data, size_t len
     span line;
     while (!r.rc && next_line(&r, &line)) {
         if (tmf_begins(line, "#typev"))
-            read_message(&r, line);
+            tmf_read_message(&r, line);
         else if (line.len && !tmf_begins(line, "//"))
             (void)read_guid(&r, line);
     }

@@ -102,7 +102,7 @@ static const char *wevt_keep(wevt *w, ea_arena *arena) {
 }
 
 /* UTF-16 with its size in bytes, that of the size included, before it; "" for offset 0 and what is outside. */
-static const char *name_at(wevt *w, size_t at, ea_arena *arena) {
+static const char *wevt_name_at(wevt *w, size_t at, ea_arena *arena) {
     if (!at)
         return "";
     size_t bytes = wevt_inside(w, at, 4) ? ea_load32(w->data + at) : 0, n = 4;
@@ -194,7 +194,7 @@ static const ea_enum *read_map(wevt *w, size_t at) {
         const uint8_t *p = w->data + at + 20 + (size_t)i * MAP_ENTRY_BYTES;
         entries[i] = (ea_map_entry){ea_load32(p), message(w, ea_load32(p + 4), &w->arena)};
     }
-    *map = (ea_enum){.name = name_at(w, ea_load32(w->data + at + 8), &w->arena),
+    *map = (ea_enum){.name = wevt_name_at(w, ea_load32(w->data + at + 8), &w->arena),
                      .is_flags = is_flags,
                      .count = count,
                      .entries = entries};
@@ -207,7 +207,7 @@ static void read_item(wevt *w, size_t at, ea_property *ret) {
     const uint8_t *p = w->data + at;
     uint32_t flags = ea_load32(p), map = ea_load32(p + 8);
     uint16_t members = ea_load16(p + 6), count = ea_load16(p + 12), length = ea_load16(p + 14);
-    *ret = (ea_property){.name = name_at(w, ea_load32(p + 16), &w->arena), .count_from = -1, .length_from = -1};
+    *ret = (ea_property){.name = wevt_name_at(w, ea_load32(p + 16), &w->arena), .count_from = -1, .length_from = -1};
     if (members) {
         ret->is_struct = 1;
         ret->first_member = ea_load16(p + 4);
@@ -287,7 +287,7 @@ static size_t wevt_list_keywords(wevt *w, uint64_t mask, ea_map_entry *ret, ea_a
         uint64_t value = ea_load64(p);
         if (!(value & mask))
             continue;
-        const char *name = name_at(w, ea_load32(p + KEYWORD.name_at), arena);
+        const char *name = wevt_name_at(w, ea_load32(p + KEYWORD.name_at), arena);
         if (strncmp(name, "win:", 4) != 0)
             ret[n++] = (ea_map_entry){value, name};
     }
@@ -308,7 +308,7 @@ static const char *channel_name(wevt *w, unsigned number) {
     for (uint32_t i = 0; i < w->channels.count; i++) {
         const uint8_t *p = w->data + w->channels.at + (size_t)i * CHANNEL.bytes;
         if (ea_load32(p + REFERENCE_AT) == number)
-            return name_at(w, ea_load32(p + CHANNEL.name_at), &w->scratch);
+            return wevt_name_at(w, ea_load32(p + CHANNEL.name_at), &w->scratch);
     }
     return common_channel(number);
 }
@@ -337,9 +337,11 @@ static void wevt_add_event(wevt *w, size_t at, const template *t) {
            level_at = definition(w, &LEVEL, &w->levels, ea_load32(p + 28), 0, 0),
            opcode_at = definition(w, &OPCODE, &w->opcodes, ea_load32(p + 24), opcode ? (uint32_t)opcode << 16 : 0,
                                   (uint32_t)opcode << 16 | task);
-    const char *task_name = task_at ? name_at(w, ea_load32(w->data + task_at + TASK.name_at), &w->scratch) : "",
-               *opcode_name = opcode_at ? name_at(w, ea_load32(w->data + opcode_at + OPCODE.name_at), &w->scratch) : "",
-               *level_name = level_at ? name_at(w, ea_load32(w->data + level_at + LEVEL.name_at), &w->scratch) : "";
+    const char *task_name = task_at ? wevt_name_at(w, ea_load32(w->data + task_at + TASK.name_at), &w->scratch) : "",
+               *opcode_name =
+                   opcode_at ? wevt_name_at(w, ea_load32(w->data + opcode_at + OPCODE.name_at), &w->scratch) : "",
+               *level_name =
+                   level_at ? wevt_name_at(w, ea_load32(w->data + level_at + LEVEL.name_at), &w->scratch) : "";
     ea_class_head head = {.provider = w->guid,
                           .provider_name = w->provider,
                           .name = wevt_event_name(w, task_name, task, opcode_name, opcode),
@@ -369,7 +371,7 @@ static void wevt_add_event(wevt *w, size_t at, const template *t) {
         w->result.changed |= changed;
 }
 
-static void read_events(wevt *w) {
+static void wevt_read_events(wevt *w) {
     for (uint32_t i = 0; i < w->events.count && !w->no_memory; i++) {
         size_t at = w->events.at + (size_t)i * EVENT_BYTES;
         uint32_t template_at = ea_load32(w->data + at + 20);
@@ -410,7 +412,7 @@ static void wevt_add_provider(wevt *w, uint32_t message_number) {
         return;
     for (uint32_t i = 0; i < w->levels.count && level_count < 256; i++) {
         const uint8_t *p = w->data + w->levels.at + (size_t)i * LEVEL.bytes;
-        const char *name = name_at(w, ea_load32(p + LEVEL.name_at), &w->scratch);
+        const char *name = wevt_name_at(w, ea_load32(p + LEVEL.name_at), &w->scratch);
         if (strncmp(name, "win:", 4) != 0)
             levels[level_count++] = (ea_map_entry){ea_load32(p), name};
     }
@@ -473,7 +475,7 @@ static void wevt_read_provider(wevt *w, size_t at) {
     w->provider = wevt_provider_name(w, private_at, message_number);
     w->result.providers++;
     wevt_add_provider(w, message_number);
-    read_events(w);
+    wevt_read_events(w);
 }
 
 static void read_resource(wevt *w, const ea_pe_resource *r) {

@@ -86,7 +86,7 @@ static void XMLCALL on_start(void *arg, const char *full_name, const char **attr
     r->open[r->depth++] = node;
 }
 
-static void XMLCALL on_end(void *arg, const char *name) {
+static void XMLCALL xml_on_end(void *arg, const char *name) {
     reader *r = arg;
     (void)name;
     if (r->foreign)
@@ -113,7 +113,7 @@ int ea_xml_parse(ea_arena *arena, const char *file, const void *data, size_t len
     if (!r.parser)
         return ea_fail(err, EA_ENOMEM, "%s: read XML", file);
     XML_SetUserData(r.parser, &r);
-    XML_SetElementHandler(r.parser, on_start, on_end);
+    XML_SetElementHandler(r.parser, on_start, xml_on_end);
     XML_SetStartDoctypeDeclHandler(r.parser, on_doctype);
     enum XML_Status status = XML_Parse(r.parser, data, (int)len_bytes, 1);
     int rc = 0;

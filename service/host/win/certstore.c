@@ -41,7 +41,7 @@ int ea_host_has_stores(void) {
     return 1;
 }
 
-static int open_store(HCERTSTORE *ret, const ea_store_place *place, ea_err *err) {
+static int certstore_open_store(HCERTSTORE *ret, const ea_store_place *place, ea_err *err) {
     WCHAR *name = ea_wide(place->store);
     if (!name)
         return ea_fail(err, EA_ENOMEM, "open a certificate store");
@@ -70,7 +70,7 @@ static PCCERT_CONTEXT by_thumbprint(HCERTSTORE store, const char *hex) {
     return CertFindCertificateInStore(store, X509_ASN_ENCODING, 0, CERT_FIND_SHA1_HASH, &hash, NULL);
 }
 
-static int has_key(PCCERT_CONTEXT c) {
+static int certstore_has_key(PCCERT_CONTEXT c) {
     DWORD bytes = 0;
     return CertGetCertificateContextProperty(c, CERT_KEY_PROV_INFO_PROP_ID, NULL, &bytes) ||
            CertGetCertificateContextProperty(c, CERT_NCRYPT_KEY_HANDLE_PROP_ID, NULL, &bytes);
@@ -83,10 +83,10 @@ static int is_called(PCCERT_CONTEXT c, const WCHAR *name) {
     return n > 1 && CompareStringOrdinal(own, -1, name, -1, TRUE) == CSTR_EQUAL;
 }
 
-static PCCERT_CONTEXT by_name(HCERTSTORE store, const WCHAR *name) {
+static PCCERT_CONTEXT certstore_by_name(HCERTSTORE store, const WCHAR *name) {
     PCCERT_CONTEXT best = NULL, c = NULL;
     while ((c = CertEnumCertificatesInStore(store, c))) {
-        if (!is_called(c, name) || !has_key(c) || CertVerifyTimeValidity(NULL, c->pCertInfo) != 0)
+        if (!is_called(c, name) || !certstore_has_key(c) || CertVerifyTimeValidity(NULL, c->pCertInfo) != 0)
             continue;
         if (best && CompareFileTime(&c->pCertInfo->NotBefore, &best->pCertInfo->NotBefore) <= 0)
             continue;
@@ -99,7 +99,7 @@ static PCCERT_CONTEXT by_name(HCERTSTORE store, const WCHAR *name) {
 
 static int find_certificate(PCCERT_CONTEXT *ret, const ea_store_place *place, ea_err *err) {
     HCERTSTORE store;
-    int rc = open_store(&store, place, err);
+    int rc = certstore_open_store(&store, place, err);
     if (rc)
         return rc;
     WCHAR *name = ea_wide(place->which);
@@ -107,7 +107,7 @@ static int find_certificate(PCCERT_CONTEXT *ret, const ea_store_place *place, ea
         rc = ea_fail(err, EA_ENOMEM, "look for a certificate");
     PCCERT_CONTEXT found = rc                                     ? NULL
                            : ea_store_is_thumbprint(place->which) ? by_thumbprint(store, place->which)
-                                                                  : by_name(store, name);
+                                                                  : certstore_by_name(store, name);
     free(name);
     CertCloseStore(store, 0);
     if (!rc && !found)
@@ -121,7 +121,7 @@ static int find_certificate(PCCERT_CONTEXT *ret, const ea_store_place *place, ea
 /* ---- an identity ---- */
 
 /* The authorities between it and the root, as far as this machine knows them; nothing is fetched for it. */
-static PCCERT_CHAIN_CONTEXT chain_of(PCCERT_CONTEXT leaf) {
+static PCCERT_CHAIN_CONTEXT certstore_chain_of(PCCERT_CONTEXT leaf) {
     CERT_CHAIN_PARA para = {.cbSize = sizeof para};
     PCCERT_CHAIN_CONTEXT chain = NULL;
     if (!CertGetCertificateChain(NULL, leaf, NULL, leaf->hCertStore, &para,
@@ -157,7 +157,7 @@ int ea_identity_open(ea_identity **ret, const ea_store_place *place, ea_err *err
     }
     id->is_mine = mine;
     id->is_rsa = strcmp(id->leaf->pCertInfo->SubjectPublicKeyInfo.Algorithm.pszObjId, szOID_RSA_RSA) == 0;
-    id->chain = chain_of(id->leaf);
+    id->chain = certstore_chain_of(id->leaf);
     *ret = id;
     return 0;
 }
@@ -212,7 +212,7 @@ int ea_store_each(const ea_store_place *place, int (*on_certificate)(void *arg, 
                   void *arg, ea_err *err) {
     HCERTSTORE store;
     PCCERT_CONTEXT c = NULL;
-    int rc = open_store(&store, place, err);
+    int rc = certstore_open_store(&store, place, err);
     if (rc)
         return rc;
     while (!rc && (c = CertEnumCertificatesInStore(store, c)))

@@ -30,7 +30,7 @@ static int code_of(DWORD error) {
     }
 }
 
-static void read_volumes(ea_image_volumes *ret) {
+static void image_file_read_volumes(ea_image_volumes *ret) {
     WCHAR wide[MAX_PATH], device[512];
     DWORD drives = GetLogicalDrives();
     ret->count = 0;
@@ -65,7 +65,7 @@ static int is_here(HANDLE handle) {
 int ea_image_file_open(ea_image_file **ret, const char *path, ea_err *err) {
     ea_image_volumes volumes;
     char place[EA_IMAGE_PATH_BYTES];
-    read_volumes(&volumes);
+    image_file_read_volumes(&volumes);
     int rc = ea_image_path(&volumes, path, place, err);
     if (rc)
         return rc;
