@@ -104,6 +104,7 @@ static int asset(ec_call *c, ea_err *err) {
 const ec_route EC_ROUTES[] = {
     {EC_GET, "/", EC_POOL_QUESTION, asset, NULL},
     {EC_GET, "/app.js", EC_POOL_QUESTION, asset, NULL},
+    {EC_GET, "/editor.js", EC_POOL_QUESTION, asset, NULL},
     {EC_GET, "/app.css", EC_POOL_QUESTION, asset, NULL},
     {EC_GET, "/icon.svg", EC_POOL_QUESTION, asset, NULL},
     {EC_GET, "/api/v1/openapi.json", EC_POOL_QUESTION, asset, NULL},

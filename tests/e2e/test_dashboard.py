@@ -1,6 +1,7 @@
 """The dashboard in a real Chromium: find a process by name, move the cursor and see the tree change, open a flame graph, follow a connection, see a
 gap, search events, what a page of numbers shows is what SQL says, all by keys alone once; hostile names stay text; no error on the console, nothing asked of others, no
-violation that axe-core finds. With EA_PICTURES=DIR the documents' pictures are written there.
+violation that axe-core finds. Then a planted fleet: from Home to the cause of each problem in at most four clicks. With EA_PICTURES=DIR the
+documents' pictures are written there.
 """
 # Promises (tests/promises.py --write puts them into docs/verification/promises.md):
 # - Answers and pages 5
@@ -12,6 +13,7 @@ import subprocess
 
 import harness
 import npm_packages
+import planted_fleet
 import test_web
 import web_world
 from web_world import HOLED, HOSTILE, MACHINE
@@ -38,8 +40,19 @@ def size_of(path):
     return int.from_bytes(head[16:20], "big"), int.from_bytes(head[20:24], "big")
 
 
+def walk(env, checks, script, world):
+    """Runs a script of browser/, whose lines are checks."""
+    done = subprocess.run(["node", BROWSER / script, world], cwd=packages(env), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          stdin=subprocess.DEVNULL, text=True, timeout=900, check=False)
+    for line in done.stdout.splitlines():
+        word, _, what = line.partition(" ")
+        if word in ("ok", "FAILED"):
+            checks.that(word == "ok", what)
+    checks.equal(done.returncode, 0, f"{script} ends well: {done.stdout[-2000:]}")
+
+
 def test(env, checks, _):
-    env.make_certificates([MACHINE, HOSTILE, HOLED])
+    env.make_certificates([MACHINE, HOSTILE, HOLED, *(machine for machine, _ in planted_fleet.MACHINES.values())])
     target = web_world.collector(env)
     web = web_world.Web(target)
     web_world.fill(env, target)
@@ -57,17 +70,14 @@ def test(env, checks, _):
         "url": web.address + "/", "machine": MACHINE, "hostile": HOSTILE, "holed": HOLED, "hostile_name": web_world.HOSTILE_NAME,
         "process": {"name": started["image_name"], "pid": started["pid"], "begin": started["begin"]},
         "remote": remote["remote"], "detection": test_web.DETECTION, "pictures": str(pictures), "chromium": browser()}))
-    folder = packages(env)
-    done = subprocess.run(["node", BROWSER / "dashboard.mjs", world], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          stdin=subprocess.DEVNULL, text=True, timeout=900)
-    for line in done.stdout.splitlines():
-        word, _, what = line.partition(" ")
-        if word in ("ok", "FAILED"):
-            checks.that(word == "ok", what)
-    checks.equal(done.returncode, 0, f"the browser's script ends well: {done.stdout[-2000:]}")
+    walk(env, checks, "dashboard.mjs", world)
     for name in PICTURES:
         path = pictures / f"{name}.png"
         checks.that(path.exists() and size_of(path) == (1280, 800), f"the picture {name}")
+    planted_fleet.fill(env, target, web)
+    planted = env.folder / "planted.json"
+    planted.write_text(planted_fleet.world(web, browser()))
+    walk(env, checks, "causes.mjs", planted)
     target.stop()
 
 

@@ -135,8 +135,8 @@ def judge_pages(world):
     world.same("panel FieldList: Most frequent values", name, columns(found["events"], "Most frequent values", "Value", "Events"), [(str(cpu), str(n * len(host.streams))) for cpu, n in shown_cpus])
     names = collections.Counter(record["name"] for record in host.records)
     want = sorted(((klass, str(n * len(host.streams))) for klass, n in names.items()), key=lambda row: (-int(row[1]), row[0]))
-    world.same("panel Queries: Answer", name, table(found["queries"], "Answer"), want, ordered=True)
-    world.same("panel Queries: SQL", name, ["SQL" in found["queries"]["headings"]], [True])
+    world.same("panel Sql: Answer", name, table(found["queries"], "Answer"), want, ordered=True)
+    world.same("panel Sql: SQL", name, ["SQL" in found["queries"]["headings"]], [True])
 
 
 def top_processes(world, page):

@@ -1,13 +1,15 @@
-// Times, ranges, numbers, links, sums over time and over a flame graph: what is no component.
+// Times, ranges, numbers, links, sums over time and over a flame graph: pure functions.
 import './dom.ts';
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
-import { url } from '../../collector/web/ui/src/api.ts';
+import { sqlRange, sqlText, url } from '../../collector/web/ui/src/api.ts';
 import { gridOf, linesOf } from '../../collector/web/ui/src/chart.tsx';
+import { bucketsSql, ipcOf } from '../../collector/web/ui/src/exact.tsx';
 import { filtersOf } from '../../collector/web/ui/src/fields.tsx';
 import { around, fits, found, type Frame } from '../../collector/web/ui/src/frames.ts';
 import { bytes, count, duration, isPeriod, lossText, text, type Gap } from '../../collector/web/ui/src/parts.tsx';
 import { rangeText } from '../../collector/web/ui/src/range.tsx';
+import { choicesFor, namesIn, quoted, tablesIn } from '../../collector/web/ui/src/sql_names.ts';
 import { closedRangeOf, linkTo, rangeOf, setRange, shortTime, spanOf, toIso, toMs } from '../../collector/web/ui/src/state.ts';
 import { address } from './dom.ts';
 
@@ -76,6 +78,35 @@ test('sums over time: every value is in one bucket, the small lines are one', ()
   assert.deepEqual([outside[0].values[0], outside[0].values[60]], [5, 6], 'what is beside the range is at its ends');
   assert.deepEqual(gridOf(NaN, 1).times, []);
   assert.ok(gridOf(0, 1e15).times.length <= 120);
+});
+test('SQL: texts of a link cannot leave their quotes', () => {
+  assert.equal(sqlText("a'b\0' OR 1=1 --"), "'a''b'' OR 1=1 --'");
+  assert.equal(sqlRange({}), 'NULL, NULL');
+  assert.equal(sqlRange({ from: "x')", to: '2024-05-03T10:00:00Z' }), "time_ns('x'')'), time_ns('2024-05-03T10:00:00Z') + 1");
+});
+test('SQL: buckets are of the range, whose end is included, and have no hole', () => {
+  const from = Date.UTC(2024, 4, 3, 10), grid = gridOf(from + 500, from + 10_500, 5), rows = [...bucketsSql(grid, { from: 'F', to: 'T' }).matchAll(/\((\d+), ([^(),]+(?:\([^)]*\))?), ([^(),]+(?:\([^)]*\))?(?: \+ 1)?)\)/g)].map((m) => m.slice(1));
+  assert.deepEqual(rows.map((r) => r[0]), [0, 2, 4, 6, 8, 10].map((s) => `${from + s * 1000}000000`));
+  assert.deepEqual([rows[0][1], rows[5][2]], ["time_ns('F')", "time_ns('T') + 1"]);
+  rows.slice(1).forEach((r, i) => assert.equal(r[1], rows[i][2], 'a bucket begins where the one before it ends'));
+  assert.match(bucketsSql(grid, {}), new RegExp(`VALUES \\(${from}000000, ${from}000000, `), 'without a range the buckets are whole');
+});
+test('instructions per cycle: of buckets with cycles', () => {
+  const from = Date.UTC(2024, 4, 3), grid = gridOf(from, from + 20_000, 2), bucket = toIso(from);
+  assert.deepEqual(ipcOf([{ bucket, counter: 'InstructionRetired', value: 30 }, { bucket, counter: 'TotalCycles', value: 20 }, { bucket, counter: null, value: 7 }], grid)[0].values, [1.5, 0, 0]);
+  assert.deepEqual(ipcOf([{ bucket, counter: 'TotalCycles', value: 20 }], grid), []);
+});
+test('SQL: names in a statement, but not in its texts and comments', () => {
+  assert.deepEqual([...namesIn(`SELECT a, "Process/Start"."b" FROM "x""y" -- c\n/* d */ WHERE e = 'f ''g'' h'`)], ['SELECT', 'a', 'Process/Start', 'b', 'FROM', 'x"y', 'WHERE', 'e']);
+  assert.deepEqual(['pid', 'Process/Start', 'a"b', '1a'].map((n) => quoted(n)), ['pid', '"Process/Start"', '"a""b"', '"1a"']);
+  const tables = new Map([['hosts', ['host', 'events']], ['processes', ['host', 'pid']], ['Process/Start', ['pid', '__proto__']]]);
+  assert.deepEqual(tablesIn('select * from HOSTS', tables), ['hosts']);
+  assert.deepEqual(choicesFor('SELECT  FROM hosts, "Process/Start"', tables, false).map((c) => c.apply), ['host', 'events', 'pid', '__proto__', 'hosts', 'processes', '"Process/Start"']);
+  assert.equal(choicesFor('', tables, true)[0].apply, '"hosts"');
+  const long = '"'.repeat(20_001);
+  const begin = Date.now();
+  namesIn(long + "'".repeat(20_000) + '/*'.repeat(10_000));
+  assert.ok(Date.now() - begin < 2000, `a long statement of quotation marks takes ${Date.now() - begin} ms`);
 });
 
 const leaf = (name: string, value: number, children: Frame[] = []): Frame => ({ name, value, self: value - children.reduce((n, c) => n + c.value, 0), other: 2 * value, children });

@@ -3,46 +3,15 @@
 // usage: node dashboard.mjs WORLD.json    (in a folder whose node_modules has what package-lock.json names)
 // WORLD: {url, machine, hostile, holed, hostile_name, process: {name, pid, begin}, remote, detection: {title, fields, tags, text, ...}, pictures, chromium}
 import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { join } from 'node:path';
+import { accessible, check, finish, link, open, problems, rows, settled, world } from './tools.mjs';
 import { views } from './views.mjs';
 
-const require = createRequire(join(process.cwd(), 'package.json'));
-const { chromium } = require('playwright-core');
-const axe = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
-const world = JSON.parse(readFileSync(process.argv[2], 'utf8'));
-const PATIENCE = 180_000, BUSY = 'dwm.exe'; // a process of the machine with a gap that has samples
+const BUSY = 'dwm.exe'; // a process of the machine with a gap that has samples
 
-const check = (good, what) => console.log(`${good ? 'ok' : 'FAILED'} ${what.replaceAll('\n', ' ')}`);
-const browser = await chromium.launch({
-  executablePath: world.chromium,
-  args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'],
-});
-const problems = [], outside = [];
-async function open(options) {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, reducedMotion: 'reduce', timezoneId: 'America/New_York', ...options });
-  const page = await context.newPage();
-  page.setDefaultTimeout(PATIENCE);
-  page.on('console', (m) => ['error', 'warning'].includes(m.type()) && problems.push(m.text()));
-  page.on('pageerror', (e) => problems.push(e.message));
-  page.on('dialog', (d) => { problems.push('a dialog: ' + d.message()); d.dismiss(); });
-  page.on('request', (r) => r.url().startsWith(world.url) || r.url().startsWith('data:') || outside.push(r.url()));
-  return page;
-}
-const link = (state) => world.url + '?' + new URLSearchParams(state);
-const settled = async (page) => {
-  await page.waitForLoadState('networkidle');
-  await page.waitForFunction(() => !/asking the collector/.test(document.body.innerText));
-};
-// axe's rules run in the page by the debugger's door, which Content-Security-Policy does not close.
-async function accessible(page, what) {
-  const found = await page.evaluate(axe + ';axe.run(document, {resultTypes: ["violations"]}).then((r) => r.violations.map((v) => v.id + ": " + v.nodes.map((n) => n.html.slice(0, 90)).slice(0, 3).join(" | ")))');
-  check(found.length === 0, `axe finds nothing on ${what}${found.length ? ': ' + found.join('; ') : ''}`);
-}
 async function picture(page, name) {
   await page.screenshot({ path: join(world.pictures, name + '.png') });
 }
-const rows = (page, label) => page.locator(`[aria-label="${label}"] tbody tr`);
 const has = async (page, text) => (await page.locator('main').innerText()).includes(text);
 const cursor = (page) => page.locator('.timeline canvas').getAttribute('aria-valuetext');
 
@@ -259,19 +228,26 @@ async function byMouse() {
   }
   await page.goto(link({ page: 'queries', query: 'top-processes-by-cpu' }));
   await rows(page, 'Processes with the most samples of the processor').first().waitFor();
-  await page.getByRole('textbox', { name: /One SELECT/ }).fill("SELECT '<i>x</i>' AS a, 1 + 1 AS b");
+  const field = page.getByRole('textbox', { name: /One SELECT/ });
+  const write = async (sql) => { // by keys: fill would change the text without the editor
+    await page.locator('.editor').getByRole('textbox').focus();
+    await page.keyboard.press('Control+a');
+    await page.keyboard.type(sql);
+    await page.keyboard.press('Escape'); // the list of completions
+  };
+  await write("SELECT '<i>x</i>' AS a, 1 + 1 AS b");
   await page.getByRole('button', { name: 'Ask' }).click();
   await rows(page, 'Answer').first().waitFor();
   check((await rows(page, 'Answer').first().innerText()).includes('<i>x</i>'), 'SQL is answered, as text');
-  const field = page.getByRole('textbox', { name: /One SELECT/ });
   check((await field.boundingBox()).width > 900, `the field of SQL is as wide as the page: ${(await field.boundingBox()).width}`);
   await page.getByText('Tables and columns').click();
   await page.getByRole('button', { name: 'processes', exact: true }).waitFor();
   check(/parent_image_name/.test(await page.locator('.tables dl').innerText()), 'the tables of SQL with their columns');
   await accessible(page, 'Queries');
   await page.getByRole('button', { name: 'processes', exact: true }).click();
-  check((await field.inputValue()) === 'SELECT * FROM processes LIMIT 100', 'a table that is chosen');
-  await field.fill('SELECT pid FROM processes JOIN (SELECT 1 FROM processes LIMIT 30)');
+  await page.waitForFunction(() => document.querySelector('.editor').shadowRoot.querySelector('.cm-content').innerText.trim() === 'SELECT * FROM processes LIMIT 100');
+  check(true, 'a table that is chosen');
+  await write('SELECT pid FROM processes JOIN (SELECT 1 FROM processes LIMIT 30)');
   await page.getByRole('button', { name: 'Ask' }).click();
   await page.getByText('the first 1000 rows; a file has all').waitFor();
   const all = await page.evaluate(async (u) => (await (await fetch(u, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify({ sql: 'SELECT 30 * count(*) FROM processes' }) })).json()).rows[0][0], world.url + 'api/v1/sql');
@@ -653,6 +629,4 @@ try {
 } catch (e) {
   check(false, `the walk through the pages: ${e.stack}`);
 }
-check(problems.length === 0, `no error on the console${problems.length ? ': ' + problems.slice(0, 5).join('; ') : ''}`);
-check(outside.length === 0, `nothing is asked of others${outside.length ? ': ' + outside.slice(0, 3).join(' ') : ''}`);
-await browser.close();
+await finish();

@@ -1,5 +1,5 @@
 // Asking the API. What a path takes and answers is in the types that types.mjs makes of openapi.json: a misspelt parameter or property does not compile.
-import { useLayoutEffect, useState } from 'preact/hooks';
+import { useLayoutEffect, useMemo, useState } from 'preact/hooks';
 import type { Api, Ending } from 'answers';
 
 export type { Api };
@@ -40,7 +40,8 @@ export async function ask<T>(address: Address<T>, options?: RequestInit): Promis
   if (!r.ok) throw new Error(data.detail || data.title || `the collector answered ${r.status}`);
   return data;
 }
-export const asJson = (body: object): RequestInit => ({ method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) });
+const posted = (body: string): RequestInit => ({ method: 'POST', headers: { 'Content-Type': 'application/json' }, body });
+export const asJson = (body: object): RequestInit => posted(JSON.stringify(body));
 export const messageOf = (e: unknown) => (e instanceof Error ? e.message : String(e));
 
 // A list with all its pages.
@@ -56,8 +57,8 @@ async function askAll<T>(address: Address<T>, options?: RequestInit): Promise<T>
   }
   return data;
 }
-// address null: no request. every: ms until it is asked again. all: every page of a list.
-export function useApi<T>(address: Address<T> | null, every?: number, all?: boolean): State<T> {
+// address null: no request. every: ms until it is asked again. all: every page of a list. body: of a POST, as text.
+export function useApi<T>(address: Address<T> | null, every?: number, all?: boolean, body?: string): State<T> {
   const [state, set] = useState<State<T>>({ loading: !!address });
   useLayoutEffect(() => { // not after the next frame: the question is on its way while the browser paints
     if (!address) {
@@ -68,7 +69,7 @@ export function useApi<T>(address: Address<T> | null, every?: number, all?: bool
     let timer: number | undefined;
     const load = async () => {
       try {
-        const data = await (all ? askAll : ask)(address, { signal: stop.signal });
+        const data = await (all ? askAll : ask)(address, { signal: stop.signal, ...(body !== undefined && posted(body)) });
         if (!stop.signal.aborted) set({ data, address, at: Date.now() });
       } catch (e) {
         if (!stop.signal.aborted) set((old) => ({ ...old, error: messageOf(e), loading: false }));
@@ -81,6 +82,27 @@ export function useApi<T>(address: Address<T> | null, every?: number, all?: bool
       stop.abort();
       clearTimeout(timer);
     };
-  }, [address, every]);
+  }, [address, every, body]);
   return state;
 }
+
+// ---- questions that have no path of their own: SQL ----
+
+/** A value of SQL; a large number is a text. */
+export type SqlValue = string | number | null;
+export type SqlRow = Readonly<Record<string, SqlValue>>;
+const MOST_ROWS = 10000;
+/** The rows of a statement; what of it is not whole. null: no request. */
+export function useSql<R = SqlRow>(statement: string | null, rows = MOST_ROWS): State<Omit<Answer<'sql'>, 'columns' | 'rows'> & { items: R[] }> {
+  const state = useApi<Answer<'sql'>>(statement === null ? null : url('sql'), 0, false, statement === null ? '' : JSON.stringify({ sql: statement, rows }));
+  return useMemo(() => {
+    const { data, ...asked } = state;
+    if (!data) return asked;
+    const { columns, rows: found, ...whole } = data;
+    return { ...asked, data: { ...whole, items: found.map((row) => Object.fromEntries(columns.map((c, i) => [c.name, (row as SqlValue[])[i]])) as R) } };
+  }, [state]);
+}
+/** A text of a link as a text of SQL. */
+export const sqlText = (value: string) => `'${value.replaceAll('\0', '').replaceAll("'", "''")}'`;
+/** The arguments of a table of what happened: a range, whose end is included, as everywhere in the API. */
+export const sqlRange = ({ from, to }: { from?: string; to?: string }) => `${from ? `time_ns(${sqlText(from)})` : 'NULL'}, ${to ? `time_ns(${sqlText(to)}) + 1` : 'NULL'}`;

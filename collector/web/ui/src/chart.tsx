@@ -10,8 +10,8 @@ const COLORS = ['#0072b2', '#e69f00', '#009e73', '#cc79a7', '#56b4e9', '#d55e00'
 
 /** Buckets of a time: where each begins, and their width, in ms. A question has the same width as "every". */
 export interface Grid { times: readonly number[]; width: number }
-export function gridOf(from: number, to: number): Grid {
-  const width = Math.max(1, Math.round((to - from) / 60)), first = Math.floor(from / width) * width;
+export function gridOf(from: number, to: number, parts = 60): Grid {
+  const width = Math.max(1, Math.round((to - from) / parts)), first = Math.floor(from / width) * width;
   const buckets = Math.min(MOST_BUCKETS, Math.floor((to - first) / width) + 1);
   return { width, times: Number.isFinite(buckets) ? Array.from({ length: Math.max(1, buckets) }, (_, i) => first + i * width) : [] };
 }

@@ -1,10 +1,11 @@
 // Home: how much comes and from whom, who uses the machines most, and what is wrong. Each number leads to its rows.
 import type { ComponentChildren } from 'preact';
 import { useMemo } from 'preact/hooks';
-import { url, useApi, type Address, type Answer, type Item } from './api';
+import { url, useApi, useSql, type Address, type Answer, type Item } from './api';
 import { Chart, gridOf, linesOf, type Part } from './chart';
 import { Incidents, Section, TIME } from './pages';
-import { bytes, Costly, count, HostLink, Link, lossText, lostEvents, ProcessLink, type Column } from './parts';
+import { processesSql, type Collected } from './dotnet';
+import { bytes, Costly, count, duration, HostLink, Link, lossText, lostEvents, Notice, ProcessLink, Table, type Column } from './parts';
 import { useTimes } from './range';
 import { change, closedRangeOf, rangeOf, type Change, type View } from './state';
 
@@ -53,6 +54,14 @@ function Top<R extends Used>({ title, path, view, value }: { title: string; path
     { title: 'Machine', show: (r) => <HostLink host={r.host} view={view} /> }, value]} />;
 }
 
+/** The .NET processes of all machines that were paused longest for collections. */
+function Collections({ view }: { view: View }) {
+  const s = useSql<Collected>(processesSql('', rangeOf(view), ROWS));
+  return <section><h2>Garbage collection</h2><Notice state={s} empty="no collection of .NET is recorded in this range" />
+    {s.data?.items.length ? <Table label="Garbage collection" rows={s.data.items} view={view} columns={[{ title: 'Process', show: (r) => <ProcessLink row={r} view={view}>{r.image_name || `pid ${r.pid ?? 'unknown'}`}</ProcessLink> }, { title: 'Machine', show: (r) => <HostLink host={r.host} view={view} /> },
+      { title: 'Paused for', right: true, show: (r) => <Link to={{ page: 'dotnet', host: r.host, pid: r.pid, range: view.range, from: view.from, to: view.to }}>{duration(r.pause_ns ?? 0)}</Link> }]} /> : null}</section>;
+}
+
 function TopProcesses({ view }: { view: View }) {
   const range = rangeOf(view), kept = { range: view.range, from: view.from, to: view.to };
   const number = (to: Change, text: ComponentChildren) => <Link to={{ ...to, ...kept }}>{text}</Link>;
@@ -60,6 +69,8 @@ function TopProcesses({ view }: { view: View }) {
     <Top title="Processor" path={url('queries/top-processes-by-cpu', { ...range, limit: ROWS })} view={view} value={{ title: 'Samples', right: true, show: (r) => number({ page: 'profile', host: r.host, pid: r.pid }, count(r.samples)) }} />
     <Top title="Disk" path={url('queries/top-processes-by-disk', { ...range, limit: ROWS })} view={view} value={{ title: 'Read and written', right: true, show: (r) => number({ page: 'disk', host: r.host, pid: r.pid }, bytes(r.bytes)) }} />
     <Top title="Network" path={url('queries/top-processes-by-network', { ...range, limit: ROWS })} view={view} value={{ title: 'Sent and received', right: true, show: (r) => number({ page: 'process', host: r.host, stream: r.stream, instance: r.instance }, bytes(r.bytes)) }} />
+    <Top title="Waits" path={url('queries/process-times', { ...range, sort: 'waits', descending: 1, limit: ROWS })} view={view} value={{ title: 'Waits that it began', right: true, show: (r) => number({ page: 'waits', host: r.host, pid: r.pid }, count(r.waits)) }} />
+    <Collections view={view} />
   </div>;
 }
 

@@ -2,8 +2,9 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { url, useApi, type Item } from './api';
 import { Chart, gridOf, linesOf, type Part } from './chart';
+import { Exact } from './exact';
 import { Timeline } from './timeline';
-import { bytes, count, Facts, isPeriod, Link, lostEvents, lossText, Notice, ProcessLink, Search } from './parts';
+import { bytes, Costly, count, Facts, isPeriod, Link, lostEvents, lossText, Notice, ProcessLink, Search } from './parts';
 import { change, go, rangeOf, setRange, shortTime, toIso, toMs, type View } from './state';
 
 type Process = Item<'hosts/{host}/processes'> & { begin_ms: number; end_ms: number };
@@ -44,7 +45,7 @@ export function Host({ view, dark }: { view: View; dark: boolean }) {
   const first = toMs(d?.begin), last = toMs(d?.end);
   const from = range.from ? toMs(range.from) : first, to = range.to ? toMs(range.to) : last;
   const known = Number.isFinite(from) && Number.isFinite(to) && to > from;
-  const [at, setAt] = useState(NaN);
+  const [at, setAt] = useState(NaN), [exactIsOpen, openExact] = useState(false);
   const given = toMs(view.at);
   const written = useRef<string>(); // by us into the link: the cursor may be elsewhere again when that comes back
   useEffect(() => {
@@ -92,7 +93,7 @@ export function Host({ view, dark }: { view: View; dark: boolean }) {
     {d && <Facts rows={[['Machine', d.machine], ['Events', count(d.events)], ['Stored', bytes(d.bytes)], ['Events from', shortTime(d.begin)], ['to', shortTime(d.end)],
       ['Last heard', shortTime(d.received_last)], ['Ended in order', d.ended && shortTime(d.ended)], ['Runs', d.streams], ['Alerts', d.alerts || null], ['Batches missing', d.missing_batches || null]]} />}
     <p class="links"><Link to={{ page: 'events', host, range: view.range, from: view.from, to: view.to }}>Events</Link><Link to={{ page: 'profile', host, range: view.range, from: view.from, to: view.to }}>Flame graph</Link>
-      <Link to={{ page: 'waits', host, range: view.range, from: view.from, to: view.to }}>CPU and waits</Link><Link to={{ page: 'disk', host, range: view.range, from: view.from, to: view.to }}>Disk</Link>
+      <Link to={{ page: 'waits', host, range: view.range, from: view.from, to: view.to }}>CPU and waits</Link><Link to={{ page: 'disk', host, range: view.range, from: view.from, to: view.to }}>Disk</Link><Link to={{ page: 'dotnet', host, range: view.range, from: view.from, to: view.to }}>.NET</Link>
       <Link to={{ page: 'security', host, range: view.range, from: view.from, to: view.to }}>Security</Link><Link to={{ page: 'ledger', host }}>Ledger</Link></p>
     {known && <div class="charts"><Chart title="Processor: samples" {...cpu} {...shared} />
       <Chart title="Disks: bytes read and written" {...disk} {...shared} unit="B" />
@@ -114,5 +115,7 @@ export function Host({ view, dark }: { view: View; dark: boolean }) {
           <td class="right">{p.pid}</td><td>{p.begin_cause === 'start' ? shortTime(p.begin).slice(11) : ''}</td><td class="mono">{p.command_line}</td></tr>)}</tbody></table></div>
       {found.length ? <p class="note">Not alive at this time; these were at others.</p> : q && !shown.length ? <p class="notice">no process fits</p> : null}
     </section>}
+    {known && <details class="exact" onToggle={(e) => openExact(e.currentTarget.open)}><summary>Exact times, interrupts, collections and counters</summary>
+      {exactIsOpen && <Costly view={view}><Exact view={view} host={host} from={from} to={to} dark={dark} at={now} onAt={moveTo} /></Costly>}</details>}
   </>;
 }

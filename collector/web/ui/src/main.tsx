@@ -4,7 +4,9 @@ import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import 'uplot/dist/uPlot.min.css';
 import './app.css';
 import { Detections } from './detections';
+import { Dotnet } from './dotnet';
 import { Events } from './events';
+import { FilePage } from './file';
 import { Home } from './home';
 import { Host } from './host';
 import { Counters, Fleet, Ledger, Process, Queries, Security } from './pages';
@@ -15,8 +17,8 @@ import { RangePicker } from './range';
 import { Disk, Waits } from './usage';
 import { go, isTyping, remember, remembered, useView, type View } from './state';
 
-const PAGES: Readonly<Record<string, (props: { view: View; dark: boolean }) => JSX.Element>> = { home: Home, fleet: Fleet, host: Host, process: Process, profile: Profile, waits: Waits, disk: Disk, counters: Counters, programs: Programs, detections: Detections, security: Security, events: Events, queries: Queries, ledger: Ledger };
-const NAV: readonly (readonly [string, string, string])[] = [['home', 'Home', 'h'], ['fleet', 'Fleet', 'f'], ['detections', 'Detections', 'd'], ['security', 'Security', 's'], ['events', 'Events', 'e'], ['profile', 'Profile', 'p'], ['waits', 'Waits', 'w'], ['disk', 'Disk', 'i'], ['counters', 'Counters', 'c'], ['programs', 'Programs', 'o'], ['queries', 'Queries', 'q'], ['ledger', 'Ledger', 'l']];
+const PAGES: Readonly<Record<string, (props: { view: View; dark: boolean }) => JSX.Element>> = { home: Home, fleet: Fleet, host: Host, process: Process, profile: Profile, waits: Waits, disk: Disk, dotnet: Dotnet, file: FilePage, counters: Counters, programs: Programs, detections: Detections, security: Security, events: Events, queries: Queries, ledger: Ledger };
+const NAV: readonly (readonly [string, string, string])[] = [['home', 'Home', 'h'], ['fleet', 'Fleet', 'f'], ['detections', 'Detections', 'd'], ['security', 'Security', 's'], ['events', 'Events', 'e'], ['profile', 'Profile', 'p'], ['waits', 'Waits', 'w'], ['disk', 'Disk', 'i'], ['dotnet', '.NET', 'n'], ['counters', 'Counters', 'c'], ['programs', 'Programs', 'o'], ['queries', 'Queries', 'q'], ['ledger', 'Ledger', 'l']];
 
 function useTheme() {
   const query = matchMedia('(prefers-color-scheme: dark)');

@@ -1,8 +1,10 @@
 // The pages Fleet, Process, Security, Counters, Queries, Ledger. Others are files of their own.
 import type { ComponentChildren } from 'preact';
-import { useMemo, useRef, useState } from 'preact/hooks';
-import { asJson, ask, messageOf, url, useApi, type Address, type Answer, type Api, type Item, type Params, type Path, type State } from './api';
+import { useMemo, useRef } from 'preact/hooks';
+import { url, useApi, type Address, type Answer, type Api, type Item, type Params, type Path, type State } from './api';
 import { bytes, count, Export, Facts, HostLink, Link, lossText, lostEvents, Notice, Pages, ProcessLink, Saved, Search, Table, text, type Column, type ProcessRow } from './parts';
+import { Regular } from './regular';
+import { Sql } from './sql';
 import { change, rangeOf, shortTime, toMs, type View } from './state';
 
 const SILENT_MS = 60e3;
@@ -167,7 +169,7 @@ const tab = <P extends Path>(title: string, path: P, columns: readonly TabColumn
 const TABS: Readonly<Record<string, Tab>> = {
   starts: tab('Process starts', 'queries/process-starts', [TIME('begin', 'Time'), 'host', 'process', { title: 'Id', name: 'pid', right: true }, { title: 'Parent', name: 'parent_image_name' }, { title: 'Command line', name: 'command_line', mono: true }, { title: 'User', show: (r) => r.account ?? r.sid }], ['q', 'parent']),
   places: tab('Unusual places', 'queries/modules-from-unusual-places', [TIME('begin', 'Time'), 'host', { title: 'Process', show: (r, v) => <ProcessLink row={r} view={v}>{r.pid}</ProcessLink> }, { title: 'Module', name: 'path', mono: true }], []),
-  rare: tab('Rare modules', 'queries/rare-modules', [{ title: 'First seen', show: (r) => shortTime(r.first) }, { title: 'Machines', name: 'hosts', right: true }, 'host', { title: 'Loads', name: 'loads', right: true }, { title: 'Module', name: 'path', mono: true }, { title: 'SHA-256', name: 'sha256', mono: true }], ['hosts']),
+  rare: tab('Rare modules', 'queries/rare-modules', [{ title: 'First seen', show: (r) => shortTime(r.first) }, { title: 'Machines', name: 'hosts', right: true }, 'host', { title: 'Loads', name: 'loads', right: true }, { title: 'Module', mono: true, show: (r, v) => <Link to={{ page: 'file', path: r.path, sha256: r.sha256, range: v.range, from: v.from, to: v.to }}>{r.path}</Link> }, { title: 'SHA-256', name: 'sha256', mono: true }], ['hosts']),
   connections: tab('Connections', 'connections', [TIME('time', 'Time'), 'host', 'process', { title: 'Kind', name: 'name' }, { title: 'From', show: (r) => `${r.local} ${r.local_port}` },
     { title: 'To', show: (r) => <Link to={{ page: 'security', tab: 'connections', remote: r.remote }}>{r.remote} {r.remote_port}</Link> }], ['remote']),
   autostart: tab('Autostart keys', 'queries/autostart-keys', [TIME('time', 'Time'), 'host', { title: 'Process id', name: 'pid', right: true }, { title: 'Key', name: 'key', mono: true }, { title: 'Value', name: 'value_name' }], []),
@@ -184,11 +186,17 @@ const IPC_TABS: Readonly<Record<string, Tab>> = {
 };
 const WITHOUT_RANGE = ['rare']; // questions about all times
 
-export const Security = ({ view }: { view: View }) => <Tabs view={view} page="security" heading="Security" tabs={TABS} />;
+const REGULAR = 'regular';
+export const Security = ({ view }: { view: View }) => (view.tab === REGULAR ? <><h1>Security</h1><TabLinks view={view} page="security" tabs={TABS} more={{ [REGULAR]: 'Regular connections' }} tab={REGULAR} /><Regular view={view} /></>
+  : <Tabs view={view} page="security" heading="Security" tabs={TABS} more={{ [REGULAR]: 'Regular connections' }} />);
 export const Counters = ({ view }: { view: View }) => <Tabs view={view} page="counters" heading="Counters" tabs={IPC_TABS} />;
 
+interface TabsProps { view: View; page: string; tabs: Readonly<Record<string, Tab>>; more?: Readonly<Record<string, string>> }
+/** more: titles of tabs that are no question of the API. */
+const TabLinks = ({ view, page, tabs, more, tab }: TabsProps & { tab: string }) => <nav class="tabs" aria-label="Questions">{[...Object.entries(tabs).map(([k, t]) => [k, t.title] as const), ...Object.entries(more ?? {})].map(([k, title]) =>
+  <Link to={{ page, tab: k, host: view.host, range: view.range, from: view.from, to: view.to }} aria-current={k === tab ? 'page' : undefined}>{title}</Link>)}</nav>;
 /** A page of questions, each with its table. */
-function Tabs({ view, page, heading, tabs }: { view: View; page: string; heading: string; tabs: Readonly<Record<string, Tab>> }) {
+function Tabs({ view, page, heading, tabs, more }: TabsProps & { heading: string }) {
   const tab = Object.hasOwn(tabs, view.tab ?? '') ? view.tab! : Object.keys(tabs)[0];
   const { title, path, columns, fields } = tabs[tab];
   const s = useApi(url(path, { host: view.host, ...(WITHOUT_RANGE.includes(tab) ? {} : rangeOf(view)), ...Object.fromEntries(fields.map((f) => [f, view[f]])), cursor: view.cursor, sort: view.sort, descending: view.descending })) as State<{ items: TabRow[]; next: string | null }>;
@@ -196,8 +204,7 @@ function Tabs({ view, page, heading, tabs }: { view: View; page: string; heading
     : c === 'process' ? { title: 'Process', show: (r) => <ProcessLink row={r} view={view} /> } : { ...c, show: c.show && ((r) => c.show!(r, view)) }));
   return <>
     <h1>{heading}</h1>
-    <nav class="tabs" aria-label="Questions">{Object.entries(tabs).map(([k, { title: t }]) =>
-      <Link to={{ page, tab: k, host: view.host, range: view.range, from: view.from, to: view.to }} aria-current={k === tab ? 'page' : undefined}>{t}</Link>)}</nav>
+    <TabLinks view={view} page={page} tabs={tabs} more={more} tab={tab} />
     <div class="tools"><Search name="host" label="Machine (none: all)" view={view} placeholder="the whole name" />
       {fields.map((f, i) => <Search name={f} label={LABELS[f]} view={view} hotkey={i ? undefined : '/'} />)}
       <Export path={path} params={{ host: view.host, ...rangeOf(view), ...Object.fromEntries(fields.map((f) => [f, view[f]])) }} /></div>
@@ -208,57 +215,15 @@ function Tabs({ view, page, heading, tabs }: { view: View; page: string; heading
   </>;
 }
 
-// ---- Queries and SQL ----
-
-// The modules of SQLite itself are no tables of ours, and some cannot be described.
-const TABLES_SQL = `WITH t AS MATERIALIZED (SELECT name FROM pragma_module_list WHERE name NOT GLOB 'fts*' AND name NOT GLOB 'json*' AND name NOT GLOB 'rtree*'
-  AND name NOT GLOB 'pragma*' AND name NOT IN ('dbstat', 'bytecode', 'tables_used', 'geopoly', 'sqlite_stmt') UNION SELECT name FROM pragma_table_list WHERE type = 'view')
-  SELECT t.name, group_concat(x.name, ', ') FROM t JOIN pragma_table_xinfo(t.name) AS x WHERE x.hidden = 0 GROUP BY 1 ORDER BY 1`;
-
-/** The tables of SQL, which are asked for when the list is opened. */
-function SqlTables({ choose }: { choose: (name: string) => void }) {
-  const [list, set] = useState<State<Answer<'sql'>>>({});
-  const open = (e: { currentTarget: HTMLDetailsElement }) => {
-    if (!e.currentTarget.open || list.data || list.loading) return;
-    set({ loading: true });
-    ask(url('sql'), asJson({ sql: TABLES_SQL, rows: 1000 })).then((data) => set({ data }), (error) => set({ error: messageOf(error) }));
-  };
-  return <details class="tables" onToggle={open}><summary>Tables and columns</summary>
-    <Notice state={list} />
-    <p class="note">A class of events is a table, too, with its fields as columns: "Process/Start". Columns that a SELECT * leaves out, and functions, are in SQL.md.</p>
-    <dl>{((list.data?.rows ?? []) as [string, string][]).map(([name, columns]) => <div><dt><button type="button" onClick={() => choose(name)}>{name}</button></dt><dd class="mono">{columns}</dd></div>)}</dl>
-  </details>;
-}
+// ---- Queries ----
 
 type Named = Extract<Path, `queries/${string}`>;
 
 export function Queries({ view }: { view: View }) {
   const list = useApi(url('queries'));
   const chosen = list.data?.items.find((q) => q.name === view.query);
-  const [sql, setSql] = useState(view.sql ?? 'SELECT host, count FROM events_by(\'host\') ORDER BY count DESC LIMIT 20');
-  const [answer, setAnswer] = useState<State<Answer<'sql'>>>({});
   const named = useApi(chosen?.parameters.every((p) => !p.required || view[p.name]) ? url(('queries/' + chosen.name) as Named,
     { ...Object.fromEntries(chosen.parameters.map((p) => [p.name, view[p.name]])), ...(chosen.parameters.some((p) => p.name === 'from') ? rangeOf(view) : {}), cursor: view.cursor }) : null) as State<{ items: TabRow[]; next: string | null }>;
-  const run = async (e?: Event) => {
-    e?.preventDefault();
-    change({ sql }, true);
-    setAnswer({ loading: true });
-    try {
-      setAnswer({ data: await ask(url('sql'), asJson({ sql, rows: 1000 })) });
-    } catch (error) {
-      setAnswer({ error: messageOf(error) });
-    }
-  };
-  const save = async (format: string) => { // all rows, as a file
-    const r = await fetch(url('sql'), asJson({ sql, format }));
-    if (!r.ok) {
-      setAnswer({ error: (await r.json().catch(() => ({}))).detail ?? `the collector answered ${r.status}` });
-      return;
-    }
-    const file = Object.assign(document.createElement('a'), { href: URL.createObjectURL(await r.blob()), download: 'answer.' + format });
-    file.click();
-    URL.revokeObjectURL(file.href);
-  };
   return <>
     <h1>Queries</h1>
     <ul class="queries">{(list.data?.items ?? []).map((q) => <li><Link to={{ page: 'queries', query: q.name, range: view.range, from: view.from, to: view.to }} aria-current={q.name === view.query ? 'page' : undefined}>{q.name}</Link> {q.text}</li>)}</ul>
@@ -269,16 +234,7 @@ export function Queries({ view }: { view: View }) {
       {named.data?.items?.length ? <Table<TabRow> label={chosen.text} rows={named.data.items} view={view} columns={Object.keys(named.data.items[0]).map((n) => ({ title: n, name: n,
         show: (r) => (n === 'host' ? <HostLink host={r.host} view={view} /> : n === 'image_name' ? <ProcessLink row={r} view={view} /> : text(r[n])) }))} /> : null}
       <Pages view={view} data={named.data} /></section>}
-    <section><h2>SQL</h2>
-      <form class="sql" onSubmit={run}><label class="field"><span>One SELECT; Ctrl-Enter runs it</span>
-        <textarea rows={8} value={sql} spellcheck={false} onInput={(e) => setSql(e.currentTarget.value)} onKeyDown={(e) => e.key === 'Enter' && (e.ctrlKey || e.metaKey) && run(e)} /></label>
-        <div class="tools"><button>Ask</button><span>All rows as a file:</span><button type="button" onClick={() => save('csv')}>CSV</button><button type="button" onClick={() => save('jsonl')}>JSON lines</button></div></form>
-      <SqlTables choose={(name) => setSql(`SELECT * FROM ${name} LIMIT 100`)} />
-      <Notice state={answer} />
-      {answer.data?.ending === 'rows' && <p class="notice">the first {answer.data.rows.length} rows; a file has all</p>}
-      {answer.data?.notice && <p class="notice" role="status">{answer.data.notice}</p>}
-      {answer.data && <Table<unknown[]> label="Answer" rows={answer.data.rows} columns={answer.data.columns.map((c, i) => ({ title: c.name, right: c.type === 'INTEGER', show: (r) => text(r[i]) }))} />}
-    </section>
+    <Sql view={view} />
   </>;
 }
 

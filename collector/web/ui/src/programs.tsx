@@ -2,7 +2,7 @@
 import { useMemo } from 'preact/hooks';
 import { url, useApi, type Item } from './api';
 import { Chart, gridOf, type Grid, type Line } from './chart';
-import { Costly, count, Export, HostLink, Link, Notice, Search, Table, type Column } from './parts';
+import { Costly, count, Export, HostLink, Link, Notice, Search, Table, text, type Column } from './parts';
 import { useTimes } from './range';
 import { closedRangeOf, shortTime, toMs, type View } from './state';
 
@@ -26,7 +26,7 @@ function valueAt(names: readonly string[]) {
   const n = names.length, last = names[n - 1];
   return last === 'over' ? n - 2 : last === 'count' && names[n - 3] === 'stddev' ? n - 3 : last === 'count' && names[n - 2] === 'avg' ? n - 2 : n - 1;
 }
-const written = (v: unknown) => (typeof v === 'number' ? (Number.isInteger(v) ? String(v) : v.toPrecision(6)) : v === null || v === undefined ? '' : typeof v === 'object' ? JSON.stringify(v) : String(v));
+const written = (v: unknown) => (typeof v === 'number' ? (Number.isInteger(v) ? String(v) : v.toPrecision(6)) : v === null || v === undefined ? '' : text(v));
 
 /** The lines with the greatest values: of each key, and of each machine where there are several, what was printed last in each step. */
 function linesOf(rows: readonly Result[], grid: Grid): Line[] {

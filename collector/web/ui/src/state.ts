@@ -94,7 +94,10 @@ export async function readTime(text: string, host: string | undefined) {
 }
 
 /** Whether a key is a letter of a field, or the browser's. */
-export const isTyping = (e: KeyboardEvent) => e.ctrlKey || e.metaKey || e.altKey || /^(INPUT|TEXTAREA|SELECT)$/.test((e.target as Element).tagName);
+export function isTyping(e: KeyboardEvent) {
+  const target = e.composedPath()[0] as HTMLElement; // inside a shadow tree, too
+  return e.ctrlKey || e.metaKey || e.altKey || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName) || target.isContentEditable;
+}
 
 export function remembered<T>(key: string, fallback: T): T {
   try {
