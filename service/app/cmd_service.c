@@ -225,7 +225,7 @@ static int run_service(const void *arg, int operand_count, char **operands) {
     if (!rc)
         rc = ea_wake_create(&s.control.wake, &err); /* requests come until the process ends */
     if (!rc)
-        rc = ea_service_main(&(ea_service){.arg = &s, .run = service_serve, .on_request = on_request}, &err);
+        rc = ea_service_main(&(ea_service){.arg = &s, .run = service_serve, .on_request = service_on_request}, &err);
     return service_report(rc, &err);
 }
 

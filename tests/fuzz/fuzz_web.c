@@ -350,7 +350,9 @@ static int open_socket(uint16_t port) {
         must(p.revents && getsockopt(fd, SOL_SOCKET, SO_ERROR, &failed, &length) == 0);
     }
     if (failed) {
-        (void)fprintf(stderr, "connect: %s\n", strerror(failed));
+        char text[128];
+        ea_os_error_text(failed, text, sizeof text);
+        (void)fprintf(stderr, "connect: %s\n", text);
         must(0);
     }
     return fd;
