@@ -170,7 +170,7 @@ enum ea_counter_part {
       "values that programs counted under others: the limit of keys or of memory was reached")                         \
     S(watch_dropped, 197, EA_NOTICE, EA_OF_STREAM,                                                                     \
       "variables, texts and prints of programs that were dropped at a limit")                                          \
-    S(watch_shipped, 240, EA_INFO, EA_OF_STREAM, "events that a program raised to the priority security: ship()")      \
+    S(watch_shipped, 255, EA_INFO, EA_OF_STREAM, "events that a program raised to the priority security: ship()")      \
     /* images: images_asked = images_told + absent + refused + unreadable + other + left_* + modules that wait */      \
     S(images_asked, 56, EA_INFO, EA_OF_STREAM, "modules whose image files were to be looked at")                       \
     S(images_told, 57, EA_INFO, EA_OF_STREAM,                                                                          \
