@@ -52,8 +52,8 @@ def component(name, version, purl, licence=None, home=None, linkage="contained")
     return made
 
 
-def escaped(version):
-    return version.replace("+", "%2B").replace(":", "%3A").replace("~", "~")
+def escaped(text):
+    return text.replace("+", "%2B").replace(":", "%3A").replace("@", "%40")
 
 
 def agent(libraries):
@@ -87,7 +87,7 @@ def collector(packages, program):
         if known.get(name, {}).get("source") != "npm":
             sys.exit(f"sbom.py: package-lock.json names {name}; add it to {HERE}/components.tsv with its licence")
         row = known[name]
-        found.append((component(name, package["version"], f"pkg:npm/{name}@{package['version']}", row["licence"], row["home"]),
+        found.append((component(name, package["version"], f"pkg:npm/{escaped(name)}@{package['version']}", row["licence"], row["home"]),
                       packages / name / "LICENSE"))
     loaded = set()
     for path in re.findall(r"=> (/\S+)", output_of("ldd", program)):

@@ -173,6 +173,15 @@ Test-Promise 'trace -c: a command that does not exist is reported' {
     Invoke-Agent trace -c 'no-such-command-anywhere.exe' -o $file
     $LASTEXITCODE -eq 1 -and -not (Test-Path $file)
 }
+Test-Promise 'events and marks of our own reach a session that wants them' {
+    $r = Get-Recording '{name: runbook, providers: [{provider: "*Contoso-Runbook"}, {provider: "*Etwagent-Marks"}]}' {
+        Invoke-Agent emit --provider Contoso-Runbook --name Wanted --field n=1
+        Invoke-Agent mark 'runbook'
+    }
+    $written = Get-Count $r { $_.name -match 'Wanted' }
+    $marks = Get-Count $r { $_.name -match 'Mark' }
+    if ($written -eq 1 -and $marks -eq 1) { $true } else { "events $written, marks $marks $($r.Said)" }
+}
 Test-Promise 'a filter by event ids' {
     $r = Get-Recording '{name: runbook, providers: [{provider: Microsoft-Windows-Kernel-Process, event-ids: [1]}]}' { Start-Something }
     $ids = @(Get-Ids $r 'Microsoft-Windows-Kernel-Process')

@@ -25,6 +25,7 @@ PROMISES = {
     "TdhEnumerateManifestProviderEvents": "keywords, events and fields", "TdhGetManifestEventInformation": "keywords, events and fields",
     "TdhCreatePayloadFilter": "a filter by payload", "TdhAggregatePayloadFilters": "a filter by payload", "TdhDeletePayloadFilter": "a filter by payload",
     "TdhCleanupPayloadEventFilterDescriptor": "a filter by payload", "TdhGetEventInformation": "only Windows knows", "TdhGetEventMapInformation": "only Windows knows",
+    **dict.fromkeys(("EventRegister", "EventUnregister", "EventEnabled", "EventWrite"), "events and marks of our own"),
 }
 
 
