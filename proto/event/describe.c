@@ -18,8 +18,9 @@ enum {
 
 int ea_class_hash(const uint8_t *description, size_t len_bytes, uint8_t ret_hash[16], ea_err *err) {
     uint8_t digest[EVP_MAX_MD_SIZE];
+    /* OpenSSL refuses a hash of bytes in memory for lack of memory alone. */
     if (EVP_Digest(description, len_bytes, digest, NULL, EVP_sha256(), NULL) != 1)
-        return ea_fail(err, EA_ECRYPTO, "hash a class description");
+        return ea_fail(err, EA_ENOMEM, "hash a class description");
     memcpy(ret_hash, digest, 16);
     return 0;
 }

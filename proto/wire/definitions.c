@@ -15,7 +15,7 @@ static int definitions_corrupt(ea_err *err, const char *what) {
 int ea_definition_hash(const uint8_t *data, size_t len_bytes, uint8_t *ret_hash, ea_err *err) {
     uint8_t digest[EVP_MAX_MD_SIZE];
     if (EVP_Digest(data, len_bytes, digest, NULL, EVP_sha256(), NULL) != 1)
-        return ea_fail(err, EA_ECRYPTO, "hash a definition");
+        return ea_fail(err, EA_ENOMEM, "hash a definition");
     memcpy(ret_hash, digest, EA_CLASS_HASH_BYTES);
     return 0;
 }

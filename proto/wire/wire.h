@@ -116,7 +116,7 @@ typedef struct ea_hash_ref {
 
 enum { EA_REF_MIN_BYTES = 4, EA_NAME_BYTES = 8 }; /* batches name definitions but classes by EA_NAME_BYTES */
 
-/* The first half of the SHA-256 of a definition. EA_ECRYPTO. */
+/* The first half of the SHA-256 of a definition. EA_ENOMEM. */
 EA_MUST_CHECK int ea_definition_hash(const uint8_t *data, size_t len_bytes, uint8_t *ret_hash, ea_err *err);
 /* Calls fn for each definition that a batch carries (sources only when it has a context, which names them). */
 EA_MUST_CHECK int ea_batch_each_definition(const uint8_t *batch, size_t len_bytes,

@@ -125,7 +125,10 @@ def check_limits(env, checks, store):
 
 def judged(done):
     """How a query ended, as it says in its answer, its exit code and its words."""
-    answer = json.loads(done.stdout)
+    try:
+        answer = json.loads(done.stdout)
+    except ValueError:
+        return f"no answer, with {done.returncode}: {done.stderr}"
     ended = answer["ended"]
     word = {"whole": "", "memory": "memory limit", "temp": "limit of temporary files"}[ended]
     is_reported = word in done.stderr and done.returncode == (0 if ended == "whole" else LIMIT)

@@ -284,7 +284,7 @@ int ec_table_schema_hash(const ea_class *c, uint64_t *ret, ea_err *err) {
     if (columns.failed)
         rc = ea_fail(err, EA_ENOMEM, "list the columns of %s", c->name);
     else if (EVP_Digest(columns.data, columns.len_bytes, digest, NULL, EVP_sha256(), NULL) != 1)
-        rc = ea_fail(err, EA_ECRYPTO, "hash the columns of %s", c->name);
+        rc = ea_fail(err, EA_ENOMEM, "hash the columns of %s", c->name);
     else
         memcpy(ret, digest, sizeof *ret);
     ea_text_deinit(&columns);
