@@ -14,7 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_BYTES = 1300 };
+enum {
+    KEY_BYTES = 1300,
+    TOGETHER = 4096 /* hits that are judged at once: of more the first ones are not among those that are looked at */
+};
 
 static const char CORRELATING[] = "correlate detections";
 
@@ -78,6 +81,7 @@ struct ec_correlations {
     ea_arena chain_arena;               /* texts of these */
     correlations_chained *chained; /* hits that detections of correlations are for others, which are to be judged */
     size_t chained_count, chained_capacity;
+    int is_chain_full; /* a text of the hit at hand was more than their arena takes */
 };
 
 int ec_correlations_open(ec_correlations **ret, ec_detections *d, ea_err *err) {
@@ -173,7 +177,7 @@ typedef struct look {
     const char *name, *group;
     int64_t from_ns, to_ns; /* of the new hits */
     int64_t now_utc_ns;
-    uint64_t alert_count, new_count, left_out_count, cut_count;
+    uint64_t alert_count, new_count, left_out_count, cut_count, deleted_count;
 } look;
 
 static int64_t minus_span(int64_t ns, int64_t span_ns) {
@@ -269,6 +273,13 @@ static int is_alerted(ec_correlations *c, const look *l, int64_t utc_ns, ea_err 
 
 /* ---- correlations of correlations ---- */
 
+/* A text of a hit that is to be judged; NULL: no memory, or the arena is full. */
+static const char *keep_chained(ec_correlations *c, const char *text) {
+    const char *kept = ea_arena_strdup(&c->chain_arena, text);
+    c->is_chain_full |= !kept && ea_arena_error(&c->chain_arena) == EA_ELIMIT;
+    return kept;
+}
+
 /* A text of a JSON object, in the chain's arena; *ret is NULL when it has none. */
 static int correlations_member_of(ec_correlations *c, const char *json, const char *name, const char **ret,
                                   ea_err *err) {
@@ -280,7 +291,7 @@ static int correlations_member_of(ec_correlations *c, const char *json, const ch
     correlations_bind_text(st, 1, json);
     correlations_bind_text(st, 2, name);
     rc = ec_sqlite_step(st, CORRELATING, err);
-    if (rc > 0 && !(*ret = ea_arena_strdup(&c->chain_arena, (const char *)sqlite3_column_text(st, 0))))
+    if (rc > 0 && !(*ret = keep_chained(c, (const char *)sqlite3_column_text(st, 0))))
         rc = ea_fail(err, EA_ENOMEM, CORRELATING);
     sqlite3_reset(st);
     return rc < 0 ? rc : 0;
@@ -311,15 +322,16 @@ static int write_chained(ec_correlations *c, const ea_rule_correlation *r, const
     ea_text_char(&c->tags, '}');
     for (size_t i = 0; i < c->group.len_bytes; i++)
         c->group.data[i] = ea_ascii_lower(c->group.data[i]);
-    h->group = ea_arena_strdup(&c->chain_arena, c->group.len_bytes ? c->group.data : "");
-    h->fields = c->tags.failed ? NULL : ea_arena_strdup(&c->chain_arena, c->tags.data);
+    h->group = keep_chained(c, c->group.len_bytes ? c->group.data : "");
+    h->fields = c->tags.failed ? NULL : keep_chained(c, c->tags.data);
     if (!rc && *r->field)
         rc = correlations_member_of(c, fields, r->field, &h->value, err);
     return !rc && (c->group.failed || !h->group || !h->fields) ? ea_fail(err, EA_ENOMEM, CORRELATING) : rc;
 }
 
-/* A detection of a correlation is a hit of those that name it. */
-static int chain_alert(ec_correlations *c, const look *l, const correlations_row *row, ea_err *err) {
+/* A detection of a correlation is a hit of those that name it. One for which there is no room is left out and counted:
+ * with an error the stream would not go on. */
+static int chain_alert(ec_correlations *c, look *l, const correlations_row *row, ea_err *err) {
     uint32_t named = EA_RULES_CORRELATION | l->number;
     int rc = 0;
     for (uint32_t i = l->number + 1; i < ea_rules_correlation_count(l->rules) && !rc; i++) {
@@ -336,9 +348,15 @@ static int chain_alert(ec_correlations *c, const look *l, const correlations_row
                                 .utc_ns = row->utc_ns,
                                 .pid = row->pid,
                                 .has_pid = row->has_pid};
+        c->is_chain_full = 0;
         rc = write_chained(c, r, row->fields, &h, err);
-        if (!rc && row->process && !(h.process = ea_arena_strdup(&c->chain_arena, row->process)))
+        if (!rc && row->process && !(h.process = keep_chained(c, row->process)))
             rc = ea_fail(err, EA_ENOMEM, CORRELATING);
+        if (c->is_chain_full) {
+            l->cut_count++;
+            rc = 0;
+            continue;
+        }
         if (!rc && EA_GROW(c->chained, c->chained_capacity, c->chained_count + 1, SIZE_MAX))
             rc = ea_fail(err, EA_ENOMEM, CORRELATING);
         if (!rc)
@@ -510,14 +528,16 @@ static int forget_old(ec_correlations *c, const look *l, ea_err *err) {
     return rc;
 }
 
-static int bound_hits(ec_correlations *c, ea_err *err) {
+static int bound_hits(ec_correlations *c, look *sum, ea_err *err) {
     char sql[600];
     snprintf(sql, sizeof sql,
              "DELETE FROM correlation_hits WHERE rowid IN (SELECT rowid FROM correlation_hits WHERE host = (SELECT host"
              " FROM correlation_hits GROUP BY host ORDER BY count(*) DESC LIMIT 1) ORDER BY rowid LIMIT max(0, (SELECT"
              " count(*) FROM correlation_hits) - %d))",
              EC_HITS_KEPT);
-    return ec_sqlite_exec(c->db, sql, CORRELATING, err);
+    int rc = ec_sqlite_exec(c->db, sql, CORRELATING, err);
+    sum->deleted_count += rc ? 0 : (uint64_t)sqlite3_changes(c->db);
+    return rc;
 }
 
 static int bound_alerts(ec_correlations *c, ea_err *err) {
@@ -595,6 +615,35 @@ static int judge_chained(ec_correlations *c, const ea_rules *rules, look *sum, e
     return rc;
 }
 
+/* Keeps hits and judges them. sorted: of count; it is put in another order. */
+static int judge_together(ec_correlations *c, const ea_rules *rules, const ec_correlation_hit **sorted, size_t count,
+                          look *sum, ea_err *err) {
+    uint64_t alerts = sum->alert_count;
+    int rc = 0;
+    c->chained_count = 0;
+    ea_arena_reset(&c->chain_arena);
+    for (size_t i = 0; i < count && !rc; i++)
+        rc = add_hit(c, rules, sorted[i], sum->now_utc_ns, err);
+    if (!rc)
+        rc = judge_groups(c, rules, sorted, count, sum, err);
+    if (!rc)
+        rc = judge_chained(c, rules, sum, err);
+    if (!rc && sum->alert_count > alerts)
+        rc = bound_alerts(c, err);
+    return rc ? rc : bound_hits(c, sum, err);
+}
+
+static int compare_hit_times(const void *a, const void *b) {
+    const ec_correlation_hit *x = *(const ec_correlation_hit *const *)a, *y = *(const ec_correlation_hit *const *)b;
+    if (x->utc_ns != y->utc_ns)
+        return x->utc_ns < y->utc_ns ? -1 : 1;
+    if (x->batch != y->batch)
+        return x->batch < y->batch ? -1 : 1;
+    if (x->position != y->position)
+        return x->position < y->position ? -1 : 1;
+    return (x > y) - (x < y); /* as they were given */
+}
+
 int ec_correlations_judge(ec_correlations *c, const ea_rules *rules, const ec_correlation_hit *hits, size_t count,
                           int64_t now_utc_ns, ec_correlations_found *ret, ea_err *err) {
     look sum = {.now_utc_ns = now_utc_ns};
@@ -602,22 +651,16 @@ int ec_correlations_judge(ec_correlations *c, const ea_rules *rules, const ec_co
     *ret = (ec_correlations_found){.new_count = 0};
     if (!count)
         return 0;
-    c->chained_count = 0;
-    ea_arena_reset(&c->chain_arena);
     const ec_correlation_hit **sorted = calloc(count, sizeof(ec_correlation_hit *));
     if (!sorted)
         return ea_fail(err, EA_ENOMEM, CORRELATING);
-    for (size_t i = 0; i < count && !rc; i++) {
+    for (size_t i = 0; i < count; i++)
         sorted[i] = &hits[i];
-        rc = add_hit(c, rules, &hits[i], now_utc_ns, err);
-    }
-    if (!rc)
-        rc = judge_groups(c, rules, sorted, count, &sum, err);
-    if (!rc)
-        rc = judge_chained(c, rules, &sum, err);
+    qsort(sorted, count, sizeof *sorted, compare_hit_times);
+    for (size_t i = 0; i < count && !rc; i += TOGETHER)
+        rc = judge_together(c, rules, sorted + i, count - i < TOGETHER ? count - i : TOGETHER, &sum, err);
     free(sorted);
-    *ret = (ec_correlations_found){.new_count = sum.new_count, .left_out = sum.left_out_count, .cut = sum.cut_count};
-    if (!rc && sum.alert_count)
-        rc = bound_alerts(c, err);
-    return rc ? rc : bound_hits(c, err);
+    *ret = (ec_correlations_found){
+        .new_count = sum.new_count, .left_out = sum.left_out_count, .cut = sum.cut_count, .deleted = sum.deleted_count};
+    return rc;
 }

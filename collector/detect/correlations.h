@@ -14,9 +14,9 @@
 
 enum {
     EC_HITS_SPANS = 2,
-    EC_HITS_KEPT = 200000,         /* of the host that has most, the oldest are deleted */
+    EC_HITS_KEPT = 200000,         /* of the host that has most, the oldest are deleted, and counted */
     EC_HITS_LOOKED_AT = 20000,     /* newest ones of one correlation and group at once */
-    EC_HITS_LOOK_BYTES = 64 << 20, /* of their texts; beyond it fewer are looked at; both are counted */
+    EC_HITS_LOOK_BYTES = 64 << 20, /* of their texts, and of hits of detections; what is more is counted */
     EC_ALERTS_KEPT = 100000,       /* detections after which there is none for a timespan; as for hits */
 };
 
@@ -41,7 +41,10 @@ void ec_correlations_close(ec_correlations *c); /* NULL is allowed; before its e
 
 typedef struct ec_correlations_found {
     uint64_t new_count, left_out; /* detections; left_out: those beyond EC_DETECTIONS_AN_HOUR */
-    uint64_t cut;                 /* looks at a group that has more hits than are looked at */
+    /* Looks at a group that has more hits than are looked at, and detections that are no hits of the correlations over
+     * theirs since there are too many at once. */
+    uint64_t cut;
+    uint64_t deleted; /* hits beyond EC_HITS_KEPT */
 } ec_correlations_found;
 
 /* Keeps hits and the detections that they make, between ec_detections_begin and _judged. */

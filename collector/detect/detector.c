@@ -553,6 +553,7 @@ static int keep_range(ec_detector *d, const ec_detections_stream *s, uint64_t la
     ea_count(d->options.counters, EA_COUNT_rules_matched, new_count + correlated.new_count);
     ea_count(d->options.counters, EA_COUNT_rules_left_out, left_out + correlated.left_out);
     ea_count(d->options.counters, EA_COUNT_rules_correlations_cut, correlated.cut);
+    ea_count(d->options.counters, EA_COUNT_rules_matches_deleted, correlated.deleted);
     ea_count(d->options.counters, EA_COUNT_rules_suppressed, suppressed);
     return 0;
 }

@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TOGETHER = 4096 /* hits that are judged at once */ };
-
 static const char DOING[] = "correlate stored events";
 
 struct ec_stored_correlations {
@@ -174,13 +172,10 @@ int ec_stored_correlations_judge(ec_stored_correlations *c, void (*fn)(void *arg
     int rc = ec_detections_begin(c->detections, err);
     if (c->hit_count > 1)
         qsort(c->hits, c->hit_count, sizeof *c->hits, stored_correlations_compare_times);
-    for (size_t i = 0; i < c->hit_count && !rc; i += TOGETHER) {
-        size_t count = c->hit_count - i < TOGETHER ? c->hit_count - i : TOGETHER;
-        ec_correlations_found found = {.new_count = 0};
-        /* at one time, so that no hit is forgotten by its age */
-        rc = ec_correlations_judge(c->correlations, c->rules, c->hits + i, count, 0, &found, err);
-        c->left_out += found.left_out + found.cut;
-    }
+    ec_correlations_found found = {.new_count = 0};
+    if (!rc) /* at one time, so that no hit is forgotten by its age */
+        rc = ec_correlations_judge(c->correlations, c->rules, c->hits, c->hit_count, 0, &found, err);
+    c->left_out += found.left_out + found.cut;
     if (!rc)
         rc = each_detection(c, fn, arg, err);
     *ret_left_out = c->left_out;

@@ -309,6 +309,8 @@ enum ea_counter_part {
       "events that Sigma rules were not asked about since SQL refuses them")                                           \
     X(rules_correlations_cut, 207, EA_NOTICE, EA_OF_COLLECTOR,                                                         \
       "times that a Sigma correlation looked at a part of a group's matches: there are too many")                      \
+    X(rules_matches_deleted, 208, EA_NOTICE, EA_OF_COLLECTOR,                                                          \
+      "matches for Sigma correlations that were deleted since too many are kept")                                      \
     X(rules_waited, 205, EA_NOTICE, EA_OF_COLLECTOR,                                                                   \
       "times that Sigma rules left a stream for later: its agent was above its quota of processor time")               \
     /* the collector's listeners */                                                                                    \

@@ -82,9 +82,11 @@ static const yaml_node_t *tests_find(tests_reading *r, const yaml_node_t *map, c
     return NULL;
 }
 
+/* As rules are read: the same words are null in both. */
 static int tests_is_null(const yaml_node_t *n) {
     return n->type == YAML_SCALAR_NODE && n->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
-           (!n->data.scalar.length || tests_is_key(n, "~") || tests_is_key(n, "null"));
+           (!n->data.scalar.length || tests_is_key(n, "~") || tests_is_key(n, "null") || tests_is_key(n, "Null") ||
+            tests_is_key(n, "NULL"));
 }
 
 static void read_test_value(tests_reading *r, const char *field, const yaml_node_t *n, ea_rule_test_value *values,

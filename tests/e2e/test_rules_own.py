@@ -108,6 +108,8 @@ def test(env, checks, arguments):
     checks.that("of a rule that is not there" in ran(env, path, code=1).stdout, "an event of an unknown rule")
     path.write_text(path.read_text().replace("rule: unknown, event", "event").replace("condition: {gte: 2}", "condition: {gte: 1}"))
     checks.that(" 1 tests, 0 failed" in ran(env, path).stdout, "an event of the first rule")
+    path.write_text("title: n\nlogsource: {category: c}\ndetection: {s: {A: null}, condition: s}\ntests: {positive: [{A: null}, {A: Null}, {A: NULL}, {A: ~}, {A: }]}\n")
+    checks.that(" 5 tests, 0 failed" in ran(env, path).stdout, "null in an event is no value, as in a rule")
     ran(env, "--host", "pc", path, code=2)
     answer = json.loads(ran(env, "--json", harness.ROOT / "config" / "rules").stdout)
     checks.equal((answer["failed"], answer["problems"], answer["tested"]), (0, [], answer["rules"]), "each of the program's own rules has tests, and passes them")

@@ -7,6 +7,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -61,7 +62,7 @@ static ea_rules *rules;
 static ec_detections *detections;
 static ec_correlations *correlations;
 static ec_detections_stream stream = {.host = "pc", .stream = "0102030405060708090a0b0c0d0e0f10", .next = 1};
-static uint64_t position, left_out, cut;
+static uint64_t position, left_out, cut, deleted;
 
 static void must(int rc, const ea_err *err) {
     if (rc < 0)
@@ -115,6 +116,7 @@ static uint64_t judge_at(int64_t now_s, const ec_correlation_hit *hits, size_t c
     must(ec_detections_judged(detections, &stream, 2, 1, &err), &err);
     left_out = found.left_out;
     cut = found.cut;
+    deleted = found.deleted;
     return found.new_count;
 }
 
@@ -278,6 +280,7 @@ static void a_host_loses_its_own(void **state) {
     char sql[400];
     (void)state;
     assert_int_equal(judge_one(MANY, ONE, 1, "a", NULL), 0);
+    assert_int_equal(deleted, 0);
     snprintf(
         sql, sizeof sql,
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) INSERT INTO"
@@ -286,6 +289,7 @@ static void a_host_loses_its_own(void **state) {
         EC_HITS_KEPT);
     assert_int_equal(sqlite3_exec(ec_detections_database(detections), sql, NULL, NULL, NULL), SQLITE_OK);
     assert_int_equal(judge_one(MANY, ONE, 2, "a", NULL), 0);
+    assert_int_equal(deleted, 2);
     assert_int_equal(ask("SELECT count(*) FROM correlation_hits"), EC_HITS_KEPT);
     assert_int_equal(ask("SELECT count(*) FROM correlation_hits WHERE host = 'pc'"), 2);
 }
@@ -321,6 +325,23 @@ static void more_hits_than_are_looked_at_are_counted(void **state) {
     assert_int_equal(cut, 0);
     assert_int_equal(judge_one(SUM, SIX, 7, "a", "99"), 1);
     assert_int_equal(cut, 1);
+}
+
+/* A flood after them does not hide the first of many that come at once: the span of these is not the flood's. */
+static void a_flood_hides_none_before_it(void **state) {
+    enum { FLOOD = EC_HITS_LOOKED_AT + 1000 };
+
+    ec_correlation_hit *hits = calloc(FLOOD + 3, sizeof *hits);
+    (void)state;
+    assert_non_null(hits);
+    for (size_t i = 0; i < FLOOD; i++) /* the later ones first, all in a second */
+        hits[i] = hit(MANY, ONE, 100, "a", NULL);
+    for (size_t i = 0; i < 3; i++)
+        hits[FLOOD + i] = hit(MANY, ONE, (int64_t)i, "a", NULL);
+    assert_int_equal(judge_at(1000, hits, FLOOD + 3), 2);
+    assert_int_equal(ask("SELECT count(*) FROM detections WHERE utc_ns = 2000000000"), 1);
+    assert_true(cut > 0); /* the flood's last ones */
+    free(hits);
 }
 
 /* Beyond the bound of an hour they are counted, also several of one batch. */
@@ -386,6 +407,33 @@ static void correlations_are_correlated(void **state) {
     assert_int_equal(
         ask("SELECT count(*) FROM detections WHERE rule = 'groups' AND json_extract(fields, '$.values') = '2'"), 1);
     assert_int_equal(ask("SELECT count(*) FROM detections"), 3); /* fours makes none */
+}
+
+/* Detections whose texts are more than there is room for: the stream goes on, and the looks at a part are counted. */
+static void large_chains_are_cut(void **state) {
+    enum { LARGE = 1 << 20, MANY_GROUPS = EC_HITS_LOOK_BYTES / LARGE / 2 + 8 };
+
+    ec_correlation_hit hits[2 * MANY_GROUPS];
+    char groups[MANY_GROUPS][16];
+    char *fields = malloc(LARGE + 100);
+    (void)state;
+    assert_non_null(fields);
+    size_t len = (size_t)snprintf(fields, 100, "{\"A\": \"x\", \"User\": \"");
+    memset(fields + len, 'u', LARGE);
+    memcpy(fields + len + LARGE, "\"}", sizeof "\"}");
+    for (size_t i = 0; i < MANY_GROUPS; i++) {
+        snprintf(groups[i], sizeof groups[i], "g%zu", i);
+        for (size_t k = 0; k < 2; k++) {
+            hits[2 * i + k] = hit(FOURS, FOUR, (int64_t)k, groups[i], NULL);
+            hits[2 * i + k].fields = fields;
+        }
+    }
+    assert_int_equal(judge_at(1000, hits, 2 * MANY_GROUPS), 0); /* of two correlations; one needs another rule, too */
+    assert_true(cut > 0);
+    int64_t kept = ask("SELECT count(*) FROM correlation_hits WHERE rule = 'fours'");
+    assert_true(kept > 1);
+    assert_int_equal(kept + (int64_t)cut, MANY_GROUPS);
+    free(fields);
 }
 
 static void take_message(void *arg, const ea_rules_problem *p) {
@@ -455,6 +503,7 @@ static void chains_are_bounded(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(correlations_are_correlated, begin, end),
+        cmocka_unit_test_setup_teardown(large_chains_are_cut, begin, end),
         cmocka_unit_test(wrong_chains_are_refused),
         cmocka_unit_test(chains_are_bounded),
         cmocka_unit_test_setup_teardown(what_is_read, begin, end),
@@ -465,6 +514,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(averages_are_exact, begin, end),
         cmocka_unit_test_setup_teardown(percentiles_are_the_nearest_rank, begin, end),
         cmocka_unit_test_setup_teardown(more_hits_than_are_looked_at_are_counted, begin, end),
+        cmocka_unit_test_setup_teardown(a_flood_hides_none_before_it, begin, end),
         cmocka_unit_test_setup_teardown(all_rules_in_any_order, begin, end),
         cmocka_unit_test_setup_teardown(rules_in_a_row, begin, end),
         cmocka_unit_test_setup_teardown(a_late_one_counts, begin, end),

@@ -3,7 +3,10 @@
  * memory costs itself alone, and a detection has a bound of bytes. */
 #include "collector/detect/detector.h"
 #include "collector/detect/matched_row.h"
+#include "collector/detect/rules_early.h"
 #include "collector/query/scan/archive.h"
+#include "collector/query/scan/cell.h"
+#include "collector/query/sql/sql.h"
 #include "collector/sqlite/sqlite.h"
 #include "collector/state/detections.h"
 #include "collector/state/incidents.h"
@@ -632,6 +635,226 @@ static void a_detection_is_bounded(void **state) {
     assert_int_equal(ask("SELECT json_extract(fields, '$.CommandLine') LIKE 'shell.exe /n%' FROM detections"), 1);
 }
 
+/* ---- rules that are asked before SQL looks up processes ---- */
+
+/* A class of events of a log source, and fields that the event, its process and others bring. */
+typedef struct early_class {
+    const char *category, *name;
+    const char *fields[6];
+} early_class;
+
+enum { EARLY_RULES = 120, EARLY_FIELDS = 6 };
+
+static const early_class EARLY_CLASSES[] = {
+    {"process_creation",
+     "Process/Start",
+     {"CommandLine", "ParentProcessId", "Image", "User", "ParentImage", "GrandParentImage"}},
+    {"image_load", "Image/Load", {"ImageLoaded", "Image", "CommandLine", "User", "ParentImage", "ParentProcessId"}},
+    {"create_remote_thread",
+     "Thread/Start",
+     {"StartAddress", "SourceImage", "SourceUser", "TargetImage", "TargetCommandLine", "SourceParentImage"}},
+};
+
+static uint64_t early_generator = 1;
+
+static const char *early_pick(const char *const *texts, size_t count) {
+    early_generator ^= early_generator << 13;
+    early_generator ^= early_generator >> 7;
+    early_generator ^= early_generator << 17;
+    return texts[(early_generator >> 11) % count];
+}
+
+#define EARLY_PICK(texts) early_pick(texts, sizeof(texts) / sizeof *(texts))
+
+static void add_early_search(ea_text *t, const char *name, const char *field, const char *second) {
+    static const char *const FORMS[] = {"|contains: ",   "|contains: ",      "|endswith: ",
+                                        "|startswith: ", "|contains|neq: ",  ": '*' #",
+                                        ": null #",      "|exists: false #", ": '' #"}; /* #: without a text */
+    static const char *const PIECES[] = {"explorer", "winword.exe", "\\powershell.exe", "cmd.exe", "-enc", "SYSTEM",
+                                         "evil",     ".dll",        "System32",         "0x7ff",   "zzz",  "1"};
+    const char *const fields[] = {field, second};
+    ea_text_printf(t, "  %s: {", name);
+    for (size_t i = 0; i < 2; i++) {
+        const char *form = EARLY_PICK(FORMS);
+        if (i && !second)
+            break;
+        ea_text_printf(t, "%s%s", i ? ", " : "", fields[i]);
+        if (strchr(form, '#'))
+            ea_text_add(t, form, strlen(form) - 2);
+        else
+            ea_text_printf(t, "%s'%s'", form, EARLY_PICK(PIECES));
+    }
+    ea_text_str(t, "}\n");
+}
+
+static void make_early_rule(ea_text *t, const early_class *c) {
+    static const char *const CONDITIONS[] = {"s",           "not s",          "s and t",    "s and not t",
+                                             "not s and t", "s or t",         "1 of them",  "not (s or t)",
+                                             "s and keys",  "t and not keys", "all of them"};
+    const char *a = EARLY_PICK(c->fields), *b = EARLY_PICK(c->fields), *second = EARLY_PICK(c->fields);
+    ea_text_clear(t);
+    ea_text_printf(t, "title: r\nlogsource: {product: windows, category: %s}\ndetection:\n  keys: [evil, '-enc']\n",
+                   c->category);
+    add_early_search(t, "s", a, NULL);
+    add_early_search(t, "t", b, strcmp(b, second) ? second : NULL);
+    ea_text_printf(t, "  condition: %s\n", EARLY_PICK(CONDITIONS));
+    assert_false(t->failed);
+}
+
+static void on_early_problem(void *arg, const ea_rules_problem *p) {
+    fail_msg("line %u: %s: %s", p->line, p->message, (const char *)arg);
+}
+
+static void early_name_drive(void *arg, ea_text *path) {
+    (void)arg, (void)path;
+}
+
+/* The rows on which the rule holds, as a text. */
+static void judge_early_rows(ea_rules_run *run, uint32_t group, const ec_rules_statement *s, sqlite3_stmt *st,
+                             const char *const *types, ea_text *ret) {
+    ea_text cells[EC_RULES_COLUMNS_MAX];
+    ea_text_clear(ret);
+    for (size_t i = 0; i < s->field_count; i++)
+        ea_text_init(&cells[i]);
+    while (sqlite3_step(st) == SQLITE_ROW) {
+        ea_rules_value values[EC_RULES_COLUMNS_MAX];
+        const uint32_t *found = NULL;
+        size_t count = 0, found_count = 0;
+        for (size_t i = 0; i < s->field_count; i++) {
+            const ec_value v = ec_sql_cell(st, (int)(EC_RULES_HEAD_COLUMNS + i));
+            ea_text_clear(&cells[i]);
+            if (ec_cell_text(&cells[i], &v, types[EC_RULES_HEAD_COLUMNS + i]) != EC_LOOK_EMPTY)
+                values[count++] =
+                    (ea_rules_value){s->fields[i], cells[i].len_bytes ? cells[i].data : "", cells[i].len_bytes};
+        }
+        assert_int_equal(ea_rules_run_event(run, group, values, count, &found, &found_count), 0);
+        if (found_count)
+            ea_text_printf(ret, "%lld ", sqlite3_column_int64(st, EC_RULES_POSITION));
+    }
+    for (size_t i = 0; i < s->field_count; i++)
+        ea_text_deinit(&cells[i]);
+}
+
+/* Runs a rule on the batch, asked early or not. *ret_left: events that were left. */
+static void run_early_rule(ec_sql *sql, const ea_sigma_tables *tables, const early_class *c, const ea_rules *rules,
+                           int is_early, ea_text *ret, uint64_t *ret_left) {
+    const ea_sigma_source *source = ea_sigma_source_find(tables, "windows", c->category, "");
+    const ec_detections_stream stream = {.host = "pc", .stream = "01010101010101010101010101010101", .next = 1};
+    uint32_t group = ea_rules_group(rules, "windows", c->category, "");
+    const char *types[EC_RULES_HEAD_COLUMNS + EC_RULES_COLUMNS_MAX], *tail;
+    ec_rules_early *early = NULL;
+    ec_rules_statement s;
+    ea_rules_run *run = NULL;
+    sqlite3_stmt *st = NULL;
+    ea_err err = {0};
+    assert_int_equal(ea_rules_run_create(&run, rules), 0);
+    must(ec_rules_early_create(&early, ec_sql_database(sql),
+                               &(ec_rules_early_options){.rules = rules, .run = run, .name_drive = early_name_drive},
+                               &err),
+         &err);
+    assert_int_equal(ec_rules_statement_make(&s, rules, group, source, c->name, strlen(c->name), c->name,
+                                             EC_RULES_OF_BATCHES,
+                                             is_early ? ec_rules_early_next(early) : EC_RULES_NOT_EARLY),
+                     0);
+    if (ec_sql_prepare(sql, s.sql.data, &st, &tail, &err) != SQLITE_OK)
+        fail_msg("%s: %s", sqlite3_errmsg(ec_sql_database(sql)), s.sql.data);
+    for (size_t i = 0; i < EC_RULES_HEAD_COLUMNS + s.field_count; i++)
+        types[i] = sqlite3_column_decltype(st, (int)i) ? sqlite3_column_decltype(st, (int)i) : "";
+    assert_int_equal(ec_rules_early_add(early, group, &s, types), 0);
+    sqlite3_bind_text(st, 1, stream.host, -1, SQLITE_STATIC);
+    sqlite3_bind_text(st, 2, stream.stream, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(st, 3, 1);
+    sqlite3_bind_int64(st, 4, 1);
+    sqlite3_bind_int64(st, 5, 0);
+    sqlite3_bind_int64(st, 6, EA_BATCH_MAX_EVENTS);
+    judge_early_rows(run, group, &s, st, types, ret);
+    *ret_left = ec_rules_early_take(early);
+    sqlite3_finalize(st);
+    ec_rules_statement_deinit(&s);
+    ec_rules_early_destroy(early);
+    ea_rules_run_destroy(run);
+}
+
+/* Processes that start one another, what they load, and threads that they begin in each other. */
+static void add_machine(ec_store *store) {
+    static const char *const NAMES[] = {"explorer.exe", "winword.exe", "powershell.exe", "cmd.exe"};
+    static const char *const COMMANDS[] = {"C:\\explorer.exe", "winword.exe /n", "powershell.exe -enc 1",
+                                           "cmd.exe /c evil"};
+    static const char *const FOLDERS[] = {"Windows", "Office", "Windows\\System32", "Windows\\System32"};
+    made_record r;
+    char path[100];
+    sender s = open_sender(1);
+    for (uint32_t i = 0; i < 4; i++) {
+        int64_t time = 1000 * (int64_t)(i + 1);
+        uint32_t pid = 100 * (i + 1);
+        add_record(&s, process_record(&r, OP_START, time, pid, i ? pid - 100 : 4, 0x800 + pid, NAMES[i], COMMANDS[i]));
+        snprintf(path, sizeof path, "\\Device\\HarddiskVolume3\\%s\\%s", FOLDERS[i], NAMES[i]);
+        add_record(&s, image_record(&r, OP_LOAD, time + 1, pid, 0x7ff700000000, 0x1000, path));
+        snprintf(path, sizeof path, "\\Device\\HarddiskVolume3\\Temp\\%s%u.dll", i % 2 ? "evil" : "good", i);
+        add_record(&s, image_record(&r, OP_LOAD, time + 2, pid, 0x7ff710000000, 0x1000, path));
+        for (uint32_t k = 0; k < 2; k++) {
+            (void)thread_record(&r, OP_START, time + 3 + k, pid, pid + 1 + k, 0x10000, 15);
+            r.record.pid = k && i ? pid - 100 : pid;
+            add_record(&s, &r.record);
+        }
+    }
+    (void)thread_record(&r, OP_START, 5000, 200, 205, 0x10000, 15);
+    r.record.pid = 400;
+    add_record(&s, &r.record);
+    /* of a process that the history does not know */
+    send_record(&s, store, "pc", 1,
+                image_record(&r, OP_LOAD, 5001, 9000, 0x7ff720000000, 0x1000, "\\Device\\HarddiskVolume3\\evil.dll"));
+    close_sender(&s, store);
+}
+
+/* Rules by chance hold on the same events, asked before the joins or after all of them. */
+static void what_is_asked_early_misses_nothing(void **state) {
+    ea_sigma_tables *tables = NULL;
+    ec_rules_mains *mains = NULL;
+    ec_sql *sql = NULL;
+    ea_text text, ours, theirs;
+    uint64_t left = 0, held = 0, none;
+    ea_err err = {0};
+    (void)state;
+    ec_store *store = open_seen();
+    add_machine(store);
+    ec_store_close(store);
+    fold();
+    ea_text_init(&text);
+    ea_text_init(&ours);
+    ea_text_init(&theirs);
+    must(ea_sigma_tables_create(&tables, ea_sigma_files, &err), &err);
+    must(ec_sql_open(&sql, scratch, &(ec_sql_options){.arg = NULL}, &err), &err);
+    must(ec_rules_mains_create(&mains, ec_sql_database(sql), &err), &err);
+    for (size_t i = 0; i < EARLY_RULES; i++) {
+        const early_class *c = &EARLY_CLASSES[i % (sizeof EARLY_CLASSES / sizeof *EARLY_CLASSES)];
+        ea_rules_builder *b = NULL;
+        ea_rules *rules = NULL;
+        uint64_t left_here = 0;
+        make_early_rule(&text, c);
+        assert_int_equal(ea_rules_builder_create(&b), 0);
+        assert_int_equal(ea_rules_add(b, "r.yml", text.data, text.len_bytes, on_early_problem, text.data), 0);
+        assert_int_equal(ea_rules_build(b, &rules, on_early_problem, text.data), 0);
+        ea_rules_builder_destroy(b);
+        run_early_rule(sql, tables, c, rules, 1, &ours, &left_here);
+        run_early_rule(sql, tables, c, rules, 0, &theirs, &none);
+        if (ours.len_bytes != theirs.len_bytes || (ours.len_bytes && strcmp(ours.data, theirs.data) != 0))
+            fail_msg("asked early the rule holds at \"%s\", else at \"%s\":\n%s", ours.len_bytes ? ours.data : "",
+                     theirs.len_bytes ? theirs.data : "", text.data);
+        left += left_here;
+        held += theirs.len_bytes > 0;
+        assert_int_equal(none, 0);
+        ea_rules_destroy(rules);
+    }
+    assert_true(left > EARLY_RULES / 2 && held > EARLY_RULES / 10); /* else the test would say nothing */
+    ec_rules_mains_destroy(mains);
+    ec_sql_close(sql);
+    ea_sigma_tables_destroy(tables);
+    ea_text_deinit(&text);
+    ea_text_deinit(&ours);
+    ea_text_deinit(&theirs);
+}
+
 int main(void) {
     ea_err err = {0};
     must(ec_sqlite_memory_start(&err), &err);
@@ -651,6 +874,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(twins_are_bounded, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(a_row_that_sql_refuses_is_skipped, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(a_large_batch_costs_itself, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(what_is_asked_early_misses_nothing, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(a_detection_is_bounded, scratch_make, scratch_clear)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
