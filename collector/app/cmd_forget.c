@@ -24,7 +24,7 @@ typedef struct finding {
 } finding;
 
 static const char REMAINS[] =
-    "the audit log (audit.jsonl), tokens and certificates that name the host, the collector's "
+    "the audit log (audit.jsonl), tokens, certificates and requests that name the host, the collector's "
     "own log, and backups";
 
 static void forget_add_json(ea_text *t, const options *o, const ec_forgotten *f) {
@@ -167,8 +167,8 @@ const ea_command ec_cmd_forget = {
                "Revoke the\n"
                "agent's certificate first (ca revoke): an agent that may still connect sends what is in its spool.\n"
                "With --run one run of the host is removed, and the incidents about the host remain.\n"
-               "What remains: the audit log, tokens and certificates that name the host, the collector's own log, and "
-               "backups.\n"
+               "What remains: the audit log, tokens, certificates and requests that name the host, the collector's own "
+               "log, and\nbackups.\n"
                "Databases are rewritten, which needs as much free space as the largest of them takes.\n"
                "--json: {host, run, dry_run, streams, batches, events, bytes, incidents, damaged_bytes, remains}.\n"
                "Exit codes: 0 removed, 1 failed, or nothing is stored of the host, 2 usage.",

@@ -127,6 +127,9 @@ static int default_serial(const char *store, int64_t now_utc_ns, uint64_t *ret, 
     *ret = (uint64_t)(now_utc_ns / MS_NS);
     if (*ret <= last)
         *ret = last + 1;
+    if (!rc && *ret > INT64_MAX)
+        rc = ea_fail(err, EA_ELIMIT,
+                     "the store has a request with the largest serial, %" PRIu64 ": agents take no further one", last);
     return rc;
 }
 

@@ -132,9 +132,10 @@ static void status_add_json(status *t) {
     for (int i = 0; i < EC_SINK_FATE_COUNT; i++)
         ea_text_printf(&t->out, ", \"%s\": %" PRIu64, ec_sink_fate_name(i), t->counts[i]);
     ea_text_printf(&t->out,
-                   ", \"retried\": %" PRIu64 ", \"requests\": %" PRIu64 ", \"waiting_events\": %" PRIu64
-                   ", \"waiting_batches\": %" PRIu64 ", \"waiting_bytes\": %" PRIu64,
-                   r->retried_count, r->request_count, t->waiting_events, t->waiting_batches, t->waiting_bytes);
+                   ", \"retried\": %" PRIu64 ", \"requests\": %" PRIu64 ", \"redacted_values\": %" PRIu64
+                   ", \"waiting_events\": %" PRIu64 ", \"waiting_batches\": %" PRIu64 ", \"waiting_bytes\": %" PRIu64,
+                   r->retried_count, r->request_count, r->redacted_count, t->waiting_events, t->waiting_batches,
+                   t->waiting_bytes);
     ec_json_time(&t->out, "waiting_since", t->waiting_since_utc_ns, t->waiting_batches > 0);
     ec_json_time(&t->out, "created", r->created_utc_ns, 1);
     ec_json_time(&t->out, "last_sent", r->sent_utc_ns, r->sent_utc_ns != 0);
@@ -165,6 +166,8 @@ static void status_add_text(status *t) {
     }
     ea_text_printf(&t->out, "\n  %" PRIu64 " requests, %" PRIu64 " rows sent again", r->request_count,
                    r->retried_count);
+    if (r->redacted_count)
+        ea_text_printf(&t->out, ", %" PRIu64 " values redacted", r->redacted_count);
     if (r->sent_utc_ns) {
         ea_text_str(&t->out, "\n  last accepted ");
         ea_text_utc_ns(&t->out, r->sent_utc_ns);
@@ -489,9 +492,11 @@ const ea_command ec_cmd_sink_status = {
         "counted again.\n"
         "--json: {\"sinks\": [{name, kind, receiver, running, place, sent, known, refused, left_out, damaged, skipped, "
         "removed, "
-        "retried,\nrequests, waiting_events, waiting_batches, waiting_bytes, waiting_since, created, last_sent, "
-        "last_error_time,\nlast_error, last_refusal, streams: [{host, stream, refused, damaged, skipped, removed}]}]}. "
-        "streams has those of which\nsomething did not arrive.\n"
+        "retried,\nrequests, redacted_values, waiting_events, waiting_batches, waiting_bytes, waiting_since, created, "
+        "last_sent,\nlast_error_time, last_error, last_refusal, hosts: [{host, apart, waiting_events, waiting_bytes, "
+        "waiting_since}],\nstreams: [{host, stream, refused, damaged, skipped, removed}]}]}. streams has those of "
+        "which "
+        "something did not arrive.\n"
         "Exit codes: 0 answered, 1 failed, or no such sink, 2 usage.",
     .options = SINK_STATUS_OPTIONS,
     .options_size = sizeof(sink_options),

@@ -90,6 +90,11 @@ static void write_sinks(const sink_list *l, int open_metrics, ea_text *out) {
     for (size_t i = 0; i < l->count; i++)
         ea_text_printf(out, "etwcollector_sink_retried_rows_total{sink=\"%s\"} %" PRIu64 "\n", l->items[i].row.name,
                        l->items[i].row.retried_count);
+    ea_exposition_head(out, open_metrics, "etwcollector_sink_redacted_values_total", EA_COUNTER,
+                       "values that pseudonyms replaced in rows, those of rows that were made again, too");
+    for (size_t i = 0; i < l->count; i++)
+        ea_text_printf(out, "etwcollector_sink_redacted_values_total{sink=\"%s\"} %" PRIu64 "\n", l->items[i].row.name,
+                       l->items[i].row.redacted_count);
     ea_exposition_head(out, open_metrics, "etwcollector_sink_lag_seconds", EA_GAUGE,
                        "how long the next batch has waited for the sink; 0: none waits");
     for (size_t i = 0; i < l->count; i++)

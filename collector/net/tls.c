@@ -447,6 +447,19 @@ static int tls_open_pem(const ec_tls *tls, const char *path, char **ret_pem, BIO
     return ea_fail(err, EA_ENOMEM, "read %s", path);
 }
 
+/* Whether clients take the certificate for a server's: they look at its key usages, where it has some. */
+static int tls_check_purpose(const ec_tls *tls, X509 *cert, ea_err *err) {
+    if (X509_check_purpose(cert, X509_PURPOSE_SSL_SERVER, 0) == 1)
+        return 0;
+    ERR_clear_error();
+    return ea_fail(err, EA_EINVAL,
+                   "%.200s: expected a server's certificate, found one %s, which agents and browsers refuse: make one "
+                   "with \"etwcollector ca issue --server --name NAME --san DNS:HOST\"",
+                   tls->cert_path,
+                   X509_check_purpose(cert, X509_PURPOSE_SSL_CLIENT, 0) == 1 ? "for a client, as agents have"
+                                                                             : "that is not for a server");
+}
+
 /* The own certificate, with its chain, and its key. */
 static int load_own(const ec_tls *tls, SSL_CTX *ctx, ea_err *err) {
     BIO *bio = NULL;
@@ -455,6 +468,8 @@ static int load_own(const ec_tls *tls, SSL_CTX *ctx, ea_err *err) {
     X509 *cert = rc ? NULL : PEM_read_bio_X509_AUX(bio, NULL, refuse_password, NULL);
     if (!rc && (!cert || SSL_CTX_use_certificate(ctx, cert) != 1))
         rc = ssl_fail(err, EA_EFORMAT, tls->cert_path);
+    if (!rc)
+        rc = tls_check_purpose(tls, cert, err);
     X509_free(cert);
     while (!rc && (cert = PEM_read_bio_X509(bio, NULL, refuse_password, NULL)))
         if (SSL_CTX_add0_chain_cert(ctx, cert) != 1) {

@@ -23,6 +23,7 @@ typedef struct ec_tls_options {
 
 enum { EC_AGENT_NAME_BYTES = EA_AGENT_NAME_MAX };
 
+/* EA_EINVAL: the own certificate is not a server's. */
 EA_MUST_CHECK int ec_tls_create(ec_tls **ret, const ec_tls_options *options, ea_err *err);
 void ec_tls_destroy(ec_tls *tls);
 /* Reads the own certificate and key again, for the connections from now on; what cannot be read leaves the old ones in

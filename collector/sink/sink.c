@@ -57,8 +57,9 @@ struct ec_sink {
     void *sender;
     ec_sink_process *process;
     ea_where *where;
-    ea_redact *redact; /* NULL: values stay */
-    int has_all_names; /* of users and machines: no more are learned */
+    ea_redact *redact;        /* NULL: values stay */
+    uint64_t redacted_before; /* values, in earlier runs */
+    int has_all_names;        /* of users and machines: no more are learned */
     ea_class_chooser chooser;
     int has_chooser;
     ea_registry *registry;
@@ -418,6 +419,7 @@ static int sink_fill(ec_sink *s, ea_err *err) {
 
 /* Ends a transaction, which has come to rc so far: with the sink's row, or all of it is undone. */
 static int sink_keep(ec_sink *s, int rc, ea_err *err) {
+    s->row.redacted_count = s->redacted_before + ec_sink_redacted_count(s);
     if (!rc)
         rc = ec_sinks_put(s->places, &s->row, err);
     if (!rc)
@@ -614,12 +616,14 @@ static size_t sink_choose(ec_sink *s, size_t first) {
     return count;
 }
 
-/* Rows in doubt are refused, or wait again. Where the receiver has refused many and accepted none, later ones are in
- * doubt again. */
+/* Rows in doubt are refused, or wait again, in a shared request of which others were accepted until their agents are
+ * taken out of it. Where the receiver has refused many and accepted none, later ones are in doubt again. */
 static void sink_settle_doubts(ec_sink *s, enum ec_sink_verdict verdict) {
+    int leaves = verdict == EC_VERDICT_WAITS && s->accepts_these && s->turns.now == &s->turns.all && !s->o->ends;
     for (size_t i = 0; i < s->item_count; i++)
         if (s->items[i].is_doubtful) {
             s->items[i].is_doubtful = 0;
+            s->items[i].is_failing = leaves;
             s->items[i].verdict = verdict;
             s->refused_count += verdict == EC_VERDICT_REFUSED;
         }
@@ -677,6 +681,8 @@ static int sink_take_out(ec_sink *s, size_t first) {
         turn = sink_add_turn(s, s->slots[first].host, &s->row.place);
     if (!turn)
         return 0;
+    if (s->at.position && strcmp(s->batch.host, s->slots[first].host) == 0)
+        sink_leave_batch(s); /* its turns go up to the shared place, which would be in the midst of this batch */
     turn->own.place = s->row.place;
     turn->rows_max = EC_TURN_ROWS_LEAST;
     turn->alone_until_ns = ea_monotonic_ns() + SINK_ALONE_NS;
@@ -784,7 +790,7 @@ static int sink_send(ec_sink *s, ea_err *err) {
         return ea_fail(err, EA_ENOMEM, "make a request");
     s->asked_capacity = capacity;
     for (size_t first = 0, waited_for = 0; !sink_is_stopped(s);) {
-        if (sink_take_out_some(s))
+        while (sink_take_out_some(s))
             first = 0;
         while (first < s->item_count && s->items[first].verdict != EC_VERDICT_WAITS)
             first++;
@@ -843,7 +849,10 @@ static int sink_load_apart(ec_sink *s, ea_err *err) {
     size_t count = 0;
     int rc = ec_sinks_read_apart(s->places, s->o->name, &items, &count, err);
     for (size_t i = 0; !rc && i < count; i++) {
-        if (!ec_sink_turns_add(&s->turns, items[i].host, &items[i].place))
+        ec_sink_turn *turn = ec_sink_turns_add(&s->turns, items[i].host, &items[i].place);
+        if (turn)
+            turn->is_changed = 0;
+        else
             rc = ea_fail(err, EA_ECORRUPT, "sinks.db has more than %d agents apart", EC_TURNS_MAX);
     }
     free(items);
@@ -884,6 +893,7 @@ static int sink_open_place(ec_sink *s, ea_err *err) {
             return rc;
     }
     snprintf(s->row.receiver, sizeof s->row.receiver, "%.*s", (int)len, receiver ? receiver : "");
+    s->redacted_before = s->row.redacted_count;
     s->at = s->row.place;
     return sink_audit(s, is_new, fate, err);
 }
@@ -990,6 +1000,9 @@ static void sink_give_up_rows(ec_sink *s) {
     s->at = s->turns.now->own.place;
     if (s->turns.now == &s->turns.all) {
         s->at = s->row.place;
+        for (size_t i = 0; i < s->turns.count; i++) /* agents that are apart since: their rows are given up, too */
+            if (s->turns.apart[i].is_changed)
+                s->turns.apart[i].own.place = s->row.place;
         return;
     }
     s->turns.now->rows_max /= 4; /* and has a least value (ec_sink_turns_charge) */

@@ -52,7 +52,13 @@ ec_sink_turn *ec_sink_turns_choose(ec_sink_turns *t, int64_t now_ns) {
     if (!t->is_quiet && (!best || t->all.used_ns <= best->used_ns))
         best = &t->all;
     if (best != &t->all)
-        t->is_quiet = 0; /* they are asked again after this turn */
+        t->is_quiet = 0;               /* they are asked again after this turn */
+    if (best && best->not_before_ns) { /* it waited: time that was not wanted is lost */
+        best->used_ns = best->used_ns < t->begun_ns ? t->begun_ns : best->used_ns;
+        best->not_before_ns = 0;
+    }
+    if (best && best->used_ns > t->begun_ns)
+        t->begun_ns = best->used_ns;
     return best;
 }
 

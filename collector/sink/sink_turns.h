@@ -21,7 +21,7 @@ typedef struct ec_sink_turn {
     int failures;           /* in a row */
     int64_t wait_ns;        /* after the next failure */
     int64_t used_ns;        /* compared with that of other turns */
-    int64_t not_before_ns;  /* monotonic */
+    int64_t not_before_ns;  /* monotonic; 0: it does not wait */
     int64_t alone_until_ns; /* monotonic: caught up or not, it stays apart until then */
     int is_changed;         /* since it was written */
 } ec_sink_turn;
@@ -29,7 +29,8 @@ typedef struct ec_sink_turn {
 typedef struct ec_sink_turns {
     ec_sink_turn all, *apart; /* apart: of EC_TURNS_MAX */
     size_t count;
-    int is_quiet; /* the others had nothing when they were asked last */
+    int is_quiet;     /* the others had nothing when they were asked last */
+    int64_t begun_ns; /* the most that a turn had used when it was chosen */
     ec_sink_turn *now;
 } ec_sink_turns;
 

@@ -79,11 +79,14 @@ typedef struct erasing {
     ea_err *err;
 } erasing;
 
-/* 1 when the record is of what is removed: of the host, or of its run, which the batch's head says. */
+/* 1 when the record is of what is removed: of the host, or of its run, which the batch's head says; or it was erased in
+ * part, by a process that was killed, and it is not known any more whose it was. */
 static int is_theirs(const erasing *e, ec_segment *seg, const ec_record *r, uint8_t **data, size_t *capacity,
                      ea_err *err) {
     ea_batch_head head;
     ea_err ignored;
+    if (!r->agent[0])
+        return ec_segment_has_rest(seg, r, err);
     if (strcmp(r->agent, e->who->host) != 0)
         return 0;
     if (!e->who->stream)
@@ -130,8 +133,10 @@ static int forget_erase_records(const erasing *e, ec_segment *seg, int only_look
             rc = ec_segment_erase(seg, at, e->err);
             if (rc)
                 break;
-            e->report->batches++;
-            e->report->erased_bytes += r.data_bytes;
+            if (r.agent[0]) {
+                e->report->batches++;
+                e->report->erased_bytes += r.data_bytes;
+            }
         }
         at = r.next;
     }

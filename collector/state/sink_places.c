@@ -19,7 +19,8 @@ static const char SINKS_DOING[] = "keep the place of a sink";
 #define FATE_ADD(name, text)       ", " #name " = " #name " + excluded." #name
 #define FATE_PARAMETER(name, text) ", ?"
 
-/* before: events of the stream that are none of the sink's. sink_apart: agents with a place of their own. */
+/* before: events of the stream that are none of the sink's. sink_apart: agents with a place of their own.
+ * sink_redacted: apart, so that a file that has the other tables needs no change. */
 static const char *const SINKS_TABLES[][2] = {
     {"sinks", "(name TEXT PRIMARY KEY, kind TEXT NOT NULL, receiver TEXT NOT NULL, segment INTEGER NOT NULL, offset"
               " INTEGER NOT NULL, position INTEGER NOT NULL, request_count INTEGER NOT NULL, retried_count INTEGER NOT"
@@ -30,11 +31,13 @@ static const char *const SINKS_TABLES[][2] = {
          FATE_COLUMN) ", PRIMARY KEY(sink, host, stream)) WITHOUT ROWID"},
     {"sink_apart", "(sink TEXT NOT NULL, host TEXT NOT NULL, segment INTEGER NOT NULL, offset INTEGER NOT NULL,"
                    " position INTEGER NOT NULL, PRIMARY KEY(sink, host)) WITHOUT ROWID"},
+    {"sink_redacted", "(sink TEXT PRIMARY KEY, value_count INTEGER NOT NULL) WITHOUT ROWID"},
 };
 
 #define SINK_COLUMNS                                                                                                   \
     "name, kind, receiver, segment, offset, position, request_count, retried_count, created_utc_ns, sent_utc_ns,"      \
     " error_utc_ns, error, refusal"
+#define SINK_REDACTED  ", ifnull((SELECT value_count FROM sink_redacted WHERE sink = name), 0)"
 #define STREAM_COLUMNS "host, stream, before" EC_SINK_FATES(FATE_NAME)
 
 enum sinks_statement {
@@ -43,6 +46,7 @@ enum sinks_statement {
     EACH_STREAM,
     FIND_STREAM,
     PUT,
+    PUT_REDACTED,
     PUT_STREAM,
     ADD_COUNTS,
     EACH_APART,
@@ -52,11 +56,12 @@ enum sinks_statement {
 };
 
 static const char *const SINKS_SQL[SINKS_STATEMENTS] = {
-    [FIND] = "SELECT " SINK_COLUMNS " FROM sinks WHERE name = ?1",
-    [EACH] = "SELECT " SINK_COLUMNS " FROM sinks ORDER BY name",
+    [FIND] = "SELECT " SINK_COLUMNS SINK_REDACTED " FROM sinks WHERE name = ?1",
+    [EACH] = "SELECT " SINK_COLUMNS SINK_REDACTED " FROM sinks ORDER BY name",
     [EACH_STREAM] = "SELECT " STREAM_COLUMNS " FROM sink_streams WHERE sink = ?1 ORDER BY host, stream",
     [FIND_STREAM] = "SELECT " STREAM_COLUMNS " FROM sink_streams WHERE sink = ?1 AND host = ?2 AND stream = ?3",
     [PUT] = "INSERT OR REPLACE INTO sinks(" SINK_COLUMNS ") VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    [PUT_REDACTED] = "INSERT OR REPLACE INTO sink_redacted VALUES(?1, ?2)",
     [PUT_STREAM] = "INSERT OR REPLACE INTO sink_streams(sink, " STREAM_COLUMNS
                    ") VALUES(?, ?, ?, ?" EC_SINK_FATES(FATE_PARAMETER) ")",
     [ADD_COUNTS] = "INSERT INTO sink_streams(sink, " STREAM_COLUMNS ") VALUES(?, ?, ?, ?" EC_SINK_FATES(
@@ -214,7 +219,8 @@ static void sinks_read(sqlite3_stmt *st, ec_sink_row *ret) {
                       .retried_count = sinks_u64(st, 7),
                       .created_utc_ns = sqlite3_column_int64(st, 8),
                       .sent_utc_ns = sqlite3_column_int64(st, 9),
-                      .error_utc_ns = sqlite3_column_int64(st, 10)};
+                      .error_utc_ns = sqlite3_column_int64(st, 10),
+                      .redacted_count = sinks_u64(st, 13)};
     sinks_text(ret->name, sizeof ret->name, st, 0);
     sinks_text(ret->kind, sizeof ret->kind, st, 1);
     sinks_text(ret->receiver, sizeof ret->receiver, st, 2);
@@ -369,6 +375,13 @@ int ec_sinks_put(ec_sinks *s, const ec_sink_row *row, ea_err *err) {
     sqlite3_bind_int64(st, at++, row->error_utc_ns);
     sqlite3_bind_text(st, at++, row->error, -1, SQLITE_STATIC);
     sqlite3_bind_text(st, at++, row->refusal, -1, SQLITE_STATIC);
+    rc = ec_sqlite_run(st, SINKS_DOING, err);
+    if (!rc && row->redacted_count)
+        rc = sinks_prepare(s, PUT_REDACTED, &st, err);
+    if (rc || !row->redacted_count)
+        return rc;
+    sqlite3_bind_text(st, 1, row->name, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(st, 2, (sqlite3_int64)row->redacted_count);
     return ec_sqlite_run(st, SINKS_DOING, err);
 }
 

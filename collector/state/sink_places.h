@@ -41,6 +41,7 @@ typedef struct ec_sink_row {
     char name[EC_SINK_NAME_MAX + 1], kind[16], receiver[256]; /* receiver: the host alone */
     ec_sink_place place;
     uint64_t request_count, retried_count; /* rows that were sent again */
+    uint64_t redacted_count;               /* values that pseudonyms replaced, those of rows made again, too */
     int64_t created_utc_ns, sent_utc_ns;   /* sent: of the last accepted row; 0: none */
     int64_t error_utc_ns;                  /* of the last failure; 0: none */
     char error[EC_SINK_TEXT_MAX];

@@ -225,6 +225,23 @@ int ec_segment_erase(ec_segment *s, uint64_t offset, ea_err *err) {
     return rc ? rc : ea_file_clear(s->file, r.data_offset, r.next - r.data_offset, err);
 }
 
+int ec_segment_has_rest(ec_segment *s, const ec_record *r, ea_err *err) {
+    uint8_t window[1 << 14];
+    uint64_t at = r->agent[0] ? r->next : ea_file_skip_hole(s->file, r->data_offset);
+    while (at < r->next) {
+        uint64_t left = r->next - at;
+        size_t got = 0;
+        int rc = ea_file_read_at(s->file, at, window, left < sizeof window ? (size_t)left : sizeof window, &got, err);
+        if (rc || !got)
+            return rc;
+        for (size_t i = 0; i < got; i++)
+            if (window[i])
+                return 1;
+        at = ea_file_skip_hole(s->file, at + got);
+    }
+    return 0;
+}
+
 /* A copy in the place of a file that has other links. */
 static int make_own(const char *dir, const char *path, ea_err *err) {
     char made[sizeof((ec_segment *)NULL)->path + 8];

@@ -61,6 +61,9 @@ EA_MUST_CHECK int ec_segment_header(ec_segment *s, uint64_t offset, ec_record *r
 /* Erases the record at offset: its data, the agent's name, its time. Harmless when it is erased. The segment must be
  * writable and a file of its own (ec_segment_own); durable after ec_segment_sync. */
 EA_MUST_CHECK int ec_segment_erase(ec_segment *s, uint64_t offset, ea_err *err);
+/* Whether an erased record still has data: a process that was killed between its header and its data left them. 1, 0,
+ * or an error. */
+EA_MUST_CHECK int ec_segment_has_rest(ec_segment *s, const ec_record *r, ea_err *err);
 /* Opens a segment for erasing. A file that a backup shares (a second link) is replaced by a copy first, durably. */
 EA_MUST_CHECK int ec_segment_open_own(ec_segment *s, const char *dir, uint64_t number, ea_err *err);
 

@@ -325,6 +325,10 @@ def check_renewal(checks, env, client, collector):
     collector.process.send_signal(signal.SIGHUP)
     harness.wait_until(lambda: "the dashboard's certificate stays as it was" in collector.log(), "the refusal of half a certificate", 30)
     checks.equal(certificate(client, "127.60.0.1"), after, "the certificate when the file is broken")
+    (env.certs / "server.crt").write_bytes((env.certs / "alpha.crt").read_bytes())
+    collector.process.send_signal(signal.SIGHUP)
+    harness.wait_until(lambda: "found one for a client, as agents have" in collector.log(), "the refusal of an agent's certificate", 30)
+    checks.equal(certificate(client, "127.60.0.1"), after, "the certificate when the file has an agent's")
     (env.certs / "server.crt").write_bytes(whole)
 
 

@@ -227,6 +227,11 @@ def check_reasons(w):  # 18
     w.says(18, w.env.run([w.env.collector, "hosts", "--store", w.env.folder / "nosuch"], check=False), 1, "there is no store")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         w.says(18, w.collector("open", "--web", "--listen", f"127.0.0.1:{taken.getsockname()[1]}", FILE, store=False), 1, "Address already in use")
+    certs = w.env.certs
+    w.env.make_certificates()
+    own = [word for option in ("cert", "key") for word in (f"--{option}", certs / f"test-machine.{option.replace('cert', 'crt')}")]
+    w.says(18, w.env.run([w.env.collector, "run", "--store", w.env.folder / "none", "--listen", "127.0.0.1:0", "--ca", certs / "ca.crt", *own], check=False), 1,
+           "test-machine.crt: expected a server's certificate, found one for a client, as agents have", "etwcollector ca issue --server --name NAME --san DNS:HOST")
 
 
 def check_configuration(w):  # 13

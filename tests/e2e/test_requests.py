@@ -273,6 +273,11 @@ def test(env, checks, arguments):
     with contextlib.closing(sqlite3.connect(collector.store / "requests.db")) as db, db:
         changed = db.execute("UPDATE OR IGNORE reports SET host = host || char(27) || '[31m'").rowcount
     listed = env.run([env.collector, "request", "list", "--store", collector.store]).stdout
+    ask = [env.collector, "request", "window", "--store", env.folder / "largest", "--key", keys.private, "--host", "x", "--from", "-10m"]
+    (env.folder / "largest").mkdir()
+    env.run([*ask, "--serial", str(2**63 - 1)])
+    refused = env.run(ask, check=False)
+    checks.that(refused.returncode == 1 and "a request with the largest serial, 9223372036854775807" in refused.stderr, f"no serial is left: {refused}")
     checks.that(changed and "\x1b" not in listed and "\\x1b[31m" in listed, f"a name of a machine does not steer the terminal: {changed}, {listed[:300]}")
 
 

@@ -278,9 +278,11 @@ static void removed_events_are_counted(void **state) {
                                         "etwcollector_sink_events_total{sink=\"x\",fate=\"skipped\"} 5\n",
                                         "etwcollector_sink_requests_total{sink=\"x\"} 7\n",
                                         "etwcollector_sink_retried_rows_total{sink=\"x\"} 8\n",
+                                        "etwcollector_sink_redacted_values_total{sink=\"x\"} 6\n",
                                         "etwcollector_sink_running{sink=\"x\"} 0\n",
                                         "etwcollector_sink_last_sent_timestamp_seconds{sink=\"x\"} 9.500\n"};
-    ec_sink_row row = {.name = "x", .request_count = 7, .retried_count = 8, .sent_utc_ns = 9500000000};
+    ec_sink_row row = {
+        .name = "x", .request_count = 7, .retried_count = 8, .redacted_count = 6, .sent_utc_ns = 9500000000};
     ea_text text;
     ea_text_init(&text);
     assert_int_equal(ec_sinks_put(b.sinks, &row, &f->err), 0);
@@ -337,6 +339,7 @@ static void removed_events_are_counted(void **state) {
     assert_string_equal(row.refusal, "");
     assert_string_equal(row.error, "");
     assert_int_equal(row.request_count, 7);
+    assert_int_equal(row.redacted_count, 6);
     t = (sums){0};
     assert_int_equal(ec_sinks_each_stream(b.sinks, SINK, add_stream, &t, &f->err), 0);
     assert_int_equal(t.counts[EC_SINK_removed], 2);
@@ -349,7 +352,7 @@ static void removed_events_are_counted(void **state) {
 }
 
 /* Ten agents share requests, two are apart. Each of these has a twelfth of the time, whatever its turns take, and at
- * most about one turn between two shared requests; time that the others did not want gives them nothing later. */
+ * most about one turn between two shared requests; time that was not wanted gives nothing later. */
 static void turns_are_fair(void **state) {
     fixture *f = *state;
     ec_sink_turns t;
@@ -379,6 +382,22 @@ static void turns_are_fair(void **state) {
         assert_true(used_ns[i] * 10 < used_ns[0] * 11 / 10 && used_ns[i] * 10 > used_ns[0] * 9 / 10);
     assert_true(most <= 6); /* b has five of its turns for one of a's */
     assert_int_equal(ec_sink_turns_find(&t, "a")->rows_max, 2000);
+
+    /* an agent apart that waited has nothing of that time later */
+    ec_sink_turns_find(&t, "a")->not_before_ns = 2;
+    for (int i = 0; i < 1000; i++) {
+        t.now = ec_sink_turns_choose(&t, 1);
+        assert_string_not_equal(t.now->own.host, "a");
+        ec_sink_turns_charge(&t, 1000000, 1);
+    }
+    since = 0;
+    for (int i = 0; i < 30; i++) {
+        t.now = ec_sink_turns_choose(&t, 2);
+        since += strcmp(t.now->own.host, "a") == 0;
+        ec_sink_turns_charge(&t, 1000000, 1);
+    }
+    assert_in_range(since, 9, 12);
+
     t.now = ec_sink_turns_find(&t, "a");
     ec_sink_turns_charge(&t, INT64_C(2000000000), 1);
     assert_int_equal(t.now->rows_max, 1000);
