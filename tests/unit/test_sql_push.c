@@ -320,7 +320,7 @@ static size_t check_scan(const char *table, const char *name, const char *op, co
 
 static const char *const OPERATORS[] = {"=", "<", "<=", ">", ">="};
 
-/* Numbers at the ends of 64 bits and between two whole ones, what is none, and what is no number. */
+/* Numbers at the ends of 64 bits and between two whole ones, NULL and bytes. */
 static void test_far_numbers(void **state) {
     static const char *const VALUES[] = {
         "9223372036854775808.0", "-9223372036854775808.0",   "1e19", "-1e19", "4.0",        "4.5",  "-0.5",
