@@ -82,7 +82,7 @@ def check_texts_of_times(w):  # 1
                   "unique_key <> u64('0x10')", "unique_key NOT IN (u64('1'), u64('2'), u64('3'))", "coalesce(image_name, command_line) > '2024-01-01'"):
         w.checks.that(int(w.value(f"SELECT count(*) FROM processes WHERE {right}")) > 0, f"(1) {right} has rows")
     for table, column in (("modules", "base"), ('"Image/DCStart"', "ImageBase")):
-        for numbers in ("(5)", "(5, 6)", "(5, 6, 0x7ffa555e0000)", "(u64('1'), u64('2'), 7)"):
+        for numbers in ("(0)", "(9)", "(5)", "(5, 6)", "(5, 6, 0x7ffa555e0000)", "(u64('1'), u64('2'), 7)"):
             w.says(1, w.collector("query", f"SELECT count(*) FROM {table} WHERE {column} IN {numbers}"), 2, "write u64('")
         w.says(1, w.collector("query", f"SELECT count(*) FROM {table} WHERE CASE WHEN {column} = 5 THEN 1 ELSE 0 END"), 2, "write u64('5')")
         some = w.value(f"SELECT group_concat('u64(''' || u64_text(a) || ''')') FROM (SELECT DISTINCT {column} AS a FROM {table} LIMIT 3)").strip('"')
@@ -179,9 +179,11 @@ def check_typing_errors(w):  # 12
 
 def check_similar(w):  # 12: what does not exist is answered with what does
     for sql, text in (("SELECT pid FROM proceses", 'did you mean "processes"?'), ("SELECT begn FROM processes", 'did you mean "begin"?'), ("SELECT p.imagename FROM processes p", 'did you mean "image_name"?'),
+                      ('SELECT * FROM "Process/St"', 'did you mean "Process/'), ("SELECT * FROM tsk_03006", 'did you mean "task_03006"?'), ("SELECT nwo()", "no such function: nwo; did you mean"),
                       ('SELECT PProcesId FROM "Process/Start"', "no such column: PProcesId"), ('SELECT TransferSiz FROM "DiskIo/Read"', 'did you mean "TransferSize"?'),
                       ('SELECT pid FROM processes WHERE host = "day"', "a text is written in single quotes")):
         w.says(12, w.collector("query", sql), 2, text)
+    w.checks.that("did you mean" not in w.collector("query", "SELECT qz(1)").stderr, "(12) a function with a name of two letters is like none")
     w.says(12, w.collector("query", "SELECT pid FROM processes WHERE host = 'DAY'"), 6, "did you mean 'day'?")
     name = w.value("SELECT min(image_name) FROM processes WHERE image_name LIKE '%.exe'")
     path = w.value("SELECT min(path) FROM modules WHERE path LIKE '%.dll' AND path NOT LIKE '% %'")

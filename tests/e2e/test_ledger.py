@@ -187,9 +187,9 @@ def check_balanced(checks, collector, total):
     middle = stream["series"][(len(stream["series"]) - 1) // 2]  # the last one is the stream's end
     early = ledger(collector, "whole", "--to", middle["to"])["streams"][0]
     checks.that(0 < counters(early)["events_delivered"] < total, "--to shows the numbers of that time")
-    refused = collector.env.run([collector.env.collector, "ledger", "--store", collector.store, "--from", middle["to"], "--to", middle["from"]],
-                                check=False)
-    checks.that(refused.returncode == 2 and "is not before" in refused.stderr, f"--from after --to: {refused}")
+    for end in ("from", "to"):
+        refused = collector.env.run([collector.env.collector, "ledger", "--store", collector.store, "--from", middle["to"], "--to", middle[end]], check=False)
+        checks.that(refused.returncode == 2 and "is not before" in refused.stderr, f"--from not before --to: {refused}")
     checks.that(ledger(collector, "whole", "--series", "--from", middle["from"])["streams"][0]["series"][0]["batch"] > 1,
                 "--from leaves out what was before")
 
@@ -309,6 +309,11 @@ def utc_ns(text):
         return None
     whole, _, fraction = text.rstrip("Z").partition(".")
     return calendar.timegm(time.strptime(whole, "%Y-%m-%dT%H:%M:%S")) * 10**9 + int(fraction.ljust(9, "0"))
+
+
+def as_text(ns):
+    """RFC 3339 of ns since 1970."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(ns // 10**9)) + f".{ns % 10**9:09d}Z"
 
 
 def naive_losses(collector, agent):
@@ -547,6 +552,37 @@ def check_damaged_spool(env, checks, collector, batches):
                  ["  damaged: 682673 bytes inside the spool that could not be read back: their batches were made again, or are missing"], "the ledger's sentence about a damaged spool")
 
 
+def check_unobserved(env, checks):
+    """The time between two recordings of a machine, beside one that begins and ends inside another; --from and --to, by its edges."""
+    store, whole, part = env.folder / "paused", env.folder / "paused.etl", env.folder / "part.etl"
+    test_tracegen.generate(env.build, env.folder, "paused", "--preset", "office", "--duration-ms", "3000")
+    env.run([env.agent, "relog", "-o", part, "--from", "+1s", "--to", "+2s", whole])
+    for path in (whole, part, *traces.paths(TRACE, env.build)):
+        env.run([env.collector, "ingest", "--store", store, "--host", "paused", path])
+    env.run([env.collector, "ingest", "--store", store, "--host", "whole", whole])
+
+    def asked(*options):
+        return env.run([env.collector, "ledger", "--store", store, *options], check=False)
+
+    rows = json.loads(env.run([env.collector, "query", "--store", store, "--host", "paused", "--format", "json",
+                               'SELECT begin + 0 AS begin, "end" + 0 AS "end" FROM streams WHERE events > 0 ORDER BY 1']).stdout)["rows"]
+    covered, want = rows[0]["end"], []
+    for row in rows[1:]:
+        want += [(covered, row["begin"])] * (row["begin"] > covered)
+        covered = max(covered, row["end"])
+    checks.equal((len(rows), len(want)), (3, 1), f"recordings, and pauses between them: {rows}")
+    (last, following), = want
+    for options, hidden in (((), False), (("--from", as_text(following)), False), (("--from", as_text(following + 1)), True), (("--to", as_text(last + 1)), False), (("--to", as_text(last)), True)):
+        found = json.loads(asked("--json", *options).stdout)["unobserved"]
+        visible = [{"host": "paused", "from": as_text(last)[:-3] + "Z", "to": as_text(following)[:-3] + "Z"}]
+        checks.equal(found, [] if hidden else visible, f"times that no recording covers, of {options}")
+        said = f"paused: no stream covers the time from {visible[0]['from']} to {visible[0]['to']}" in asked(*options).stdout
+        checks.equal(said, not hidden, f"the same as text, of {options}")
+    for options, words in ((("--stream", "x"), "has no stream that begins with x"), (("--host", "paused", "--stream", "x"), "has no stream of paused that begins with x")):
+        done = asked(*options)
+        checks.that(done.returncode == 1 and words in done.stderr, f"ledger {options}: {done}")
+
+
 def test(env, checks, _):
     agents = ["again", "family", "headless", "headless-late", "headless-lost", "tailless-lost", "whole", "holed", "wrong", "late", "last", "lossy", "lossy-cut"]
     env.make_certificates(agents)
@@ -563,6 +599,7 @@ def test(env, checks, _):
     check_damaged_spool(env, checks, collector, batches)
     check_imbalance(env, checks, collector, batches)
     check_hole(env, checks, env.new_collector("second").start(), batches)
+    check_unobserved(env, checks)
     refused = env.run([env.collector, "run", "--store", env.folder / "other", "--cert", env.certs / "server.crt", "--key",
                        env.certs / "server.key", "--ca", env.certs / "ca.crt", "--listen", "127.0.0.1:0", "--web", "0.0.0.0:0"],
                       check=False)

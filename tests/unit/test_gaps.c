@@ -146,9 +146,58 @@ static void test_recorded_limit(void **state) {
     ec_state_db_close(t);
 }
 
+/* A tombstone may claim any cause: one that is another kind of gap, or none of batches, is not believed. */
+static void test_tombstone_cause(void **state) {
+    static const struct {
+        uint32_t claimed, kept;
+    } LIST[] = {{999, 999}, {EC_GAP_MISSING, 0}, {EC_GAP_LOST_EVENT, 0}, {EC_GAP_LOST_FILE, 0}, {1004, 0}};
+
+    static const char CAUSE[] = "SELECT cause FROM gaps ORDER BY first DESC LIMIT 1";
+    const uint8_t one[EA_STREAM_ID_BYTES] = {1};
+    const ec_batch_row row = {.number = 100, .event_count = 1, .begin_utc_ns = 1000, .end_utc_ns = 2000};
+    ec_state_db *t = NULL;
+    ec_state_fold fold;
+    ec_gaps *gaps = NULL;
+    ea_err err = {0};
+    (void)state;
+    must(ea_path_make_dirs(scratch_path("store"), &err), &err);
+    must(ec_state_db_open(&t, scratch_path("store"), 1, &err), &err);
+    must(ec_state_db_begin(t, &err), &err);
+    must(ec_state_db_get_fold(t, "pc-1", one, &fold, &err), &err);
+    must(ec_gaps_open(&gaps, t, &fold, &err), &err);
+    must(ec_gaps_begin(gaps, &fold, &row, NULL, &err), &err);
+    for (size_t i = 0; i < sizeof LIST / sizeof *LIST; i++) {
+        const ea_tombstone claim = {
+            .first = i + 1, .last = i + 1, .cause = LIST[i].claimed, .utc_min_ns = 1000, .utc_max_ns = 2000};
+        must(ec_gaps_tombstone(gaps, &claim, &err), &err);
+        assert_int_equal(ask(t, CAUSE), LIST[i].kept);
+    }
+    ec_gaps_close(gaps);
+    must(ec_state_db_commit(t, &err), &err);
+    ec_state_db_close(t);
+}
+
+static void test_names(void **state) {
+    static const struct {
+        uint32_t cause;
+        const char *name, *kind;
+    } LIST[] = {{999, "other", "batches"},
+                {EC_GAP_MISSING, "missing", "batches"},
+                {EC_GAP_LOST_EVENT, "RTLostEvent", "recorded"},
+                {EC_GAP_LOST_FILE, "RTLostFile", "recorded"},
+                {1004, "other", "batches"}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof LIST / sizeof *LIST; i++) {
+        assert_string_equal(ec_gap_name(LIST[i].cause), LIST[i].name);
+        assert_string_equal(ec_gap_kind(LIST[i].cause), LIST[i].kind);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_begin), cmocka_unit_test(test_live),
+        cmocka_unit_test(test_begin), cmocka_unit_test(test_live), cmocka_unit_test(test_names),
+        cmocka_unit_test_setup_teardown(test_tombstone_cause, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(test_recorded_limit, scratch_make, scratch_clear)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

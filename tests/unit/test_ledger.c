@@ -799,8 +799,17 @@ static void metrics(void **state) {
     ea_text_deinit(&t);
 }
 
+static void names_of_alerts(void **state) {
+    (void)state;
+    assert_string_equal(ec_alert_name(0), "other");
+    assert_string_equal(ec_alert_name(EC_ALERT_DELIVERED), "delivered");
+    assert_string_equal(ec_alert_name(EC_ALERT_KEYFRAME), "keyframe");
+    assert_string_equal(ec_alert_name(EC_ALERT_KEYFRAME + 1), "other");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        T(names_of_alerts),
         T(a_sound_stream),
         T(an_imbalance_is_reported_once),
         T(counters_go_forward),

@@ -99,6 +99,20 @@ static void test_expressions(void **state) {
         {"a IS NULL", "(IS a NULL)"},
         {"a LIKE 'x%' ESCAPE '\\' OR b", "(OR (LIKE a <x%> <\\>) b)"},
         {"a NOT GLOB 'x*'", "(NOT GLOB a <x*>)"},
+        {"a REGEXP 'x'", "(REGEXP a <x>)"},
+        {"a MATCH 'x'", "(MATCH a <x>)"},
+        {"a NOT MATCH 'x'", "(NOT MATCH a <x>)"},
+        {"a ISNULL", "(ISNULL a)"},
+        {"a IS DISTINCT FROM 3", "(IS NOT a 3)"},
+        {"a == b", "(== a b)"},
+        {"a <> b", "(<> a b)"},
+        {"a != b", "(!= a b)"},
+        {"a <= b", "(<= a b)"},
+        {"a >= b", "(>= a b)"},
+        {"a | b >> c", "(>> (| a b) c)"},
+        {"a / b % c", "(% (/ a b) c)"},
+        {"a ->> '$.x'", "(->> a <$.x>)"},
+        {"~a + +b", "(+ (~ a) (+ b))"},
         {"a = b IS c", "(IS (= a b) c)"},
         {"t.a", "t.a"},
         {"\"T t\".\"a\"\"b\"", "T t.a\"b"},
@@ -166,6 +180,11 @@ static void test_statement(void **state) {
     assert_int_equal(s.order_by[1].rest_bytes, 0);
     assert_int_equal(s.limit_bytes, strlen("LIMIT 5 OFFSET ?1"));
     assert_memory_equal(s.limit, "LIMIT 5 OFFSET ?1", s.limit_bytes);
+    assert_int_equal(s.is_distinct, 0);
+    assert_int_equal(ec_select_parse("SELECT ALL a FROM t;;", 21, &arena, &s, &why), 1);
+    assert_int_equal(s.is_distinct, 0);
+    assert_int_equal(ec_select_parse("SELECT DISTINCT a FROM t", 24, &arena, &s, &why), 1);
+    assert_int_equal(s.is_distinct, 1);
 }
 
 static void test_refused(void **state) {
@@ -206,6 +225,12 @@ static void test_refused(void **state) {
         "SELECT a FROM t LIMIT (SELECT 1)",
         "SELECT a FROM t; SELECT 2",
         "SELECT current_time FROM t",
+        "SELECT current_timestamp FROM t",
+        "SELECT a 'n' FROM t",
+        "SELECT a AS 5 FROM t",
+        "SELECT CAST(a INTEGER) FROM t",
+        "SELECT CAST(a AS) FROM t",
+        "SELECT t.a(1) FROM t",
         "SELECT a FROM t WHERE RAISE(IGNORE)",
         "SELECT a FROM t WHERE 'open",
         "SELECT a FROM t WHERE \"open",

@@ -163,6 +163,7 @@ static void test_times(void **state) {
         {"now() - time_ns('-1h')", "3600000000000"},
         {"now() - ago('24h')", "86400000000000"},
         {"now() - ago(5)", "5"},
+        {"now() - ago(0)", "0"},
         {"now() BETWEEN time_ns('today') AND time_ns('today+1d')", "1"},
         {"time_ns('today') - time_ns('yesterday')", "86400000000000"},
         {"ago(NULL)", "NULL"},
@@ -204,6 +205,7 @@ static void test_printf(void **state) {
         {"printf('%d-%d-%d', 1, 2, 3)", "1-2-3"}, /* more arguments than the statement before had */
         {"format('%.*c', 3, 'x')", "xxx"},
         {"printf(NULL, 1) IS NULL", "1"},
+        {"printf('')", "NULL"},
         {"printf('%.*c', 1000000000, 'x')", "! string or blob too big"},
         {"printf('%s', printf('%d', 7))", "7"},
         {"format('%.*c', 64000000, 'x')", "! string or blob too big"},
@@ -245,6 +247,12 @@ static void test_sids(void **state) {
         {"sid_bytes('S-1-281474976710656-1')", "! sid_bytes: expected"},
         {"sid_bytes('S-1-5-')", "! sid_bytes: expected"},
         {"sid_bytes('S-1')", "! sid_bytes: expected"},
+        {"sid_bytes('X-1-5-18')", "! sid_bytes: expected"},
+        {"sid_bytes('S_1-5-18')", "! sid_bytes: expected"},
+        {"sid('S-1-5-00000000000000000000018')", "S-1-5-18"}, /* a number has 23 digits at most */
+        {"sid('S-1-5-000000000000000000000018')", "! sid: expected"},
+        {"hex(sid_bytes('S-1-5'))", "0100000000000005"},
+        {"sid(X'0100000000000005')", "S-1-5"},
         {"sid_bytes('')", "! sid_bytes: expected"},
         {"sid(X'0101000000000005')", "! sid: expected"}, /* a sub-authority is missing */
         {"sid(X'0110000000000005')", "! sid: expected"},
@@ -303,6 +311,7 @@ static void test_registry(void **state) {
         {"registry_data(NULL, 4, X'01000000')", "NULL"},
         {"registry_data(4, NULL, X'01000000')", "NULL"},
         {"registry_data(-1, 4, X'01000000')", "NULL"},
+        {"registry_data(4, -1, X'01000000')", "NULL"},
         {"registry_data(4294967296, 4, X'01000000')", "NULL"},
         {"registry_data('4', 4, X'01000000')", "NULL"},
         {"registry_path('\\REGISTRY\\MACHINE\\SOFTWARE\\Run')", "HKLM\\SOFTWARE\\Run"},
@@ -440,6 +449,18 @@ static void test_texts_of_times(void **state) {
         {"count(*) FROM batches WHERE CASE WHEN begin > " TIME " THEN 1 END", REFUSED},
         {"sum(begin > " TIME ") FROM batches", REFUSED},
         {"count(*) FROM hosts WHERE begin > " TIME, REFUSED},
+        {"count(*) FROM hosts WHERE begin >= " TIME, REFUSED},
+        {"count(*) FROM hosts WHERE begin < " TIME, REFUSED},
+        {"count(*) FROM hosts WHERE begin <= " TIME, REFUSED},
+        {"count(*) FROM hosts WHERE begin = " TIME, REFUSED},
+        {"count(*) FROM batches WHERE begin - 1 > " TIME, REFUSED},
+        {"count(*) FROM batches WHERE begin * 2 > " TIME, REFUSED},
+        {"count(*) FROM batches WHERE begin / 2 > " TIME, REFUSED},
+        {"count(*) FROM batches WHERE begin % 2 > " TIME, REFUSED},
+        {"count(*) FROM batches WHERE unixepoch(host) > " TIME, REFUSED},
+        {"count(*) FROM batches WHERE begin <> '1999-09-09'",
+         "! a number is compared with the text '1999-09-09' here: write time_ns("},
+        {"count(*) FROM batches WHERE begin <> '1999-09-0x'", "0"},
         {"count(*) FROM batches HAVING max(begin) > " TIME, REFUSED},
         {"host FROM batches GROUP BY host HAVING min(begin) > " TIME, REFUSED},
         {"count(*) FROM (SELECT begin FROM batches LIMIT 5) WHERE begin > " TIME, REFUSED},
@@ -453,6 +474,8 @@ static void test_texts_of_times(void **state) {
         {"count(*) FROM batches WHERE NOT events = 'abc'", NUMBER},
         {"sum(events = 'abc') FROM batches", NUMBER},
         {"count(*) FROM hosts WHERE CASE WHEN batches = 'abc' THEN 1 END", NUMBER},
+        {"count(*) FROM hosts WHERE NOT CASE WHEN batches = '0XA' THEN 1 END",
+         "! a number is compared with the text '0XA' here: write u64('0XA') for an address"},
         {"count(*) FROM hosts WHERE NOT CASE WHEN batches = '0x10' THEN 1 END",
          "! a number is compared with the text '0x10' here: write u64('0x10') for an address, 0x10 for any other"},
     };
@@ -515,6 +538,22 @@ static void test_seconds(void **state) {
     ec_sql_close(written);
 }
 
+/* What is absent is of no process, thread or key; a time that is none is an error. */
+static void test_instances(void **state) {
+    static const expectation LIST[] = {
+        {"process_at('a', 'b', 4, NULL)", "NULL"},
+        {"process_at('a', 'b', 4, 'x')", "! process_at: expected"},
+        {"process_at('a', 'b', 'x', 5)", "NULL"},
+        {"thread_at(NULL, 'b', 4, 5)", "NULL"},
+        {"thread_at('a', 'b', 4, 1.5)", "! thread_at: expected"},
+        {"registry_key_at('a', 'b', 4, NULL)", "NULL"},
+        {"registry_key_at('a', 'b', 4, 'x')", "! registry_key_at: expected"},
+        {"registry_key_at('a', 'b', X'04', 5)", "NULL"},
+    };
+    (void)state;
+    CHECK(LIST);
+}
+
 static void test_empty(void **state) {
     static const expectation LIST[] = {
         {"count(*) FROM events", "0"},
@@ -523,7 +562,15 @@ static void test_empty(void **state) {
         {"count FROM events_by(NULL)", "0"},
         {"count FROM events_by('pid')", "! no row"},
         {"count FROM events_by", "! no query solution"},
+        {"count FROM events_by('pid', NULL, NULL, 0)", "! every: expected a duration"},
+        {"count FROM events_by('pid', NULL, NULL, 1)", "! no row"},
+        {"count FROM events_by('pid', NULL, NULL, NULL, 0)", "! top: expected a number above 0"},
+        {"count FROM events_by('pid', NULL, NULL, NULL, 1)", "! no row"},
         {"* FROM processes", "! "}, /* no history exists */
+        {"count(*) FROM cpu_usage(5, 4)", "! from and to: the range ends before it begins"},
+        {"count(*) FROM cpu_usage(5, 5)", "0"},
+        {"count(*) FROM cpu_usage(NULL, NULL, 0)", "! every: expected a duration"},
+        {"count(*) FROM cpu_usage(NULL, NULL, 1)", "0"},
         {"count(*) FROM pragma_table_xinfo('events') WHERE hidden = 0", "8"},
     };
     (void)state;
@@ -532,11 +579,11 @@ static void test_empty(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mapping),  cmocka_unit_test(test_u64),     cmocka_unit_test(test_times),
-        cmocka_unit_test(test_printf),   cmocka_unit_test(test_guids),   cmocka_unit_test(test_sids),
-        cmocka_unit_test(test_registry), cmocka_unit_test(test_paths),   cmocka_unit_test(test_addresses),
-        cmocka_unit_test(test_refused),  cmocka_unit_test(test_seconds), cmocka_unit_test(test_texts_of_times),
-        cmocka_unit_test(test_empty),
+        cmocka_unit_test(test_mapping),   cmocka_unit_test(test_u64),     cmocka_unit_test(test_times),
+        cmocka_unit_test(test_printf),    cmocka_unit_test(test_guids),   cmocka_unit_test(test_sids),
+        cmocka_unit_test(test_registry),  cmocka_unit_test(test_paths),   cmocka_unit_test(test_addresses),
+        cmocka_unit_test(test_refused),   cmocka_unit_test(test_seconds), cmocka_unit_test(test_texts_of_times),
+        cmocka_unit_test(test_instances), cmocka_unit_test(test_empty),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

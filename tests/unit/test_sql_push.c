@@ -298,37 +298,65 @@ static void test_pushed(void **state) {
     assert_true(count > 40);
 }
 
+/* Whether a table has rows of a condition: the scan must choose those that SQLite does. */
+static size_t check_scan(const char *table, const char *name, const char *op, const char *value) {
+    ea_text scanned, compared;
+    ea_text_init(&scanned);
+    ea_text_init(&compared);
+    char *a = sqlite3_mprintf("SELECT rowid AS r FROM \"%w\" WHERE %s %s %s ORDER BY r", table, name, op, value);
+    char *b = sqlite3_mprintf("SELECT rowid AS r FROM \"%w\" WHERE +%s %s %s ORDER BY r", table, name, op, value);
+    assert_true(a && b);
+    ask(plain, a, &scanned);
+    ask(plain, b, &compared);
+    if (strcmp(scanned.data, compared.data) != 0)
+        fail_msg("%s\nscanned: %s\nby SQLite: %s", a, scanned.data, compared.data);
+    size_t some = strchr(scanned.data, '\n') != NULL;
+    sqlite3_free(a);
+    sqlite3_free(b);
+    ea_text_deinit(&scanned);
+    ea_text_deinit(&compared);
+    return some;
+}
+
+static const char *const OPERATORS[] = {"=", "<", "<=", ">", ">="};
+
+/* Numbers at the ends of 64 bits and between two whole ones, NULL and bytes. */
+static void test_far_numbers(void **state) {
+    static const char *const VALUES[] = {
+        "9223372036854775808.0", "-9223372036854775808.0",   "1e19", "-1e19", "4.0",        "4.5",  "-0.5",
+        "9223372036854775807",   "-9223372036854775807 - 1", "4",    "0",     "4294967295", "NULL", "X'00'"};
+
+    static const struct {
+        const char *table, *column;
+    } OF[] = {{"events", "time"},
+              {"events", "pid"},
+              {"events", "tid"},
+              {"events", "cpu"},
+              {"events", "batch"},
+              {"events", "level"},
+              {"DiskIo/Read", "TransferSize"},
+              {"DiskIo/Read", "IssuingThreadId"}};
+
+    size_t some = 0;
+    (void)state;
+    for (size_t i = 0; i < sizeof OF / sizeof *OF; i++)
+        for (size_t k = 0; k < sizeof OPERATORS / sizeof *OPERATORS; k++)
+            for (size_t v = 0; v < sizeof VALUES / sizeof *VALUES; v++)
+                some += check_scan(OF[i].table, OF[i].column, OPERATORS[k], VALUES[v]);
+    assert_true(some > 200);
+}
+
 /* Times at the ends of 64 bits: the scan chooses the events that SQLite does. */
 static void test_far_times(void **state) {
-    static const char *const OPERATORS[] = {"=", "<", "<=", ">", ">="};
     static const char *const TIMES[] = {"1700000000000000000",    "1700000000000001000",    "0",
                                         "9223372036854775807",    "9223372036854775806",    "-9223372036854775807",
                                         "-9223372036854775807-1", "1700000000000000500 - 1"};
-    ea_text scanned, compared;
     size_t some = 0;
     (void)state;
-    ea_text_init(&scanned);
-    ea_text_init(&compared);
     for (size_t i = 0; i < sizeof OPERATORS / sizeof *OPERATORS; i++)
-        for (size_t k = 0; k < sizeof TIMES / sizeof *TIMES; k++) {
-            char *a =
-                sqlite3_mprintf("SELECT time AS t, position FROM events WHERE time %s %s ORDER BY 1, 2, stream, batch",
-                                OPERATORS[i], TIMES[k]);
-            char *b =
-                sqlite3_mprintf("SELECT time AS t, position FROM events WHERE +time %s %s ORDER BY 1, 2, stream, batch",
-                                OPERATORS[i], TIMES[k]);
-            assert_true(a && b);
-            ask(plain, a, &scanned);
-            ask(plain, b, &compared);
-            if (strcmp(scanned.data, compared.data) != 0)
-                fail_msg("%s\nscanned: %s\nby SQLite: %s", a, scanned.data, compared.data);
-            some += strchr(scanned.data, '\n') != NULL;
-            sqlite3_free(a);
-            sqlite3_free(b);
-        }
+        for (size_t k = 0; k < sizeof TIMES / sizeof *TIMES; k++)
+            some += check_scan("events", "time", OPERATORS[i], TIMES[k]);
     assert_true(some > 20);
-    ea_text_deinit(&scanned);
-    ea_text_deinit(&compared);
     check("SELECT count(*), min(time), max(time) FROM events WHERE time > 9223372036854775804");
     check("SELECT time_bucket(time, '1h') AS t, count(*) FROM events GROUP BY t ORDER BY t");
     check("SELECT time_bucket(time, '1h') AS t, host, min(time), max(time), count(DISTINCT batch), sum(batch)"
@@ -1081,12 +1109,13 @@ static void test_random_rows(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pushed),     cmocka_unit_test(test_partial),     cmocka_unit_test(test_computed),
-        cmocka_unit_test(test_not_pushed), cmocka_unit_test(test_explain),     cmocka_unit_test(test_hosts),
-        cmocka_unit_test(test_canceled),   cmocka_unit_test(test_nested),      cmocka_unit_test(test_filters),
-        cmocka_unit_test(test_rows),       cmocka_unit_test(test_random_rows), cmocka_unit_test(test_random),
-        cmocka_unit_test(test_counting),   cmocka_unit_test(test_analyze),     cmocka_unit_test(test_filtered_rows),
-        cmocka_unit_test(test_far_times),  cmocka_unit_test(test_index),       cmocka_unit_test(test_certain),
+        cmocka_unit_test(test_pushed),      cmocka_unit_test(test_partial),     cmocka_unit_test(test_computed),
+        cmocka_unit_test(test_not_pushed),  cmocka_unit_test(test_explain),     cmocka_unit_test(test_hosts),
+        cmocka_unit_test(test_canceled),    cmocka_unit_test(test_nested),      cmocka_unit_test(test_filters),
+        cmocka_unit_test(test_rows),        cmocka_unit_test(test_random_rows), cmocka_unit_test(test_random),
+        cmocka_unit_test(test_counting),    cmocka_unit_test(test_analyze),     cmocka_unit_test(test_filtered_rows),
+        cmocka_unit_test(test_far_times),   cmocka_unit_test(test_index),       cmocka_unit_test(test_certain),
+        cmocka_unit_test(test_far_numbers),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -83,11 +83,11 @@ void ec_keys_value(const ec_keys *a, const ec_key *k, ec_value *ret) {
     }
 }
 
-/* A column whose rows are fixed-width numbers that stand for themselves, but perhaps for the highest bit. */
+/* A column whose rows are fixed-width numbers that stand for themselves, but perhaps for the highest bit. The fields of
+ * these kinds are of 1, 2, 4 or 8 bytes. */
 static int block_keys_is_plain(enum ec_kind kind, const ea_field *f, const ea_column *data) {
-    return (kind == EC_KIND_INT || kind == EC_KIND_HEX || kind == EC_KIND_ADDRESS) && data->width &&
-           data->width == f->width && f->type != EA_PORT &&
-           (data->width == 1 || data->width == 2 || data->width == 4 || data->width == 8);
+    return (kind == EC_KIND_INT || kind == EC_KIND_HEX || kind == EC_KIND_ADDRESS) && data->width == f->width &&
+           f->type != EA_PORT;
 }
 
 /* Calls use(i, number) for each selected event. */

@@ -373,7 +373,7 @@ static int fail_missing_class(ec_sql *s, const char *name, const char *asked, ea
     const char *nearest = NULL;
     int rc = ec_archive_classes(s->archive, &classes, &count, err);
     for (size_t i = 0; !rc && i < count; i++)
-        if (classes[i]->name)
+        if (*classes[i]->name) /* "": it is unknown */
             sql_events_consider(name, classes[i]->name, &distance, &nearest);
     for (size_t i = 0; !rc && i < ea_family_count; i++)
         for (size_t k = 0; k < ea_families[i]->row_count; k++) {
