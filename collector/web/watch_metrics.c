@@ -12,7 +12,6 @@
 enum {
     RESULTS_MAX = 4096,
     RESULTS_OF_TABLE = 100,
-    ROWS_MAX = 65536,
     CELLS_MAX = 13,  /* tick, others, eight keys, three values */
     LABEL_MAX = 256, /* bytes of a key's name or text; a result with a longer one is left out */
     VALUES_MAX = 3,
@@ -81,12 +80,17 @@ static size_t watch_metrics_values(const results *r) {
     return watch_metrics_is_named(r, n - 2, "avg") && watch_metrics_is_named(r, n - 1, "count") ? 2 : 1;
 }
 
+/* A column that a program made is named so; a stored class may have any text there. */
+static int watch_metrics_has_name(const cell *c) {
+    size_t n = c->name.len_bytes;
+    return n && n <= LABEL_MAX &&
+           strspn(c->name.data, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == n;
+}
+
 static int watch_metrics_put_keys(results *r, size_t end) {
     for (size_t i = 2; i < end; i++) {
         const cell *c = &r->cells[i];
-        size_t n = c->name.len_bytes;
-        if (!n || n > LABEL_MAX || c->value.len_bytes > LABEL_MAX ||
-            strspn(c->name.data, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") != n)
+        if (!watch_metrics_has_name(c) || c->value.len_bytes > LABEL_MAX)
             return 0;
         for (size_t k = 2; k < i; k++)
             if (strcmp(watch_metrics_text(&r->cells[k].name), c->name.data) == 0)
@@ -99,7 +103,7 @@ static int watch_metrics_put_keys(results *r, size_t end) {
 }
 
 static int watch_metrics_put(results *r, const cell *value, const char *head, ea_err *err) {
-    if (value->is_text ||
+    if (value->is_text || !watch_metrics_has_name(value) ||
         !strchr("-0123456789", *watch_metrics_text(&value->value))) { /* null: no number, as 0.0 / 0 */
         r->left_out++;
         return 0;
@@ -128,13 +132,29 @@ static void watch_metrics_label(ea_text *t, ea_text *scratch, const ec_value *v)
     ea_exposition_label(t, watch_metrics_text(scratch));
 }
 
+/* The result whose cells are taken. head: the labels of its machine and table. */
+static int watch_metrics_put_result(results *r, const char *head) {
+    size_t values = watch_metrics_values(r), end = r->cell_count - values;
+    int is_others = strcmp(watch_metrics_text(&r->cells[1].value), "0") != 0, rc = 0;
+    ea_text_clear(&r->labels);
+    if (is_others)
+        ea_text_str(&r->labels, ",others=\"1\"");
+    if (r->count + values > RESULTS_MAX ||
+        !watch_metrics_put_keys(r, is_others && end > 2 && !watch_metrics_is_named(r, end - 1, "to") ? 2 : end)) {
+        r->left_out++;
+        return 0;
+    }
+    r->count_of_table++;
+    for (size_t i = end; !rc && i < r->cell_count; i++)
+        rc = watch_metrics_put(r, &r->cells[i], head, NULL);
+    return rc;
+}
+
 static int watch_metrics_on_row(void *arg, size_t count, const ec_value *cells) {
     results *r = arg;
     ea_text head;
+    int rc = 0;
     if (count != 3 || cells[0].type != EC_TEXT || cells[1].type != EC_TEXT || cells[2].type != EC_TEXT)
-        return 0;
-    /* what emit and printf gave has no column "others" */
-    if (!watch_metrics_take_cells(r, &cells[2]) || r->cell_count < 3 || !watch_metrics_is_named(r, 1, "others"))
         return 0;
     ea_text_init(&head);
     ea_text_str(&head, "{host=\"");
@@ -151,19 +171,10 @@ static int watch_metrics_on_row(void *arg, size_t count, const ec_value *cells) 
         ea_text_str(&r->host_name, head.data);
         r->count_of_table = 0;
     }
-    size_t values = watch_metrics_values(r), end = r->cell_count - values;
-    int is_others = strcmp(watch_metrics_text(&r->cells[1].value), "0") != 0, rc = 0;
-    ea_text_clear(&r->labels);
-    if (is_others)
-        ea_text_str(&r->labels, ",others=\"1\"");
-    if (r->count + values > RESULTS_MAX || r->count_of_table == RESULTS_OF_TABLE ||
-        !watch_metrics_put_keys(r, is_others && end > 2 && !watch_metrics_is_named(r, end - 1, "to") ? 2 : end)) {
+    if (r->count_of_table == RESULTS_OF_TABLE)
         r->left_out++;
-    } else {
-        r->count_of_table++;
-        for (size_t i = end; !rc && i < r->cell_count; i++)
-            rc = watch_metrics_put(r, &r->cells[i], head.data, NULL);
-    }
+    else if (watch_metrics_take_cells(r, &cells[2]) && r->cell_count >= 3 && watch_metrics_is_named(r, 1, "others"))
+        rc = watch_metrics_put_result(r, head.data); /* what emit and printf gave has no column "others" */
     ea_text_deinit(&head);
     return rc || r->labels.failed || r->lines.failed || r->host_name.failed;
 }
@@ -197,8 +208,7 @@ int ec_watch_metrics(ec_call *c, ea_err *err) {
                      .param_count = 2,
                      .limit_ns =
                          c->options->limit_ns && c->options->limit_ns < limit_ns ? c->options->limit_ns : limit_ns,
-                     .limit_bytes = c->options->limit_bytes,
-                     .limit_rows = ROWS_MAX};
+                     .limit_bytes = c->options->limit_bytes};
     ea_err ignored = {0};
     ea_text *texts[] = {&r.lines, &r.labels, &r.host_name, &r.scratch};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)

@@ -103,7 +103,7 @@ static void table_fill_slots(lang_table *t) {
     }
 }
 
-static int lang_table_table_grow(lang_table *t) {
+static int lang_table_grow(lang_table *t) {
     size_t capacity = t->capacity ? t->capacity * 2 : FIRST;
     size_t more = table_bytes_of(t, capacity) - table_bytes_of(t, t->capacity);
     if (t->memory->used_bytes + more > t->memory->limit_bytes)
@@ -133,7 +133,7 @@ uint64_t *lang_table_put(lang_table *t, const uint64_t *keys) {
     if (t->count >= t->limit_count)
         return NULL;
     if (t->count == t->capacity) {
-        if (!lang_table_table_grow(t))
+        if (!lang_table_grow(t))
             return NULL;
         at = table_slot_of(t, keys);
         while (t->slots[at])

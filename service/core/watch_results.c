@@ -47,7 +47,8 @@ struct ea_watches {
     uint8_t traits[2 + sizeof PROVIDER_NAME];
     ea_record last; /* the event at hand, without its payload */
     int64_t last_utc_ns;
-    int has_ship; /* a program calls ship() */
+    int has_ship;     /* a program calls ship() */
+    uint64_t shipped; /* events that programs raised, each once */
 };
 
 /* ---- compiling ---- */
@@ -374,6 +375,14 @@ int ea_watches_start(ea_watches *w, int (*fn)(void *arg, const ea_record *record
     return rc;
 }
 
+/* How often programs raised an event; several may raise the same one. */
+static uint64_t watch_results_ships(const ea_watches *w) {
+    uint64_t n = 0;
+    for (size_t i = 0; i < w->count && w->has_ship; i++)
+        n += ea_lang_run_counts(w->programs[i].run).shipped;
+    return n;
+}
+
 int ea_watches_add(ea_watches *w, const ea_record *record, const ea_class *c, const ea_clock *clock, ea_err *err) {
     int is_aggregated = 0;
     for (size_t i = 0; i < w->count; i++) /* before the event, with which a program may end */
@@ -385,12 +394,14 @@ int ea_watches_add(ea_watches *w, const ea_record *record, const ea_class *c, co
         }
     w->last = *record;
     w->last_utc_ns = ea_clock_to_utc_ns(clock, record->time_raw);
-    uint64_t shipped = w->has_ship ? ea_watches_counts(w).shipped : 0;
+    uint64_t ships = watch_results_ships(w);
     int rc = ea_watcher_add(w->watcher, record, c, clock, w->last_utc_ns, err);
     if (rc < 0)
         return rc;
-    if (w->has_ship && ea_watches_counts(w).shipped != shipped)
+    if (watch_results_ships(w) != ships) {
+        w->shipped++;
         return EA_WATCHES_SHIPPED;
+    }
     return is_aggregated ? EA_WATCHES_AGGREGATED : 0;
 }
 
@@ -412,8 +423,8 @@ ea_lang_counts ea_watches_counts(const ea_watches *w) {
         all.texts += c.texts;
         all.costly += c.costly;
         all.unfired += c.unfired;
-        all.shipped += c.shipped;
     }
+    all.shipped = w->shipped;
     return all;
 }
 

@@ -15,19 +15,25 @@ column in the YAML.
 #   line and of a class that is not known | 2026-11-27
 import collections
 import json
+import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import time
 
+import format_reader
 import harness
 import receiver
+import test_bounds
 import test_ledger
 import test_prometheus
 import test_tracegen
+import test_wire_python
 import uploads
 import web_world
+import wire_lies
 
 PROGRAMS = {
     "switches": "sched:::on-cpu { @[execname, cpu] = count(); }\ntick:500ms { print(@); clear(@); }",
@@ -242,6 +248,7 @@ def aggregates(env, checks, collector, trace):
 
 
 SHIP = "Thread/CSwitch { n++; if (n == 3000 || n == 7001) { ship(); ship(); } } Thread/CSwitch /n == 7001/ { ship(); }"
+SHIP_TOO = "Thread/CSwitch { n++; if (n == 3000) { ship(); } }"  # the same event is counted once
 PRIORITY_FIELD = 16
 
 
@@ -262,7 +269,8 @@ def shipped(env, checks, collector, trace):
         got.clear()
         begin = time.monotonic()
         with receiver.Receiver(env.certs, take) as fake:
-            path = config_of(env, fake, host, [{"name": "file", "files": [str(trace)], "watch": [{"name": "some", "program": SHIP, "events": events}]}])
+            watch = [{"name": "some", "program": SHIP, "events": events}, {"name": "same", "program": SHIP_TOO}]
+            path = config_of(env, fake, host, [{"name": "file", "files": [str(trace)], "watch": watch}])
             agent = subprocess.Popen([env.agent, "run", "--config", path], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
             try:
                 receiver.sleep_until(lambda: agent.poll() is not None or (got and uploads.Head(got[-1]).event_count == 0), 60)
@@ -288,6 +296,33 @@ def not_aggregated(env, checks, collector, trace):
     states = ask(collector, count.format("states"))
     checks.that(states and states == ask(collector, count.format("ships")), f"processes and images: {states}")
     checks.equal(ledger(collector, "states").get("events_aggregated"), 5, "events that were aggregated: those before exit()")
+
+
+def batch_of(table, value, payload, utc_ns):
+    """A batch with one event, which says of itself that it is a program's result."""
+    fields = [wire_lies.field(b"tick", kind=7), wire_lies.field(b"others", kind=1), wire_lies.field(b"who", kind=test_bounds.UTF8Z), wire_lies.field(value, kind=8)]
+    description = wire_lies.described(provider_name=b"etwagent-watch", name=table, fields=fields)
+    source = wire_lies.message("Source", name="file", clock_type=1, frequency=10**7, pointer_size=8, clock_pairs=[wire_lies.message("ClockPair", utc_ns=utc_ns)])
+    group = wire_lies.message("Group", class_hash=test_bounds.hash_of(description), header=wire_lies.message("Header"), payload=wire_lies.column(constant=payload))
+    draft = test_wire_python.Draft(test_bounds.batch_of([group], 1, descriptions=[description], stream=os.urandom(16), sources=(source,)))
+    draft.batch.checksum = format_reader.checksum(format_reader.Batch(draft.bytes()).records())
+    return draft.bytes()
+
+
+def hostile(env, checks, collector):
+    """Names and values that no program gives are no further lines of /metrics."""
+    web, table = web_world.Web(collector), b'watch_"\n{x="'
+    before = exposed(web)["etwcollector_watch_results_left_out", frozenset()]
+    payload = struct.pack("<QB", 0, 0) + b'q"\\\n\xff\xed\xa0\x80\0' + struct.pack("<q", 5)
+    now = time.time_ns()
+    test_ledger.upload(env, collector, "hostile", [batch_of(table, name, payload, now) for name in (b"count", b'x"} 1\nstolen 7\n#', b"y" * 1000)], at_once=1)
+    for accept in (None, "application/openmetrics-text"):
+        text = test_prometheus.scrape(web.port, accept)[1]
+        lines = [line for line in text.split("\n")[:-1] if not re.fullmatch(r'# .*|[a-z_]+(\{([A-Za-z_]\w*="([^"\\]|\\.)*",?)*\})? [-+.\de]+', line)]
+        checks.equal(lines, [], "lines that are no metric")
+        checks.equal([re.sub(r'key_who=".*"', "", line) for line in text.split("\n") if 'host="hostile",table="watch_\\"' in line],
+                     ['etwagent_watch_result{host="hostile",table="watch_\\"_{x=\\"",of="count",} 5'], "the one result")
+        checks.that(f"etwcollector_watch_results_left_out {before + 2:.0f}\n" in text, f"{before} results were left out before, and two more are now")
 
 
 def mistakes(env, checks):
@@ -357,7 +392,7 @@ def needs(env, checks):
 def test(env, checks, arguments):
     needs(env, checks)
     mistakes(env, checks)
-    env.make_certificates(("ships", "aggregates", "states", "recent", "raised", "raised-alone"))
+    env.make_certificates(("ships", "aggregates", "states", "recent", "raised", "raised-alone", "hostile"))
     collector = env.new_collector(extra=["--web", "127.0.0.1:0"])
     collector.start()
     scenario = env.folder / "office.scenario.yaml"
@@ -370,6 +405,7 @@ def test(env, checks, arguments):
     aggregates(env, checks, collector, trace)
     not_aggregated(env, checks, collector, trace)
     shipped(env, checks, collector, trace)
+    hostile(env, checks, collector)
     collector.stop()
 
 

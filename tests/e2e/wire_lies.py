@@ -240,10 +240,10 @@ def map_of(name=b"m", is_flags=0, entries=()):
     return text(name) + bytes([is_flags]) + uploads._varint(len(entries)) + b"".join(uploads._varint(value) + text(name) for value, name in entries)
 
 
-def described(format_=1, kind=0, status=0, flags=0, pointer_size=8, code=1, name=b"", maps=(), fields=(), rest=b"", counts=None):
+def described(format_=1, kind=0, status=0, flags=0, pointer_size=8, code=1, name=b"", maps=(), fields=(), rest=b"", counts=None, provider_name=b""):
     """A description. counts: of maps and fields, where they are others than there are."""
     map_count, field_count = counts or (len(maps), len(fields))
-    return bytes([format_, kind, status, flags, pointer_size, 0]) + uploads._varint(code) + bytes(16) + text(b"") + text(name) + \
+    return bytes([format_, kind, status, flags, pointer_size, 0]) + uploads._varint(code) + bytes(16) + text(provider_name) + text(name) + \
         uploads._varint(map_count) + b"".join(maps) + uploads._varint(field_count) + b"".join(fields) + rest
 
 

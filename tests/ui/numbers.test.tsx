@@ -2,7 +2,7 @@
 import './dom.ts';
 import { test } from 'node:test';
 import assert from 'node:assert/strict';
-import { sqlRange, sqlText, url } from '../../collector/web/ui/src/api.ts';
+import { fieldsOf, sqlRange, sqlText, url } from '../../collector/web/ui/src/api.ts';
 import { gridOf, linesOf } from '../../collector/web/ui/src/chart.tsx';
 import { bucketsSql, ipcOf } from '../../collector/web/ui/src/exact.tsx';
 import { filtersOf } from '../../collector/web/ui/src/fields.tsx';
@@ -78,6 +78,11 @@ test('sums over time: every value is in one bucket, the small lines are one', ()
   assert.deepEqual([outside[0].values[0], outside[0].values[60]], [5, 6], 'what is beside the range is at its ends');
   assert.deepEqual(gridOf(NaN, 1).times, []);
   assert.ok(gridOf(0, 1e15).times.length <= 120);
+});
+test('fields of an event: whole numbers beyond 2^53 are as they were sent', () => {
+  assert.deepEqual(fieldsOf('{"a":18446744073709551615,"b":-9223372036854775808,"c":9007199254740991,"d":0.1234567890123456789,"e":1e300,"f":[18446744073709551615,"18446744073709551615, \\" 9007199254740993"],"9007199254740993":1}'),
+    { a: '18446744073709551615', b: '-9223372036854775808', c: 9007199254740991, d: 0.12345678901234568, e: 1e300, f: ['18446744073709551615', '18446744073709551615, " 9007199254740993'], '9007199254740993': 1 });
+  assert.throws(() => fieldsOf('{'));
 });
 test('SQL: texts of a link cannot leave their quotes', () => {
   assert.equal(sqlText("a'b\0' OR 1=1 --"), "'a''b'' OR 1=1 --'");

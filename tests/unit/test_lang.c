@@ -348,6 +348,69 @@ static void a_statement_whose_value_is_absent_is_skipped_and_counted(void **stat
                  "{\"aggregation\":\"@g\",\"time\":\"1970-01-01T00:00:01.0000000Z\",\"keys\":[],\"count\":1}\n");
 }
 
+/* An opened file, by its path in UTF-16. */
+static int create_file(world *w, const char *path) {
+    uint8_t payload[64] = {0};
+    uint16_t n = 32;
+    for (const char *at = path; n < sizeof payload - 1; n += 2) {
+        payload[n] = (uint8_t)*at;
+        if (!*at++)
+            break;
+    }
+    ea_record record = {.provider = EA_PROVIDER_FILE_IO,
+                        .flags = EA_FLAG_CLASSIC_HEADER,
+                        .opcode = 64,
+                        .version = 3,
+                        .pointer_size = 8,
+                        .payload = payload,
+                        .payload_bytes = n + 2};
+    ea_lang_event event = {.record = &record, .utc_ns = w->now_ns};
+    event.c = ea_registry_find(w->registry, &record);
+    return ea_lang_run_event(w->run, &event);
+}
+
+static void bytes_are_those_that_the_field_has(void **state) {
+    static const struct {
+        const char *place_and_count, *value; /* NULL: the event lacks it */
+    } CASES[] = {{"0, 1", "97"},
+                 {"0, 2", "24832"},
+                 {"2, 1", "98"},
+                 {"event.ShareAccess + 1, 3", "25088"},
+                 {"0, 8", "6989694375479476224"},
+                 {"7, 1", "0"},
+                 {"8, 1", NULL},
+                 {"7, 2", NULL},
+                 {"1, 8", NULL},
+                 {"0 - 1, 1", NULL},
+                 {"0 - 1, 8", NULL},
+                 {"9223372036854775807, 8", NULL},
+                 {"18446744073709551615, 1", NULL},
+                 {"18446744073709551609, 8", NULL}};
+
+    world *w = *state;
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        char text[128], expected[128] = "";
+        snprintf(text, sizeof text, "FileIo/Create { emit(x = bytes(OpenPath, %s)); }", CASES[i].place_and_count);
+        print_message("%s\n", text);
+        start(w, text);
+        assert_int_equal(create_file(w, "abc"), 0);
+        assert_int_equal(ea_lang_run_counts(w->run).absent, !CASES[i].value);
+        if (CASES[i].value)
+            snprintf(expected, sizeof expected, "{\"row\":{\"x\":%s},\"time\":\"1970-01-01T00:00:01.0000000Z\"}\n",
+                     CASES[i].value);
+        ends_with(w, expected);
+    }
+    /* a probe without an event has no field */
+    start(w, "FileIo/Create, tick:1ms { @[probe] = sum(bytes(OpenPath, 0, 1)); }");
+    assert_int_equal(create_file(w, "abc"), 0);
+    w->now_ns += 5000000;
+    assert_int_equal(create_file(w, "abc"), 0);
+    assert_int_equal(ea_lang_run_counts(w->run).absent, 1);
+    ends_with(
+        w,
+        "{\"aggregation\":\"@\",\"time\":\"1970-01-01T00:00:01.0050000Z\",\"keys\":[\"FileIo/Create\"],\"sum\":194}\n");
+}
+
 /* By the events' times, from whichever run a firing is. */
 static void triggers_fire_within_their_limits(void **state) {
     static const struct {
@@ -835,6 +898,7 @@ int main(void) {
         T(values_and_operations_are_as_the_reference_says),
         T(comparisons_are_right_whatever_the_signs),
         T(a_statement_whose_value_is_absent_is_skipped_and_counted),
+        T(bytes_are_those_that_the_field_has),
         T(variables_live_as_long_as_their_scope),
         T(triggers_fire_within_their_limits),
         T(sum_with_a_negative_number_has_a_sign),

@@ -106,15 +106,31 @@ async function exact(page) {
       check(n > 0 && (await total(page, title)) === n, `Host: ${title} of ${what}: ${await total(page, title)}, SQL has ${n}`);
   }
   await accessible(page, 'Host with exact charts');
+  await page.locator('.timeline canvas').focus();
+  await page.keyboard.press('ArrowRight');
+  await page.getByRole('link', { name: 'Fleet', exact: true }).click();
+  await page.evaluate(() => new Promise((f) => { setTimeout(f, 400); })); // 250 ms after the key the link gets the cursor's time, if one is still there
+  check(!new URL(page.url()).searchParams.has('at'), `Host: the cursor's time does not follow one to another page: ${page.url()}`);
 }
 
 async function editor(page) {
-  await page.goto(link({ page: 'queries' }));
   const field = page.getByRole('textbox', { name: /One SELECT/ });
-  await page.locator('.editor').getByRole('textbox').waitFor();
-  await settled(page);
   const text = () => field.innerText().then((t) => t.trim());
   const press = (key) => page.keyboard.press(key);
+  let load; // what is typed before the editor is loaded goes on in the editor
+  const held = new Promise((f) => { load = f; });
+  await page.route('**/editor.js', (r) => held.then(() => r.continue()));
+  await page.goto(link({ page: 'queries' }));
+  await page.locator('textarea').focus();
+  await press('Control+a');
+  await page.keyboard.type("SELECT 1, ''");
+  await press('ArrowLeft');
+  load();
+  await page.locator('.editor').getByRole('textbox').waitFor();
+  await page.keyboard.type('x');
+  check((await text()) === "SELECT 1, 'x'", `SQL: the editor has the cursor where it was: ${await text()}`);
+  await page.unroute('**/editor.js');
+  await settled(page);
   await field.focus();
   await press('Control+a');
   await page.keyboard.type('SELECT image_name FROM proces');
@@ -152,7 +168,24 @@ async function editor(page) {
   await press('Control+z');
   await press('Tab');
   check(await page.evaluate(() => document.activeElement.textContent === 'Ask'), 'SQL: Tab leaves the editor');
-  await page.getByLabel('Earlier statements').selectOption({ index: 1 });
+  await page.route('**/api/v1/sql', async (r) => { // of two questions the first one is answered later
+    if (r.request().postDataJSON().sql === 'SELECT 1') await page.waitForResponse((answer) => answer.request().postData()?.includes('SELECT 2') ?? false);
+    await r.continue().catch(() => {}); // the page has canceled it
+  });
+  const ask = async (sql) => {
+    await field.focus();
+    await press('Control+a');
+    await page.keyboard.type(sql);
+    await press('Escape');
+    await press('Control+Enter');
+  };
+  await ask('SELECT 1');
+  await ask('SELECT 2');
+  await rows(page, 'Answer').filter({ hasText: /^2$/ }).waitFor();
+  await settled(page);
+  check((await rows(page, 'Answer').allInnerTexts()).join() === '2', `SQL: the answer is to the last question: ${await rows(page, 'Answer').allInnerTexts()}`);
+  await page.unroute('**/api/v1/sql');
+  await page.getByLabel('Earlier statements').selectOption({ index: 2 });
   await page.waitForFunction(() => /quotes\.exe/.test(document.querySelector('.editor').shadowRoot.textContent));
   check(/^SELECT image_name/.test(await text()), 'SQL: an earlier statement comes back');
   await page.goto(link({ page: 'queries', sql: "SELECT '</div><img src=x onerror=alert(1)>'" }));

@@ -219,7 +219,8 @@ async function byMouse() {
   const count = (r) => { asked += r.url().includes('/api/v1/') && !r.url().includes('/tail'); };
   for (const name of ['profile', 'host', 'security', 'events', 'ledger']) {
     await page.goto(link({ page: name, host: world.holed, range: '7d' }));
-    await page.waitForTimeout(1500);
+    await page.getByRole('heading', { level: 1 }).waitFor();
+    await settled(page);
     asked = 0;
     page.on('request', count);
     await page.waitForTimeout(1500);

@@ -18,8 +18,8 @@ await Promise.all(pages.map(async ({ name, url, press }) => {
   await page.locator('main h1').waitFor();
   if (press) await page.getByRole('button', { name: press, exact: true }).click();
   await page.waitForLoadState('networkidle');
-  await page.waitForFunction(() => !/asking the collector/.test(document.body.innerText));
-  await page.waitForTimeout(300); // the rows of a long table that are painted afterwards
+  // busy: rows of a long table are painted afterwards
+  await page.waitForFunction(() => !/asking the collector/.test(document.body.innerText) && !document.querySelector('[aria-busy=true]'));
   found[name] = await page.evaluate(() => {
     const text = (e) => e.textContent.trim();
     const all = (selector, of = document) => [...of.querySelectorAll(selector)];

@@ -30,7 +30,7 @@ export async function open(options) {
 export const link = (state) => world.url + '?' + new URLSearchParams(state);
 export const settled = async (page) => {
   await page.waitForLoadState('networkidle');
-  await page.waitForFunction(() => !/asking the collector/.test(document.body.innerText));
+  await page.waitForFunction(() => !/asking the collector/.test(document.body.innerText) && !document.querySelector('[aria-busy=true]'));
 };
 // axe's rules run in the page by the debugger's door, which Content-Security-Policy does not close. It would copy the editor's style sheets into
 // style elements, for one rule about turned screens; the policy refuses these.

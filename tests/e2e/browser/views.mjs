@@ -19,8 +19,7 @@ const total = (page, title) => page.locator('.chart').filter({ has: page.getByRo
 async function numbers(page, title) {
   const chart = page.locator('.chart').filter({ has: page.getByRole('heading', { name: title, exact: true }) });
   if (!(await chart.locator('.numbers').evaluate((d) => d.open))) await chart.locator('.numbers summary').click();
-  await chart.locator('.numbers tbody tr').first().waitFor();
-  await page.waitForTimeout(100); // the rows of a long table that are painted afterwards
+  await chart.locator('.numbers .scroll:not([aria-busy=true]) tbody tr').first().waitFor(); // busy: rows of a long table are painted afterwards
   return chart.locator('.numbers tbody tr').evaluateAll((all) => all.map((row) => [...row.cells].slice(1).map((cell) => Number(cell.textContent))));
 }
 const sum = (table) => table.flat().reduce((a, b) => a + b, 0);

@@ -92,6 +92,8 @@ export function useApi<T>(address: Address<T> | null, every?: number, all?: bool
 export type SqlValue = string | number | null;
 export type SqlRow = Readonly<Record<string, SqlValue>>;
 const MOST_ROWS = 10000;
+/** The fields of an event, which are a text of JSON, as SQL's cells: a large number is a text. Throws where it is no JSON. */
+export const fieldsOf = (json: string): unknown => JSON.parse(json.replace(/"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?/g, (one) => (/^-?\d+$/.test(one) && !Number.isSafeInteger(Number(one)) ? `"${one}"` : one)));
 /** The rows of a statement; what of it is not whole. null: no request. */
 export function useSql<R = SqlRow>(statement: string | null, rows = MOST_ROWS): State<Omit<Answer<'sql'>, 'columns' | 'rows'> & { items: R[] }> {
   const state = useApi<Answer<'sql'>>(statement === null ? null : url('sql'), 0, false, statement === null ? '' : JSON.stringify({ sql: statement, rows }));

@@ -10,8 +10,8 @@ import { tags } from '@lezer/highlight';
 import type { Choice } from './sql_names';
 
 export interface Editor { readonly set: (text: string) => void; readonly focus: () => void; readonly end: () => void }
-/** choices: what can be completed in a statement; inQuotes: after a quotation mark. */
-export interface EditorOptions { text: string; label: string; onChange: (text: string) => void; onRun: () => void; choices: (sql: string, inQuotes: boolean) => readonly Choice[] }
+/** at: where the cursor is. choices: what can be completed in a statement; inQuotes: after a quotation mark. */
+export interface EditorOptions { text: string; at: number; label: string; onChange: (text: string) => void; onRun: () => void; choices: (sql: string, inQuotes: boolean) => readonly Choice[] }
 
 // the page's own colours, which change with its theme
 const FORM = EditorView.theme({
@@ -31,7 +31,7 @@ const COLOURS = HighlightStyle.define([
 const DIALECT = SQLDialect.define({ ...SQLite.spec, identifierQuotes: '"' });
 const MOST_CHOICES = 1000;
 
-export function editorIn(parent: HTMLElement, { text, label, onChange, onRun, choices }: EditorOptions): Editor {
+export function editorIn(parent: HTMLElement, { text, at: cursor, label, onChange, onRun, choices }: EditorOptions): Editor {
   const complete = (at: CompletionContext) => {
     const inQuotes = at.state.sliceDoc(at.state.doc.lineAt(at.pos).from, at.pos).split('"').length % 2 === 0, word = at.matchBefore(inQuotes ? /"[^"]*/ : /\w+/);
     if (!word && !at.explicit) return null;
@@ -40,7 +40,7 @@ export function editorIn(parent: HTMLElement, { text, label, onChange, onRun, ch
     return { from: word?.from ?? at.pos, options, validFor: inQuotes ? /^"[^"\n]*$/ : /^\w*$/ };
   };
   const root = parent.shadowRoot ?? parent.attachShadow({ mode: 'open' });
-  const view = new EditorView({ root, parent: root, state: EditorState.create({ doc: text, extensions: [
+  const view = new EditorView({ root, parent: root, state: EditorState.create({ doc: text, selection: { anchor: cursor }, extensions: [
     history(), bracketMatching(), syntaxHighlighting(COLOURS), FORM, EditorView.lineWrapping,
     sql({ dialect: DIALECT, upperCaseKeywords: true }), DIALECT.language.data.of({ autocomplete: complete }), autocompletion({ icons: false }),
     Prec.highest(keymap.of([{ key: 'Mod-Enter', run: () => { onRun(); return true; } }])),

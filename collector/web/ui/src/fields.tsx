@@ -1,5 +1,5 @@
 // Fields of events: a list of them with the most frequent values of one, filters by click, and one event field by field.
-import { url, useApi, type Item, type Params } from './api';
+import { fieldsOf, url, useApi, type Item, type Params } from './api';
 import { Notice, Table, text, type Column } from './parts';
 import { change, shortTime, type Change, type View } from './state';
 
@@ -81,7 +81,7 @@ type Stored = Readonly<Record<string, unknown>>;
 // The fields of an event: of a search without a class they are a text of JSON.
 function fieldsIn(row: Stored): Stored {
   try {
-    const made: unknown = JSON.parse(typeof row.fields === 'string' ? row.fields : '{}');
+    const made = fieldsOf(typeof row.fields === 'string' ? row.fields : '{}');
     return made && typeof made === 'object' ? (made as Stored) : {};
   } catch {
     return {};

@@ -56,6 +56,7 @@ export function Host({ view, dark }: { view: View; dark: boolean }) {
   }, [view.at]);
   const now = Number.isFinite(at) ? at : known ? from + (to - from) / 2 : 0;
   const settle = useRef<number>();
+  useEffect(() => () => clearTimeout(settle.current), []);
   const moveTo = (ms: number) => {
     setAt(ms);
     clearTimeout(settle.current);

@@ -72,8 +72,8 @@ export function Table<R>({ label, columns, rows, view, caption, of = '' }: { lab
   const order = (c: Column<R>) => (c.sort && view?.sort === c.sort ? (view.descending === '1' ? 'descending' : 'ascending') : undefined);
   const body = useMemo(() => <tbody>{(isPart ? rows.slice(0, FIRST_ROWS) : rows).map((r) => <tr>
     {columns.map((c) => <td class={c.right ? 'right' : c.mono ? 'mono' : ''}>{c.show ? c.show(r) : c.name ? text(r[c.name]) : ''}</td>)}
-  </tr>)}</tbody>, [rows, isPart, columns.map((c) => c.title).join(), view?.range, view?.from, view?.to, view?.filters]);
-  return <div class="scroll" tabIndex={0} role="region" aria-label={label}>
+  </tr>)}</tbody>, [rows, isPart, columns.map((c) => c.title).join(), view?.range, view?.from, view?.to, view?.filters, view?.table]);
+  return <div class="scroll" tabIndex={0} role="region" aria-label={label} aria-busy={isPart || undefined}>
     <table>
       {caption && <caption>{caption}</caption>}
       <thead><tr>{columns.map((c) => <th scope="col" aria-sort={order(c)} class={c.right ? 'right' : ''}>{head(c)}</th>)}</tr></thead>

@@ -1,6 +1,6 @@
 // Programs: the tables of results of programs that agents run (watch: of their configurations), each with its rows and a chart over time.
 import { useMemo } from 'preact/hooks';
-import { url, useApi, type Item } from './api';
+import { fieldsOf, url, useApi, type Item } from './api';
 import { Chart, gridOf, type Grid, type Line } from './chart';
 import { Costly, count, Export, HostLink, Link, Notice, Search, Table, text, type Column } from './parts';
 import { useTimes } from './range';
@@ -9,13 +9,14 @@ import { closedRangeOf, shortTime, toMs, type View } from './state';
 const MOST_ROWS = 10000, SHOWN_ROWS = 500, LINES = 6, LABEL_LENGTH = 80;
 
 const PARTS = ['from', 'to', 'value']; // of a value: no keys
+const LARGE = /^-?\d{16,20}$/; // a number beyond 2^53, which is a text
 
 interface Result { host: string; time: string; names: readonly string[]; cells: readonly unknown[] }
 
 /** A row of a table of results: what follows the columns tick and others. null: it is no object. */
 function resultOf(r: Item<'queries/watch-results'>): Result | null {
   try {
-    const { tick: _tick, others, ...rest } = JSON.parse(r.fields) as Record<string, unknown>, names = Object.keys(rest), at = valueAt(names);
+    const { tick: _tick, others, ...rest } = fieldsOf(r.fields) as Record<string, unknown>, names = Object.keys(rest), at = valueAt(names);
     return { host: r.host, time: r.time, names, cells: Object.values(rest).map((v, i) => (others && i < at && !PARTS.includes(names[i]) ? '(others)' : v)) };
   } catch {
     return null;
@@ -57,7 +58,7 @@ function Results({ view, table, dark }: { view: View; table: string; dark: boole
   const names = rows[0]?.names ?? [];
   const grid = useMemo(() => gridFor(rows, times?.from ?? NaN, times?.to ?? NaN), [rows, times?.from, times?.to]);
   const lines = useMemo(() => linesOf(rows, grid), [rows, grid]);
-  const isNumber = names.map((_, i) => rows.some((r) => typeof r.cells[i] === 'number'));
+  const isNumber = names.map((_, i) => rows.some((r) => typeof r.cells[i] === 'number' || LARGE.test(written(r.cells[i]))));
   const columns: readonly Column<Result>[] = [{ title: 'Time', show: (r) => shortTime(r.time) }, { title: 'Machine', show: (r) => <HostLink host={r.host} view={view} /> },
     ...names.map((title, i): Column<Result> => ({ title, right: isNumber[i], mono: !isNumber[i], show: (r) => written(r.cells[i]) }))];
   return <>

@@ -1,5 +1,5 @@
 // Security: processes that connect to one address at regular intervals, as a program that waits for orders does.
-import { sqlRange, sqlText, useSql } from './api';
+import { sqlText, useSql } from './api';
 import { Costly, count, duration, HostLink, Link, Notice, ProcessLink, Search, Table } from './parts';
 import { rangeOf, shortTime, type View } from './state';
 
@@ -9,8 +9,8 @@ interface Found { host: string; stream: string | null; instance: number | null; 
 
 /** The statement: at least LEAST connections of a process to an address, whose intervals differ from their mean by at most a fifth (standard deviation). */
 function regularSql(view: View) {
-  const [from, to] = sqlRange(rangeOf(view)).split(', ');
-  const where = [view.host && `host = ${sqlText(view.host)}`, from !== 'NULL' && `time >= ${from}`, to !== 'NULL' && `time < ${to}`].filter(Boolean).map((w) => ` AND ${w}`).join('');
+  const { from, to } = rangeOf(view);
+  const where = [view.host && `host = ${sqlText(view.host)}`, from && `time >= time_ns(${sqlText(from)})`, to && `time <= time_ns(${sqlText(to)})`].filter(Boolean).map((w) => ` AND ${w}`).join('');
   return `WITH c AS MATERIALIZED (SELECT host, stream, time, json_extract(fields, '$.PID') AS pid, json_extract(fields, '$.daddr') AS remote, json_extract(fields, '$.dport') AS port FROM events
     WHERE name IN ('TcpIp/ConnectIPV4', 'TcpIp/ConnectIPV6')${where}), d AS (SELECT *, time - lag(time) OVER (PARTITION BY host, stream, pid, remote, port ORDER BY time) AS gap FROM c),
     s AS MATERIALIZED (SELECT host, stream, pid, remote, port, count(*) AS n, avg(gap) AS mean, avg(gap * 1.0 * gap) - avg(gap) * avg(gap) AS variance, min(time) AS first, max(time) AS last FROM d GROUP BY host, stream, pid, remote, port

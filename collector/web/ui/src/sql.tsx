@@ -51,7 +51,7 @@ function Field({ value, given, tables, onChange, onRun }: { value: string; given
     import('./editor').then(({ editorIn }) => {
       if (isGone || !box.current) return;
       const hadFocus = document.activeElement === plain.current;
-      editor.current = editorIn(box.current, { text: now.current.value, label: LABEL, onChange: (sql) => now.current.onChange(sql), onRun: () => now.current.onRun(), choices: (sql, inQuotes) => choicesFor(sql, now.current.tables, inQuotes) });
+      editor.current = editorIn(box.current, { text: plain.current?.value ?? now.current.value, at: plain.current?.selectionStart ?? 0, label: LABEL, onChange: (sql) => now.current.onChange(sql), onRun: () => now.current.onRun(), choices: (sql, inQuotes) => choicesFor(sql, now.current.tables, inQuotes) });
       ready(true);
       if (hadFocus) editor.current.focus();
     }, () => {});
@@ -66,28 +66,35 @@ export function Sql({ view }: { view: View }) {
   const [sql, setSql] = useState(view.sql ?? FIRST), [given, give] = useState({ text: sql }), [answer, setAnswer] = useState<State<Answer<'sql'>>>({});
   const [earlier, setEarlier] = useState(() => remembered<unknown[]>('statements', []).filter((s): s is string => typeof s === 'string'));
   const put = (text: string) => { setSql(text); give({ text }); };
-  const list = useTables(), tables = useNames(sql, list);
+  const list = useTables(), tables = useNames(sql, list), asked = useRef<AbortController>();
+  useEffect(() => () => asked.current?.abort(), []);
   const run = async () => {
+    const own = new AbortController();
+    asked.current?.abort(); // an earlier answer would come after this one
+    asked.current = own;
     change({ sql }, true);
     setAnswer({ loading: true });
     try {
-      setAnswer({ data: await ask(url('sql'), asJson({ sql, rows: ROWS })) });
+      const data = await ask(url('sql'), { ...asJson({ sql, rows: ROWS }), signal: own.signal });
+      if (own.signal.aborted) return;
+      setAnswer({ data });
       const kept = [sql, ...earlier.filter((s) => s !== sql)].filter((s) => s.length <= MOST_LETTERS).slice(0, EARLIER);
       setEarlier(kept);
       remember('statements', kept);
     } catch (error) {
-      setAnswer({ error: messageOf(error) });
+      if (!own.signal.aborted) setAnswer({ error: messageOf(error) });
     }
   };
   const save = async (format: string) => { // all rows, as a file
-    const r = await fetch(url('sql'), asJson({ sql, format }));
-    if (!r.ok) {
-      setAnswer({ error: (await r.json().catch(() => ({}))).detail ?? `the collector answered ${r.status}` });
-      return;
+    try {
+      const r = await fetch(url('sql'), asJson({ sql, format }));
+      if (!r.ok) throw new Error((await r.json().catch(() => ({}))).detail ?? `the collector answered ${r.status}`);
+      const file = Object.assign(document.createElement('a'), { href: URL.createObjectURL(await r.blob()), download: 'answer.' + format });
+      file.click();
+      URL.revokeObjectURL(file.href);
+    } catch (error) {
+      setAnswer({ error: messageOf(error) });
     }
-    const file = Object.assign(document.createElement('a'), { href: URL.createObjectURL(await r.blob()), download: 'answer.' + format });
-    file.click();
-    URL.revokeObjectURL(file.href);
   };
   return <section><h2>SQL</h2>
     <form class="sql" onSubmit={(e) => { e.preventDefault(); void run(); }}>
