@@ -91,8 +91,8 @@ def check_tenths(env, checks, name, path, turns):
         # what was added at the beginning may have a stack of its own
         wanted, got = (inside([item[:3] for item in found if item[0] != begin], begin, end) for found in (with_stack, stacks(env, out)))
         checks.that(wanted == got, f"{what}: {sum((wanted - got).values())} of {sum(wanted.values())} stacks are missing, {sum((got - wanted).values())} are others")
-        loaded = collections.Counter(json.loads(line)["fields"]["ProcessId"] for _, _, kind, line in whole if kind == "Image/DCStart")
-        a, b = (answers(env, p, begin - start, end - start, [0, max((pid for pid in loaded if pid), key=loaded.get)]) for p in (path, out))
+        loaded = collections.Counter(json.loads(line)["fields"]["ProcessId"] for _, _, kind, line in whole if kind in ("Image/DCStart", "Image/DCEnd"))
+        a, b = (answers(env, p, begin - start, end - start, [0, max((pid for pid in loaded if pid), key=loaded.get, default=4)]) for p in (path, out))
         for key in a:
             checks.that(a[key] == b[key], f"{what}: {key}: {sorted(set(a[key]) - set(b[key]))[:2]} {sorted(set(b[key]) - set(a[key]))[:2]}")
 
