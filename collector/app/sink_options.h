@@ -87,7 +87,7 @@ EA_MUST_CHECK int ec_sink_choice_check(const ec_sink_choice *c, const char **ret
      .argument = "KINDS",                                                                                              \
      .type = EA_OPT_STRING,                                                                                            \
      .offset = offsetof(owner, member.redact),                                                                         \
-     .help = "replace values by pseudonyms: all, or of " EA_REDACT_KIND_LIST ", with commas between"},                 \
+     .help = "replace values by pseudonyms: all (but text), or of " EA_REDACT_KIND_LIST ", with commas between"},                 \
     {.name = "redact-key",                                                                                             \
      .argument = "FILE",                                                                                               \
      .type = EA_OPT_STRING,                                                                                            \

@@ -247,6 +247,27 @@ int ea_event_write_values(const ea_class *c, const ea_event_value *values, size_
     return 0;
 }
 
+/* Elements of a text in an array: characters of UTF-16, else bytes (of ANSI: one a character). */
+static uint64_t encode_text_elements(const ea_field *f, const char *text, size_t len_bytes) {
+    uint64_t characters = 0, wide = 0;
+    for (size_t i = 0; i < len_bytes; i++) {
+        uint8_t b = (uint8_t)text[i];
+        characters += (b & 0xC0) != 0x80;
+        wide += b >= 0xF0; /* two units */
+    }
+    if (f->type == EA_UTF8_FIXED)
+        return len_bytes;
+    return is_wide(f->type) ? characters + wide : characters;
+}
+
+void ea_event_set_text(const ea_class *c, ea_event_value *values, size_t at, const char *text, size_t len_bytes) {
+    const ea_field *f = &c->fields[ea_class_top_field(c, at)];
+    values[at] = (ea_event_value){.kind = EA_VALUE_TEXT, .data = text, .count = len_bytes};
+    for (size_t i = 0; i < at && f->count_field >= 0; i++)
+        if (ea_class_top_field(c, i) == (size_t)f->count_field)
+            values[i].number = encode_text_elements(f, text, len_bytes);
+}
+
 /* ---- reading ---- */
 
 typedef struct reader {

@@ -32,6 +32,10 @@ EA_MUST_CHECK int ea_event_read_values(const ea_class *c, const uint8_t *payload
                                        const ea_event_value **ret_values, size_t *ret_count, size_t *ret_used,
                                        ea_err *err);
 
+/* Makes the value of the top-level field number `at` a text (borrowed). Where an earlier field counts its elements,
+ * that one becomes their number. */
+void ea_event_set_text(const ea_class *c, ea_event_value *values, size_t at, const char *text, size_t len_bytes);
+
 /* The payload of the class's first count top-level fields. What ea_event_read_values gave becomes the very bytes that
  * it read. Errors: EA_EINVAL (a value of a kind that its field cannot hold, a number that does not fit, an array whose
  * length is not what its count field says, too many values), EA_ELIMIT (more than capacity bytes). */

@@ -10,10 +10,17 @@
 #include "proto/event/tdh_types.h"
 #include "proto/relog/relog.h"
 
+#include <float.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHANNEL_TRACELOGGING = 11, LEVEL_INFORMATION = 4, NAME_MAX_BYTES = 256, UTF8_BOM_BYTES = 3 };
+enum {
+    CHANNEL_TRACELOGGING = 11,
+    LEVEL_INFORMATION = 4,
+    OPCODE_RECEIVE = 240, /* winmeta's only one that does not follow the others */
+    NAME_MAX_BYTES = 256,
+    UTF8_BOM_BYTES = 3,
+};
 
 struct ea_own_events {
     ea_arena arena;
@@ -333,9 +340,9 @@ static int own_number_of(const char *text, uint64_t *ret) {
 static int own_fraction_of(const char *text, uint8_t type, uint64_t *ret) {
     char *end;
     double wide = strtod(text, &end);
-    float narrow = (float)wide;
-    if (end == text || *end || wide - wide != 0)
+    if (end == text || *end || wide - wide != 0 || (type == EA_F32 && (wide > FLT_MAX || wide < -FLT_MAX)))
         return 0;
+    float narrow = type == EA_F32 ? (float)wide : 0;
     *ret = 0;
     memcpy(ret, type == EA_F32 ? (const void *)&narrow : &wide, type == EA_F32 ? sizeof narrow : sizeof wide);
     return 1;
@@ -380,6 +387,8 @@ static void own_take_notes(own_reader *k, const ea_class_notes *n) {
     for (size_t i = 0; !k->has_opcode && i < sizeof OPCODES / sizeof *OPCODES; i++)
         if (strcmp(n->opcode, OPCODES[i]) == 0)
             r->opcode = (uint8_t)i;
+    if (!k->has_opcode && strcmp(n->opcode, "Receive") == 0)
+        r->opcode = OPCODE_RECEIVE;
     for (size_t i = 0; !k->has_keyword && i < n->keyword_count; i++)
         r->keyword |= n->keywords[i].value;
 }

@@ -70,7 +70,7 @@ int ea_redact_parse(const char *kinds, unsigned *ret, ea_err *err) {
     unsigned all = 0;
     for (const char *at = kinds; *at;) {
         size_t n = strcspn(at, ",");
-        unsigned found = n == 3 && memcmp(at, "all", 3) == 0 ? (1u << EA_REDACT_KIND_COUNT) - 1 : 0;
+        unsigned found = n == 3 && memcmp(at, "all", 3) == 0 ? EA_REDACT_ALL : 0;
         for (int kind = 0; kind < EA_REDACT_KIND_COUNT; kind++)
             if (strlen(ea_redact_name(kind)) == n && memcmp(at, ea_redact_name(kind), n) == 0)
                 found = 1u << kind;
@@ -395,14 +395,21 @@ static const struct {
     {"valuename", EA_REDACT_REGISTRY},
     {"regkey", EA_REDACT_REGISTRY},
     {"hive", EA_REDACT_REGISTRY},
+    {"details", EA_REDACT_DATA}, /* of Sysmon */
+    {"oldvalue", EA_REDACT_DATA},
+    {"newvalue", EA_REDACT_DATA},
+    {"old value", EA_REDACT_DATA}, /* of Defender */
+    {"new value", EA_REDACT_DATA},
+    {"valuedata", EA_REDACT_DATA},
     {"servicename", EA_REDACT_PATH},
     {"displayname", EA_REDACT_PATH},
     {"processname", EA_REDACT_PATH},
     {"sid", EA_REDACT_SID},
 };
 
-/* -1: a text of no kind. */
+/* -1: a text of no kind: a name of code. */
 static int redact_kind_of(const ea_field *f) {
+    static const char CODE[] = "method";
     switch (f->semantic) {
     case EA_SEM_SID:
         return EA_REDACT_SID;
@@ -424,7 +431,7 @@ static int redact_kind_of(const ea_field *f) {
         if (n >= end && same_word(f->name + n - end, end, FIELD_NAMES[i].end))
             return FIELD_NAMES[i].kind;
     }
-    return -1;
+    return n >= sizeof CODE - 1 && same_word(f->name, sizeof CODE - 1, CODE) ? -1 : EA_REDACT_TEXT;
 }
 
 static void put_whole(ea_redact *x, int kind, const char *text, size_t n, ea_text *out) {

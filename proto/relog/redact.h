@@ -5,8 +5,9 @@
  * collector/sink. Calls: proto/event (encoding), OpenSSL. Thread: its owner's.
  *
  * Rules:
- * - A field's kind follows from its semantic and its name. Of another text, and of what is left of it, the parts that
- *   look like a value of a chosen kind are replaced: SIDs, addresses, URLs, paths.
+ * - A field's kind follows from its semantic and its name. A field of no other kind has free text, but for names of
+ *   methods. Of a text whose kind is not chosen, and of what is left of another, the parts that look like a value of a
+ *   chosen kind are replaced: SIDs, addresses, URLs, paths.
  * - Names of users and machines that fields, or paths (\Users\NAME) of the first pass contain are replaced in all
  *   texts, where they are whole words of three characters or more.
  * - Paths keep their separators, drives, volumes and a list of names that each Windows has (KEPT in redact.c), and the
@@ -30,7 +31,9 @@
     X(PATH, "path")                                                                                                    \
     X(COMMAND, "command")                                                                                              \
     X(URL, "url")                                                                                                      \
-    X(REGISTRY, "registry")
+    X(REGISTRY, "registry")                                                                                            \
+    X(DATA, "data")                                                                                                    \
+    X(TEXT, "text")
 
 enum ea_redact_kind {
 
@@ -39,6 +42,9 @@ enum ea_redact_kind {
 #undef X
         EA_REDACT_KIND_COUNT
 };
+
+/* What "all" means: free text stays readable, but for the values of these kinds in it, unless it is named, too. */
+enum { EA_REDACT_ALL = ((1 << EA_REDACT_KIND_COUNT) - 1) & ~(1 << EA_REDACT_TEXT) };
 
 const char *ea_redact_name(enum ea_redact_kind kind);
 
@@ -61,9 +67,9 @@ typedef struct ea_redact_counts {
 
 typedef struct ea_redact ea_redact;
 
-#define EA_REDACT_KIND_LIST "user, host, sid, address, path, command, url, registry"
+#define EA_REDACT_KIND_LIST "user, host, sid, address, path, command, url, registry, data, text"
 
-/* Names of kinds with commas between, or "all", as the option --redact has them: their bits. EA_EUSAGE. */
+/* Names of kinds with commas between, also "all", as the option --redact has them: their bits. EA_EUSAGE. */
 EA_MUST_CHECK int ea_redact_parse(const char *kinds, unsigned *ret, ea_err *err);
 /* With such kinds, and the bytes of a file as the key. EA_EUSAGE, EA_EINVAL (the key), errors of the file. */
 EA_MUST_CHECK int ea_redact_open(ea_redact **ret, const char *kinds, const char *key_path,

@@ -223,9 +223,9 @@ int ea_relog_get_number(ea_relog_fields *fields, const ea_relog_event *event, co
 /* UTF-8, valid until the next call; NULL: there is no such field. */
 const char *ea_relog_get_text(ea_relog_fields *fields, const ea_relog_event *event, const char *field);
 /* Write the payload anew; a text may be of any length where the field's own may vary. event: a copy, whose payload is
- * valid until a field of another event is set; several fields of it may be set. set_number takes the bits of a
- * fraction. -3: there is no such field; -5: it is of another kind, or the value has no room in it; -10: the event would
- * be too large. */
+ * valid until a field of another event is set; several fields of it may be set. A field that counts the text's
+ * characters is set with it. set_number takes the bits of a fraction. -3: there is no such field; -5: it is of another
+ * kind, or the value has no room in it; -10: the event would be too large. */
 int ea_relog_set_number(ea_relog_fields *fields, ea_relog_event *event, const char *field, uint64_t value);
 int ea_relog_set_text(ea_relog_fields *fields, ea_relog_event *event, const char *field, const char *text);
 

@@ -105,7 +105,10 @@ static int fields_set(ea_relog_fields *fields, ea_relog_event *event, const char
         return EA_ENOMEM;
     if (values[at].kind == EA_VALUE_LIST || (value->kind == EA_VALUE_NUMBER) != (values[at].kind == EA_VALUE_NUMBER))
         return EA_EINVAL;
-    values[at] = *value;
+    if (value->kind == EA_VALUE_TEXT)
+        ea_event_set_text(c, values, at, value->data, value->count);
+    else
+        values[at] = *value;
     rc = ea_event_write_values(c, values, count, fields->written, sizeof fields->written, &bytes, NULL);
     size_t rest = event->payload_bytes - used;
     if (!rc && rest > sizeof fields->written - bytes)

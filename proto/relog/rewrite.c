@@ -261,36 +261,10 @@ static int rewrite_guid(const rule *k, const ea_class *c, ea_guid *ret, ea_err *
     return 0;
 }
 
-/* Elements of a text in an array: characters of UTF-16, else bytes (of ANSI: one a character). */
-static uint64_t rewrite_elements(const ea_field *f, const ea_text *t) {
-    uint64_t bytes = t->len_bytes, characters = 0, wide = 0;
-    for (size_t i = 0; t->data && i < t->len_bytes; i++) {
-        uint8_t b = (uint8_t)t->data[i];
-        characters += (b & 0xC0) != 0x80;
-        wide += b >= 0xF0; /* two units */
-    }
-    if (f->type == EA_UTF8_FIXED)
-        return bytes;
-    return f->type == EA_UTF16_FIXED || f->type == EA_CHAR16 ? characters + wide : characters;
-}
-
-/* The top-level field at index field[] `at`, as its place among values; SIZE_MAX: it is none. */
-static size_t rewrite_place(const ea_class *c, size_t at) {
-    for (size_t i = 0; i < c->top_count; i++)
-        if (ea_class_top_field(c, i) == at)
-            return i;
-    return SIZE_MAX;
-}
-
-static int rewrite_set_text(const rule *k, const ea_class *c, const ea_field *f, ea_event_value *values, size_t at,
-                            ea_err *err) {
+static int rewrite_set_text(const rule *k, const ea_class *c, ea_event_value *values, size_t at, ea_err *err) {
     if (!rewrite_has_text(k))
         return wrong_value(k, c, "a text", err);
-    values[at] = (ea_event_value){
-        .kind = EA_VALUE_TEXT, .data = k->v.text.data ? k->v.text.data : "", .count = k->v.text.len_bytes};
-    size_t counter = f->count_field >= 0 ? rewrite_place(c, (size_t)f->count_field) : SIZE_MAX;
-    if (counter < at)
-        values[counter].number = rewrite_elements(f, &k->v.text);
+    ea_event_set_text(c, values, at, k->v.text.data ? k->v.text.data : "", k->v.text.len_bytes);
     return 0;
 }
 
@@ -303,7 +277,7 @@ static int set_field(ea_rewrite *x, const rule *k, const ea_class *c, const ea_f
                      size_t at, ea_err *err) {
     ea_guid guid;
     if (rewrite_is_text_type(f->type) && values[at].kind != EA_VALUE_LIST)
-        return rewrite_set_text(k, c, f, values, at, err);
+        return rewrite_set_text(k, c, values, at, err);
     if (values[at].kind == EA_VALUE_NUMBER)
         return rewrite_number(x, k, c, f, &values[at].number, err);
     if (f->type != EA_GUID || values[at].kind != EA_VALUE_BYTES)

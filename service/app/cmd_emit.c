@@ -84,13 +84,24 @@ static int emit_end(emit_job *j, int rc, int json) {
 
 /* ---- an event out of arguments ---- */
 
-/* Whether a value stands for itself in JSON: a number, true or false. */
+/* The place after the digits at *at; NULL: there are none. */
+static const char *emit_skip_digits(const char *at) {
+    size_t n = strspn(at, "0123456789");
+    return n ? at + n : NULL;
+}
+
+/* Whether a value stands for itself in JSON: a number, true or false. A date, an address and a version do not. */
 static int emit_is_word(const char *value) {
-    const char *digits = value + (*value == '-');
+    const char *digits = value + (*value == '-'), *at = emit_skip_digits(digits);
     if (strcmp(value, "true") == 0 || strcmp(value, "false") == 0)
         return 1;
-    return *digits >= '0' && *digits <= '9' && strspn(digits, "0123456789+-.eE") == strlen(digits) &&
-           !(digits[0] == '0' && digits[1] >= '0' && digits[1] <= '9');
+    if (!at || (digits[0] == '0' && at > digits + 1))
+        return 0;
+    if (*at == '.' && !(at = emit_skip_digits(at + 1)))
+        return 0;
+    if (*at == 'e' || *at == 'E')
+        at = emit_skip_digits(at + 1 + (at[1] == '+' || at[1] == '-'));
+    return at && !*at;
 }
 
 /* NAME=VALUE; a value in quotes is a text whatever it is. */

@@ -181,9 +181,14 @@ static int open_print(ea_text *t, ea_err *err) {
     return rc;
 }
 
+static int open_check_page(const char *path, ea_err *err) {
+    return ea_path_exists(path) ? ea_fail(err, EA_EEXIST, "--html: %s is there already; name a file that is not", path)
+                                : 0;
+}
+
+/* Whole, or not at all; for this user alone, as a trace has command lines. */
 static int write_page(const opening *x, ea_err *err) {
     ea_text title, summary, page;
-    ea_file *file = NULL;
     ea_text_init(&title);
     ea_text_init(&summary);
     ea_text_init(&page);
@@ -195,11 +200,10 @@ static int write_page(const opening *x, ea_err *err) {
     if (!title.failed && !summary.failed)
         ea_open_page_write(x->page, title.data, &summary, &page);
     int rc = title.failed || summary.failed || page.failed ? ea_fail(err, EA_ENOMEM, "make a page") : 0;
+    if (!rc) /* once more: the traces took their time */
+        rc = open_check_page(x->o->html, err);
     if (!rc)
-        rc = ea_file_open(&file, x->o->html, EA_OPEN_CREATE, err);
-    if (!rc)
-        rc = ea_file_write_at(file, 0, page.data, page.len_bytes, err);
-    ea_file_close(file);
+        rc = ea_path_write_all(x->o->html, page.data, page.len_bytes, 1, err);
     if (!rc && printf("the page is %s\n\n", x->o->html) < 0)
         rc = ea_fail(err, EA_EIO, "write to standard output");
     ea_text_deinit(&title);
@@ -251,8 +255,8 @@ static int open_run(const void *arg, int operand_count, char **operands) {
     int rc = 0;
     if (o->html && o->json)
         rc = ea_fail(&err, EA_EUSAGE, "expected --json or --html, and found both");
-    if (!rc && o->html && ea_path_exists(o->html))
-        rc = ea_fail(&err, EA_EEXIST, "--html: %s is there already; name a file that is not", o->html);
+    if (!rc && o->html)
+        rc = open_check_page(o->html, &err);
     if (!rc && o->is_web)
         rc = ea_fail(&err, EA_EUSAGE,
                      "--web: the dashboard is a part of etwcollector, which is built for Linux alone, as its processes "

@@ -1013,7 +1013,7 @@ static const ea_option OPTIONS[] = {
      .argument = "KINDS",
      .type = EA_OPT_STRING,
      .offset = offsetof(relog_options, redact),
-     .help = "replace values by pseudonyms: all, or of " EA_REDACT_KIND_LIST
+     .help = "replace values by pseudonyms: all (but text), or of " EA_REDACT_KIND_LIST
              ", with commas between. The traces are read twice, or "
              "three times when schemas come late"},
     {.name = "key",

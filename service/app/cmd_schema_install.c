@@ -1,7 +1,7 @@
 /* etwagent schema install, schema uninstall: registers the providers of a manifest with Windows, as "wevtutil im" and
  * "wevtutil um" do, which these commands run. Called by: main.c. Calls: proto/event/schema, service/etw/launch.h.
  * Thread: the main one. */
-#include "proto/base/platform.h"
+#include "proto/base/trust.h"
 #include "proto/event/schema/load.h"
 #include "service/app/agent_commands.h"
 #include "service/etw/launch.h"
@@ -16,22 +16,23 @@ typedef struct install_options {
     const char *resources;
 } install_options;
 
-/* A name that a command line can hold: Windows has no quotation marks in names. */
-static int install_check_path(const char *path, ea_err *err) {
+/* Holds a file that no less privileged user can change or replace until its providers are registered. Its name is one
+ * that a command line can hold: Windows has no quotation marks in names. */
+static int install_open(ea_trusted_file **ret, const char *path, ea_err *err) {
     for (const char *p = path; *p; p++)
         if (*p == '"' || (unsigned char)*p < ' ')
             return ea_fail(err, EA_EUSAGE, "a name of a file has no quotation mark, and no control character");
-    return ea_path_exists(path) ? 0 : ea_fail(err, EA_ENOTFOUND, "%s: the file does not exist", path);
+    return ea_trusted_open(ret, path, err);
 }
 
 /* A manifest with a mistake is refused before Windows has a part of it. */
-static int install_check_manifest(const char *path, ea_err *err) {
+static int install_open_manifest(ea_trusted_file **ret, const char *path, ea_err *err) {
     ea_schemas *schemas = NULL;
-    int rc = install_check_path(path, err);
+    int rc = install_open(ret, path, err);
     if (!rc)
         rc = ea_schemas_create(&schemas, 0, err);
     if (!rc)
-        rc = ea_schema_file_load(schemas, path, NULL, err);
+        rc = ea_schema_file_load(schemas, ea_trusted_path(*ret), NULL, err);
     if (!rc && !ea_schemas_provider_count(schemas))
         rc = ea_fail(err, EA_EFORMAT, "%s: expected a manifest with a provider", path);
     ea_schemas_destroy(schemas);
@@ -68,17 +69,22 @@ static int install_end(ea_text *arguments, int rc, ea_err *err) {
 
 static int install_run(const void *arg, int operand_count, char **operands) {
     const install_options *o = arg;
+    ea_trusted_file *manifest = NULL, *resources = NULL;
     ea_err err = {0};
     ea_text arguments;
     (void)operand_count;
     ea_text_init(&arguments);
-    int rc = install_check_manifest(operands[0], &err);
+    int rc = install_open_manifest(&manifest, operands[0], &err);
     if (!rc && o->resources)
-        rc = install_check_path(o->resources, &err);
-    ea_text_printf(&arguments, "im \"%s\"", operands[0]);
-    if (o->resources)
-        ea_text_printf(&arguments, " \"/rf:%s\" \"/mf:%s\"", o->resources, o->resources);
-    return install_end(&arguments, rc, &err);
+        rc = install_open(&resources, o->resources, &err);
+    if (!rc)
+        ea_text_printf(&arguments, "im \"%s\"", ea_trusted_path(manifest));
+    if (!rc && resources) /* whole paths: Windows keeps them */
+        ea_text_printf(&arguments, " \"/rf:%s\" \"/mf:%s\"", ea_trusted_path(resources), ea_trusted_path(resources));
+    int code = install_end(&arguments, rc, &err);
+    ea_trusted_close(resources);
+    ea_trusted_close(manifest);
+    return code;
 }
 
 const ea_command ea_cmd_schema_install = {
@@ -91,7 +97,9 @@ const ea_command ea_cmd_schema_install = {
         "It needs the rights of an administrator. Windows reads the texts and the layouts of the events from the "
         "program or library\n"
         "that the message compiler (mc.exe) made of the manifest; every account that decodes must be able to "
-        "read that file.\n"
+        "read that file. Only the system and administrators may be able to change FILE, that "
+        "file and their\n"
+        "folders: else the command fails and says what to change.\n"
         "Exit codes: 0 registered, 1 failed (wevtutil's words and exit code are printed), or no Windows, 2 usage, "
         "3 not a manifest.",
     .options = (const ea_option[]){{.name = "resources",
@@ -108,13 +116,17 @@ const ea_command ea_cmd_schema_install = {
 };
 
 static int uninstall_run(const void *arg, int operand_count, char **operands) {
+    ea_trusted_file *manifest = NULL;
     ea_err err = {0};
     ea_text arguments;
     (void)arg, (void)operand_count;
     ea_text_init(&arguments);
-    int rc = install_check_manifest(operands[0], &err);
-    ea_text_printf(&arguments, "um \"%s\"", operands[0]);
-    return install_end(&arguments, rc, &err);
+    int rc = install_open_manifest(&manifest, operands[0], &err);
+    if (!rc)
+        ea_text_printf(&arguments, "um \"%s\"", ea_trusted_path(manifest));
+    int code = install_end(&arguments, rc, &err);
+    ea_trusted_close(manifest);
+    return code;
 }
 
 const ea_command ea_cmd_schema_uninstall = {
@@ -124,7 +136,7 @@ const ea_command ea_cmd_schema_uninstall = {
     .details =
         "FILE is the manifest with which they were registered; Windows' own wevtutil removes them (wevtutil um). "
         "It needs the\n"
-        "rights of an administrator.\n"
+        "rights of an administrator, and only the system and administrators may be able to change FILE.\n"
         "Exit codes: 0 removed, 1 failed (wevtutil's words and exit code are printed), or no Windows, 2 usage, "
         "3 not a manifest.",
     .options = (const ea_option[]){{.name = NULL}},

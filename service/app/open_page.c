@@ -350,9 +350,11 @@ static void open_page_add_summary(ea_text *out, const ea_text *summary) {
 void ea_open_page_write(const ea_open_page *p, const char *title, const ea_text *summary, ea_text *out) {
     ea_text word;
     ea_text_init(&word);
-    ea_text_str(out, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<meta "
-                     "http-equiv=\"Content-Security-Policy\" "
-                     "content=\"default-src 'none'; style-src 'unsafe-inline'\">\n<title>");
+    ea_text_str(
+        out,
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<meta "
+        "http-equiv=\"Content-Security-Policy\" "
+        "content=\"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'\">\n<title>");
     add_event_text(out, &word, title, strlen(title));
     ea_text_str(out,
                 "</title>\n<style>body{font:14px sans-serif;margin:2em}table{border-collapse:collapse;"

@@ -281,6 +281,11 @@ def _(n):
     return b'{"time":1,"provider":"A","name":"b","fields":{"a":"' + b"\\u0041" * n + b'"}}'
 
 
+@case("descriptions: many events", "description", doubled(500), 600, 300)
+def _(n):
+    return b'\1{"provider":"A"}\n' + b"".join(b'{"id":%d,"name":"Draw/Fill","message":"m","fields":{"a":"UInt32 PID","b":"UnicodeString"}}\n' % i for i in range(n))
+
+
 def packet_parts(records):
     """Events of NDIS-PacketCapture as fuzz_packets.c reads them: (keyword's bits, thread, interface, data)."""
     parts = (struct.pack("<III", lower, lower, len(data)) + data for _, _, lower, data in records)

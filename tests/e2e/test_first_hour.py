@@ -144,6 +144,10 @@ def check_page(w):  # 9: a flame graph and tables where the collector does not r
     w.says(9, w.agent("open", "--html", page, FILE), 1, "is there already")
     w.says(9, w.agent("open", "--html", page, "--json", FILE), 2, "expected --json or --html")
     w.checks.equal(page.read_text(), text, "(9) a file that is there stays")
+    link, elsewhere = w.env.folder / "link.html", w.env.folder / "elsewhere.html"
+    link.symlink_to(elsewhere)
+    w.says(9, w.agent("open", "--html", link, FILE), 0)
+    w.checks.equal((elsewhere.exists(), link.is_symlink(), link.stat().st_mode & 0o777, link.read_text() == text), (False, False, 0o600, True), "(9) a link that leads nowhere is replaced, not followed")
     w.env.run([w.env.build / "tests" / "tracegen" / "tracegen", "make", "--preset", "web-server", "--seed", "7", "--duration-ms", "500", "--out", w.env.folder / "web.etl"])
     rows = [json.loads(line) for line in w.agent("open", "--json", "web.etl").stdout.splitlines()[1:]]
     pauses = {row["keys"][0]: row["count"] for row in rows if row["aggregation"] == "@pauses"}

@@ -294,20 +294,22 @@ DESCRIPTION = [
     {"provider": "Contoso-Paint"},
     {"id": 1, "name": "Draw/Start", "level": 3, "keyword": "0x5", "message": 'drew %1 <ü> & "%2"', "fields": {"Title": "UnicodeString", "Owner": "UInt32 PID", "Note": "AnsiString Utf8"}},
     {"id": 1, "version": 1, "name": "Draw/Fill", "fields": {"Mask": "UInt64 HexInt64", "Ok": "Boolean", "Key": "GUID", "Ratio": "Double"}},
-    {"id": 65535, "name": "Idle", "level": 0}]
+    {"id": 65535, "name": "3D Idle", "level": 0}]
 NOT_A_DESCRIPTION = {  # lines: part of the message
     "": "a line of a provider", '{"provider": "A"}': "lines of events", '{"id": 1, "name": "x"}': ":1: no key of a provider", '{"provider": "A"}\n{"id": 1}': ":2: expected id and name",
     '{"provider": "A"}\n\n{"id": 1, "name": "x", "fields": {"a": "UInt33"}}': ":3: expected a type", '{"provider": "A"}\n{"id": 1, "name": "x", "fields": {"a": "UInt32 Color"}}': "UInt32 Color",
     '{"provider": "A"}\n{"id": 1, "name": "x"}\n{"id": 1, "name": "y"}': ":3: this id and version", '{"provider": "A", "guid": "1"}': ":1: expected a GUID",
     '{"provider": "A"}\n{"id": 1, "name": "x/y/z"}': "a task and an opcode", '{"provider": "A"}\n{"id": 1, "name": "x", "level": 6}': "no such number",
     '{"provider": "A"}\n{"id": 1, "name": "x\\u0001"}': "control character", '{"provider": "A"}\n{"id": 65536, "name": "x"}': "no such number", '{"provider": "A"} 1': "nothing after",
-    '{"provider": "A"}\n{"id": 1, "name": "\xff"}': "a manifest cannot have one of its texts"}
+    '{"provider": "A"}\n{"id": 1, "name": "\xff"}': "a manifest cannot have one of its texts",
+    '{"provider": "A"}\n{"id": 1, "name": "x", "fields": {"a": "Binary"}}': "expected CountedBinary", '{"provider": "A"}\n{"id": 1, "name": "Draw/win:Fill"}': "Windows' own",
+    '{"provider": "A"}\n{"id": 1, "name": "win:None"}': "Windows' own"}
 
 
 def described(env, checks):
     """A manifest out of a description: read by Python, and by our own commands."""
     path, made = env.folder / "paint.jsonl", env.folder / "paint.man"
-    path.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in DESCRIPTION), encoding="utf-8")
+    path.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in DESCRIPTION), encoding="utf-8-sig")  # as Windows' editors write it
     env.run([env.agent, "schema", "compile", "--man", "-o", made, path, "--resources", "C:\\a & b\\paint.dll"])
     checked = env.run([env.agent, "schema", "check", made]).stdout
     checks.that("1 providers, 3 events, 0 mistakes" in checked, f"schema check of what was made: {checked}")
@@ -323,10 +325,11 @@ def described(env, checks):
     checks.equal(got, [(1, 0, "win:Warning", "Draw", "win:Start", "Keyword0 Keyword2", DESCRIPTION[1]["message"],
                         [("Title", "win:UnicodeString", ""), ("Owner", "win:UInt32", "win:PID"), ("Note", "win:AnsiString", "win:Utf8")]),
                        (1, 1, "win:Informational", "Draw", "Fill", None, None, [("Mask", "win:UInt64", "win:HexInt64"), ("Ok", "win:Boolean", ""), ("Key", "win:GUID", ""), ("Ratio", "win:Double", "")]),
-                       (65535, 0, "win:LogAlways", "Idle", None, None, None, [])], "the events")
+                       (65535, 0, "win:LogAlways", "3D Idle", None, None, None, [])], "the events")
     checks.equal([[(n.attrib["name"], n.attrib.get("value") or n.attrib["mask"]) for n in of[kind]] for kind in ("task", "opcode", "keyword")],
-                 [[("Draw", "1"), ("Idle", "2")], [("Fill", "10")], [("Keyword0", "0x1"), ("Keyword2", "0x4")]], "numbers of names")
-    checks.equal(len({e.attrib["symbol"] for e in of["event"]}), 3, "symbols are different")
+                 [[("Draw", "1"), ("3D Idle", "2")], [("Fill", "10")], [("Keyword0", "0x1"), ("Keyword2", "0x4")]], "numbers of names")
+    symbols = {e.attrib["symbol"] for e in of["event"] + of["provider"]}
+    checks.that(len(symbols) == 4 and all(re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", s) for s in symbols), f"symbols are different, and names of C: {symbols}")
     for text, part in NOT_A_DESCRIPTION.items():
         path.write_bytes(text.encode("latin-1"))
         done = env.run([env.agent, "schema", "compile", "--man", "-o", env.folder / "none.man", path], check=False)

@@ -1,6 +1,7 @@
 """Cuts of `etwagent relog --from --to`: of each tenth of generated traces the events print as in the whole trace, names of files and keys
 included, and have the same call stacks; `ps`, `modules` and `profile` of the cut answer as for the whole trace. What was added has the
-time of the cut's beginning or end. Tenths of two traces that Windows wrote, too. --bare adds nothing; --where keeps what the condition names, and the stacks of these events.
+time of the cut's beginning or end. Tenths of two traces that Windows wrote, too: one of each, with --soak all of three. --bare adds nothing; --where keeps what the condition
+names, and the stacks of these events.
 """
 import collections
 import json
@@ -70,23 +71,28 @@ def answers(env, path, begin, end, pids):
     return found
 
 
-def check_real(env, checks):
-    """A tenth of each of two traces that Windows wrote."""
+def check_real(env, checks, soak):
+    """A tenth of each of two traces that Windows wrote, or all tenths of three."""
     if not checks.real("cuts of traces that Windows wrote"):
         return
-    for name, turn in (("clr-kernel-win8-x64", 5), ("shutdown-win10", 7)):
-        path, = traces.paths(name, env.build)
-        out, whole, with_stack = env.folder / "cut.etl", lines(env, path), stacks(env, path)
-        start = next(item[0] for item in whole if item[2] == "EventTrace/Header")
-        step = (max(item[0] for item in whole) - start) // TENTHS // 10 * 10
+    for name, turn in (("clr-kernel-win8-x64", 5), ("shutdown-win10", 7), *([("diagsession-four-files", 0)] if soak else [])):
+        path = next(path for path in traces.paths(name, env.build) if path.name in ("trace.etl", "diaghub.kernel.1.etl"))
+        check_tenths(env, checks, name, path, range(TENTHS) if soak else [turn])
+
+
+def check_tenths(env, checks, name, path, turns):
+    out, whole, with_stack = env.folder / "cut.etl", lines(env, path), stacks(env, path)
+    start = next(item[0] for item in whole if item[2] == "EventTrace/Header")
+    step = (max(item[0] for item in whole) - start) // TENTHS // 10 * 10
+    for turn in turns:
         begin, end, what = start + turn * step, start + (turn + 1) * step, f"{name}, tenth {turn}"
         env.run([env.agent, "relog", path, "-o", out, "--from", f"start+{turn * step // 10}us", "--to", f"start+{(turn + 1) * step // 10}us"])
         check_dump(checks, whole, lines(env, out), begin, end, what)
         # what was added at the beginning may have a stack of its own
         wanted, got = (inside([item[:3] for item in found if item[0] != begin], begin, end) for found in (with_stack, stacks(env, out)))
         checks.that(wanted == got, f"{what}: {sum((wanted - got).values())} of {sum(wanted.values())} stacks are missing, {sum((got - wanted).values())} are others")
-        loaded = collections.Counter(json.loads(line)["fields"]["ProcessId"] for _, _, kind, line in whole if kind == "Image/DCStart")
-        a, b = (answers(env, p, begin - start, end - start, [0, max((pid for pid in loaded if pid), key=loaded.get)]) for p in (path, out))
+        loaded = collections.Counter(json.loads(line)["fields"]["ProcessId"] for _, _, kind, line in whole if kind in ("Image/DCStart", "Image/DCEnd"))
+        a, b = (answers(env, p, begin - start, end - start, [0, max((pid for pid in loaded if pid), key=loaded.get, default=4)]) for p in (path, out))
         for key in a:
             checks.that(a[key] == b[key], f"{what}: {key}: {sorted(set(a[key]) - set(b[key]))[:2]} {sorted(set(b[key]) - set(a[key]))[:2]}")
 
@@ -137,7 +143,7 @@ def test(env, checks, arguments):
     wanted = collections.Counter(item[:3] for item in with_stack if whole[item[3]][2] == "PerfInfo/SampleProf")
     got = collections.Counter(item[:3] for item in stacks(env, out))
     checks.that(wanted and not wanted - got, f"--where: {sum((wanted - got).values())} of {sum(wanted.values())} stacks of samples are missing")
-    check_real(env, checks)
+    check_real(env, checks, arguments.soak)
 
 
 if __name__ == "__main__":

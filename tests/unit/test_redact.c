@@ -14,7 +14,7 @@
 
 static const uint8_t KEY[32] = {1, 2, 3}, OTHER_KEY[32] = {3, 2, 1};
 
-enum { ALL = (1 << EA_REDACT_KIND_COUNT) - 1 };
+enum { ALL = EA_REDACT_ALL };
 
 static ea_redact *make(const uint8_t *key, unsigned kinds, enum ea_redact_unknown unknown) {
     const ea_redact_options options = {.kinds = kinds, .key = key, .key_bytes = sizeof KEY, .unknown = unknown};
@@ -321,6 +321,37 @@ static void bytes_of_fields(void **state) {
     ea_redact_destroy(x);
 }
 
+/* Data of the registry, and free text: as a whole, where they are chosen; names of code stay. */
+static void data_and_free_text(void **state) {
+    (void)state;
+    const ea_field fields[] = {field("NewValue", EA_UTF8Z), field("Note", EA_UTF8Z), field("MethodName", EA_UTF8Z)};
+    const ea_class c = class_of(fields, 3, 3);
+    static const char PAYLOAD[] = "ours\0the plan is 10.1.2.3\0Plan.Draw";
+    const ea_record r = record_of(PAYLOAD, sizeof PAYLOAD);
+    ea_record got;
+    ea_err err;
+    unsigned kinds = 0;
+
+    static const struct {
+        const char *kinds;
+        int data, text, address; /* 1: it is left */
+    } CASES[] = {{"data", 0, 1, 1}, {"text", 1, 0, 0}, {"all", 0, 1, 0}, {"all,text", 0, 0, 0}, {"user", 1, 1, 1}};
+
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        assert_int_equal(ea_redact_parse(CASES[i].kinds, &kinds, &err), 0);
+        ea_redact *x = make(KEY, kinds, EA_REDACT_ZERO);
+        assert_int_equal(ea_redact_apply(x, &r, &c, &got, &err), 1);
+        const char *data = (const char *)got.payload, *text = data + strlen(data) + 1;
+        assert_int_equal(strcmp(data, "ours") == 0, CASES[i].data);
+        assert_int_equal(strstr(text, "plan") != NULL, CASES[i].text);
+        assert_int_equal(strstr(text, "10.1.2.3") != NULL, CASES[i].address);
+        assert_string_equal(text + strlen(text) + 1, "Plan.Draw");
+        assert_int_equal(ea_redact_count(x)->values[EA_REDACT_DATA], !CASES[i].data);
+        assert_int_equal(ea_redact_count(x)->values[EA_REDACT_TEXT], !CASES[i].text);
+        ea_redact_destroy(x);
+    }
+}
+
 /* An array of SIDs, each after two pointers. */
 static void arrays_of_sids(void **state) {
     (void)state;
@@ -394,6 +425,7 @@ int main(void) {
         cmocka_unit_test(many_names_that_begin_alike),
         cmocka_unit_test(letters_of_either_case),
         cmocka_unit_test(bytes_of_fields),
+        cmocka_unit_test(data_and_free_text),
         cmocka_unit_test(arrays_of_sids),
         cmocka_unit_test(manifests_and_items),
     };

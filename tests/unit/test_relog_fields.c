@@ -2,6 +2,7 @@
 #include "proto/base/bytes.h"
 #include "proto/base/err.h"
 #include "proto/relog/relog.h"
+#include "tests/unit/scratch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -85,7 +86,46 @@ static void test_fields(void **state) {
     ea_relog_fields_destroy(f);
 }
 
+/* A text whose characters a field before it counts, of a manifest: Count u16, Text, End u8. */
+static void test_counted(void **state) {
+    static const char MANIFEST[] =
+        "<instrumentationManifest xmlns=\"http://schemas.microsoft.com/win/2004/08/events\"><instrumentation><events>"
+        "<provider name=\"Made\" guid=\"{00000000-0000-0000-0000-0000000000aa}\" symbol=\"M\" resourceFileName=\"m\" "
+        "messageFileName=\"m\"><templates><template tid=\"T\"><data name=\"Count\" inType=\"win:UInt16\"/><data "
+        "name=\"Text\" inType=\"win:UnicodeString\" length=\"Count\"/><data name=\"End\" inType=\"win:UInt8\"/>"
+        "</template></templates><events><event value=\"1\" symbol=\"E\" template=\"T\"/></events></provider></events>"
+        "</instrumentation></instrumentationManifest>";
+    static const uint8_t PAYLOAD[] = {2, 0, 'a', 0, 'b', 0, 9};
+    const ea_relog_event event = {.provider = {{[15] = 0xaa}},
+                                  .id = 1,
+                                  .pointer_size = 8,
+                                  .header_type = EA_RELOG_HEADER_EVENT64,
+                                  .payload = PAYLOAD,
+                                  .payload_bytes = sizeof PAYLOAD};
+    ea_relog_event changed = event;
+    ea_relog_fields *f;
+    uint64_t number = 0;
+    ea_err err;
+    (void)state;
+    assert_int_equal(ea_path_write_all(scratch_path("made.man"), MANIFEST, sizeof MANIFEST - 1, 0, &err), 0);
+    assert_int_equal(ea_relog_fields_create(&f), 0);
+    assert_int_equal(ea_relog_fields_manifest(f, scratch_path("made.man")), 0);
+    assert_string_equal(ea_relog_get_text(f, &event, "Text"), "ab");
+    assert_int_equal(ea_relog_set_text(f, &changed, "Text", "longer \xf0\x9f\x98\x80"), 0);
+    assert_int_equal(changed.payload_bytes, 2 + 2 * 9 + 1);
+    assert_string_equal(ea_relog_get_text(f, &changed, "Text"), "longer \xf0\x9f\x98\x80");
+    assert_int_equal(ea_relog_get_number(f, &changed, "Count", &number), 0);
+    assert_int_equal(number, 9);
+    assert_int_equal(ea_relog_get_number(f, &changed, "End", &number), 0);
+    assert_int_equal(number, 9);
+    assert_int_equal(ea_relog_set_number(f, &changed, "Count", 3), EA_EINVAL); /* the text has nine */
+    assert_int_equal(ea_relog_set_text(f, &changed, "Text", ""), 0);
+    assert_int_equal(changed.payload_bytes, 3);
+    ea_relog_fields_destroy(f);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_fields)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_fields),
+                                       cmocka_unit_test_setup_teardown(test_counted, scratch_make, scratch_clear)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

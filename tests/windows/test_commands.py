@@ -120,6 +120,18 @@ def schema(env, checks, session, machine):
         checks.equal(run("install", name(paint)), (0, ["im", name(paint)], ""), "install")
         checks.equal(run("install", name(paint), "--resources", name(library)), (0, ["im", name(paint), f"/rf:{name(library)}", f"/mf:{name(library)}"], ""), "install with a library")
         checks.equal(run("uninstall", name(paint)), (0, ["um", name(paint)], ""), "uninstall")
+        beside = name(paint.parent / "wevtutil.exe").rsplit("\\", 2)
+        roundabout = "\\".join((beside[0], beside[1], "..", beside[1], ""))
+        checks.equal(run("install", roundabout + paint.name, "--resources", roundabout + library.name),
+                     (0, ["im", name(paint), f"/rf:{name(library)}", f"/mf:{name(library)}"], ""), "names are whole paths, which Windows keeps")
+        for path, given in ((paint, ()), (library, ("--resources", name(library))), (machine.folder, ())):
+            mode = path.stat().st_mode & 0o777
+            path.chmod(mode | 0o002)
+            code, words, said = run("install", name(paint), *given)
+            path.chmod(mode)
+            checks.that((code, words) == (1, []) and "S-1-1-0 may write to" in said, f"others may write to {path.name}: {code} {words} {said}")
+        code, words, said = run("install", name(paint), "--resources", name(machine.folder))
+        checks.that((code, words) == (1, []) and "is no file" in said, f"a folder as a library: {code} {words} {said}")
         code, words, said = run("install", name(denied))
         checks.that((code, words) == (1, ["im", name(denied)]) and "ended with 5" in said, f"what wevtutil refuses: {code} {words} {said}")
         code, words, said = run("install", name(wrong))

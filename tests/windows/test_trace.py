@@ -37,9 +37,9 @@ PIDS, TIDS = ("ProcessId", "ParentId", "StackProcess"), ("TThreadId", "NewThread
 COLUMNS = [*NUMBERS, "provider", "provider_name", "name", *PIDS, *TIDS]
 NO_ID = 0xffffffff
 PAINT = ({"provider": "Contoso-Paint"},
-         {"id": 1, "name": "Draw/Start", "level": 3, "keyword": "0x5", "fields": {"Title": "UnicodeString", "Owner": "UInt32", "Ratio": "Double", "Key": "GUID", "Less": "Int16", "Ok": "Boolean",
+         {"id": 1, "name": "Draw/Start", "level": 3, "keyword": "0x5", "fields": {"Title": "UnicodeString", "Owner": "UInt32", "Ratio": "Double", "Part": "Float", "Key": "GUID", "Less": "Int16", "Ok": "Boolean",
                                                                                 "Note": "AnsiString Utf8", "At": "HexInt64"}})
-PAINTED = {"At": "0xdeadbeef", "Title": "größe", "Owner": 4711, "Ratio": 0.25, "Key": "01020304-0506-0708-090a-0b0c0d0e0f10", "Less": -7, "Ok": True, "Note": "ñ"}
+PAINTED = {"At": "0xdeadbeef", "Title": "größe", "Owner": 4711, "Ratio": 0.25, "Part": -1.5, "Key": "01020304-0506-0708-090a-0b0c0d0e0f10", "Less": -7, "Ok": True, "Note": "ñ"}
 
 
 def truth(events, root, children):
@@ -235,6 +235,9 @@ def emits(env, checks, session, windows, arguments):
         machine.plays(paths, f"alias={root} emitter.exe", f"hold={HALF}")
         quiet = session.run([machine.agent, "mark", "no session listens", "--json"])
         checks.equal((quiet.returncode, json.loads(quiet.stdout)), (0, {"written": 1, "unheard": 1}), f"a mark without a session: {quiet.stderr}")
+        values = [word for value in ("10.0.0.1", "2026-11-28", "1.2.3", "3-5", "1e", "-", "1.", "-1.5e+3", "0", "007", "true") for word in ("--field", f"a{value}={value}")]
+        done = session.run([machine.agent, "emit", "--provider", "Contoso-Build", "--name", "Step", *values])
+        checks.that(done.returncode == 0 and "1 events written" in done.stdout, f"other values than numbers are texts: {done.returncode} {done.stderr}")
         file, heard = machine.folder / "emits.etl", {"written": 1, "unheard": 0}
         run = Run(machine, session, file, "--provider", "*Contoso-Build", "--provider", "*Contoso-Paint", linger=f"{wine.windows_path(emitter)} emit --events - --manifest {wine.windows_path(manifest)} --json", stdin=subprocess.PIPE)
         harness.wait_until(lambda: (s := machine.sessions()) and len(s) == 2 and all(x["played"] == HALF for x in s.values()), "the middle of the trace", 240,
@@ -278,8 +281,8 @@ def emits(env, checks, session, windows, arguments):
                                   (("emit", "--provider", "A", "--name", "B", "--level", "256"), 2, "no such number"), (("mark", "x" * 20000), 2, "32 KiB")):
             done = session.run([machine.agent, *words])
             checks.that(done.returncode == code and part in done.stderr, f"{words[:5]}: {done.returncode} {done.stderr[:300]}")
-        fields = {"Title": "x", "Owner": 1, "Ratio": 1, "Key": PAINTED["Key"], "Less": 1, "Ok": 1, "Note": "x", "At": 1}
-        for change, part in (({"Owner": 1 << 32}, "Owner"), ({"Key": "x"}, "expected a GUID"), ({"Ratio": "y"}, "expected a number"), ({"Title": None}, "no value for its field Title"),
+        fields = {"Title": "x", "Owner": 1, "Ratio": 1, "Part": 1, "Key": PAINTED["Key"], "Less": 1, "Ok": 1, "Note": "x", "At": 1}
+        for change, part in (({"Owner": 1 << 32}, "Owner"), ({"Part": "1e39"}, "expected a number for Part"), ({"Key": "x"}, "expected a GUID"), ({"Ratio": "y"}, "expected a number"), ({"Title": None}, "no value for its field Title"),
                              ({"More": 1}, "does not have"), ({"Less": "z"}, "whole number for Less")):
             words = [word for name, value in {**fields, **change}.items() if value is not None for word in ("--field", f"{name}={value}")]
             done = session.run([machine.agent, "emit", "--provider", "Contoso-Paint", "--id", "1", "--manifest", wine.windows_path(manifest), *words])

@@ -22,6 +22,7 @@ enum {
     KEYWORD_BITS = 48, /* those above are winmeta's */
     LEVEL_INFORMATION = 4,
     LEVELS = 6,
+    UTF8_BOM_BYTES = 3,
 };
 
 /* Tasks, or opcodes, by their numbers. */
@@ -93,7 +94,7 @@ static void man_attribute(ea_text *t, const char *name, const char *value) {
 
 /* A name that C takes, without its closing quotation mark. */
 static void man_symbol(ea_text *t, const char *name) {
-    ea_text_str(t, " symbol=\"");
+    ea_text_str(t, *name >= '0' && *name <= '9' ? " symbol=\"_" : " symbol=\"");
     for (const char *p = name; *p; p++)
         ea_text_char(t, (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9') ? *p : '_');
 }
@@ -150,6 +151,8 @@ static int man_types(man_writer *w, const char *types) {
     snprintf(in, sizeof in, "win:%.*s", (int)n, types);
     if (ea_in_type_of(in) < 0)
         return man_wrong(w, "expected a type such as UInt32 or UnicodeString, not", types);
+    if (ea_in_type_of(in) == EA_IN_BINARY)
+        return man_wrong(w, "expected CountedBinary: a description gives no length to", types);
     for (size_t i = 0; types[n] && i < sizeof SPACES / sizeof *SPACES && !is_known; i++) {
         snprintf(out, sizeof out, "%s%.*s", SPACES[i], NAME_BYTES, types + n + 1);
         is_known = ea_out_type_of(out) >= 0;
@@ -219,11 +222,15 @@ static int man_is_known_opcode(const char *name) {
 }
 
 static int man_name_event(man_writer *w, const man_event *e) {
+    static const char WINMETA[] = "win:";
     const char *slash = strchr(e->name, '/'), *opcode = slash ? slash + 1 : NULL;
     size_t n = slash ? (size_t)(slash - e->name) : strlen(e->name);
     char task[NAME_BYTES + 1];
     if (!n || (opcode && (!*opcode || strchr(opcode, '/'))))
         return man_wrong(w, "expected a task, or a task and an opcode as in Draw/Start, not", e->name);
+    if (strncmp(e->name, WINMETA, sizeof WINMETA - 1) == 0 ||
+        (opcode && strncmp(opcode, WINMETA, sizeof WINMETA - 1) == 0))
+        return man_wrong(w, "names that begin with win: are Windows' own, expected another than", e->name);
     memcpy(task, e->name, n);
     task[n] = 0;
     if (man_number(w, &w->tasks, task, n) == NAMES_MAX)
@@ -415,7 +422,9 @@ static void man_put_all(const man_writer *w, const char *resources, ea_text *out
 
 static int man_lines(man_writer *w, const char *text, size_t len_bytes) {
     int rc = 0;
-    for (const char *at = text, *whole_end = text + len_bytes; !rc && at < whole_end;) {
+    size_t skipped =
+        len_bytes >= UTF8_BOM_BYTES && memcmp(text, "\xef\xbb\xbf", UTF8_BOM_BYTES) == 0 ? UTF8_BOM_BYTES : 0;
+    for (const char *at = text + skipped, *whole_end = text + len_bytes; !rc && at < whole_end;) {
         const char *newline = memchr(at, '\n', (size_t)(whole_end - at)), *end = newline ? newline : whole_end;
         w->line++;
         w->c = (ea_json_cursor){at, end > at && end[-1] == '\r' ? end - 1 : end};

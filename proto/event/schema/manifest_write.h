@@ -10,7 +10,7 @@
  *   version, level, keyword   0, 4 (information) and 0 when absent; levels to 5; a mask of the lower 48 bits
  *   message          what people are shown, with %1, %2, ... for fields
  *   fields           an object of names and types: "UInt32", "UnicodeString", "UInt32 PID", as eventman.xsd has them
- *                    without their prefixes
+ *                    without their prefixes; Binary needs a length, so CountedBinary stands for it
  *
  * Input: bytes of a file. Called by: "etwagent schema compile --man". Thread: any. */
 #ifndef EA_EVENT_SCHEMA_MANIFEST_WRITE_H
