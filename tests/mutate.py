@@ -42,7 +42,7 @@ import relink  # noqa: E402
 STATE, QUERY, PROFILE = ["test_ledger", "test_ended"], ["test_query", "test_aggregates", "test_sql_page", "test_first_hour"], ["test_profile", "test_profile_gaps", "test_profile_forms"]
 ACTIVITIES = ["test_activity", "test_joins", "test_report"]
 OF_FILE = {
-    "collector/state/ledger_report.c": STATE, "collector/state/gaps.c": STATE, "collector/app/cmd_ledger.c": STATE,
+    "collector/state/ledger_report.c": STATE, "collector/state/gaps.c": STATE, "collector/app/cmd_ledger.c": [*STATE, "test_delivery"],
     "collector/query/analysis/account_names.c": ["test_accounts"],
     "collector/query/analysis/activity.c": ACTIVITIES, "collector/query/analysis/activity_events.c": ACTIVITIES, "collector/query/analysis/activity_rows.c": ACTIVITIES,
     "collector/query/analysis/activity_tables.c": ACTIVITIES, "collector/query/analysis/event_roles.c": ACTIVITIES, "collector/query/analysis/request_tracker.c": ACTIVITIES,

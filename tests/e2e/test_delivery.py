@@ -63,8 +63,12 @@ def clones(env, checks, collector):
             both = [run.finish(180) for run in (first, second)]
     for summary in both:
         faulted.check_summary_but_keyframes(checks, summary, traces.event_count(PACED), "a clone")
-    found = incidents(collector, "cloned")
-    checks.equal([i["kind"] for i in found], ["identity-twice"], "incidents of two agents with one name")
+    found = test_ledger.ledger(collector, "cloned")["notices"]
+    checks.equal([i["kind"] for i in found], ["identity-twice"], "notices of two agents with one name")
+    checks.equal(incidents(collector, "cloned"), found, "the old name of notices")
+    after = test_ledger.as_text(test_ledger.utc_ns(found[0]["time"]) + 100)  # a time as it is printed is cut
+    for options, count in ((["--from", found[0]["time"]], 1), (["--from", after], 0), (["--to", found[0]["time"]], 0), (["--to", after], 1)):
+        checks.equal(len(test_ledger.ledger(collector, "cloned", *options)["notices"]), count, f"notices {options}")
     checks.that("two agents use this identity at a time" in found[0]["text"] and found[0]["text"].count("127.0.0.1") == 2,
                 f"the incident: {found}")
     numbers = metrics(collector)

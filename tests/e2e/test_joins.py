@@ -212,7 +212,7 @@ def check_functions(checks, world):
     checks.that(reused > 100, f"{reused} samples of threads whose number was used again")
     row = world.ask(f"SELECT process_at('two', '{stream}', 4, 0) AS before, process_at('two', '{stream}', 4294967295, 1) AS none, process_at('three', '{stream}', 4, 1) AS unknown, "
                     f"process_at('two', 'x', 4, 1) AS nowhere, thread_at('two', '{stream}', 0, 9000000000000000000) AS idle, process_at('two', '{stream}', NULL, 1) AS unknown, "
-                    f"process_at('two', '{stream}', -1, 1) AS negative")[0]
+                    f"process_at('two', '{stream}', -1, 1) AS negative, process_at('two', '{stream}', 4294967300, 9000000000000000000) AS large")[0]
     checks.equal(set(row.values()), {None}, "keys of missing objects")
     done = world.env.run([world.env.collector, "query", "--store", world.collector.store, "SELECT process_at('two', 'x', 4, 'someday')"], check=False)
     checks.that(done.returncode == 2 and "process_at: expected host, stream, a number, and a time in ns since 1970 (time_ns)" in done.stderr,

@@ -173,6 +173,9 @@ def check_types(checks, web, process):
                 continue  # a form without differences
             checks.equal(status, 200, f"{path} as {form}: {text[:200]}")
             types.add(headers["Content-Type"].split(";")[0])
+            if form in ("json", "csv", "jsonl") and path != "/api/v1/events/values":  # what a browser calls the file that it saves
+                named = re.findall(r'^attachment; filename="\w+\.(\w+)"$', headers.get("Content-Disposition", ""))
+                checks.equal(named, [form] * (form != "json"), f"the file of {path} as {form}")
         if forms:
             checks.equal(types, set(methods["get"]["responses"]["200"]["content"]), f"types of {path}")
         if path == "/api/v1/openapi.json":
@@ -283,7 +286,7 @@ def check_groups(checks, web):
     groups = {r["group"]: r for r in web.get("fleet/groups", by="labels.site")["items"]}
     checks.equal({k: r["hosts"] for k, r in groups.items()}, {"south": 1, "north": 1, "": 1}, "machines by site")
     checks.equal(sum(r["events"] for r in groups.values()), web.get("fleet")["events"], "events of all groups")
-    for by in ("labels.site", "labels.owner", "agent_version", "health"):
+    for by in ("labels.site", "labels.owner", "agent_version", "health", "host"):
         for group in web.get("fleet/groups", by=by)["items"]:
             held = web.get("hosts", by=by, group=group["group"])["items"]
             checks.equal((len(held), sum(h["events"] for h in held)), (group["hosts"], group["events"]), f"machines of {by} {group['group']!r}")
@@ -331,7 +334,7 @@ def check_times(checks, web):
         checks.equal(read("start", host=host), first, f"the first event of {host}")
         checks.that(last <= read("end", host=host), f"the end of {host} is after its last event")
         checks.that(read("end-1s", host=host) < last, f"a second before the end of {host}")
-    for text in ("yesterdy", "2024-13-01", "1h", "--1h", "-1 fortnight", "24h", "0x10"):
+    for text in ("yesterdy", "2024-13-01", "1h", "--1h", "-1 fortnight", "24h", "0x10", "+1714730400000000000", " 1714730400000000000"):
         status, _, answer = web.ask("/api/v1/time?text=" + http_quote(text))
         checks.that(status == 400 and text in answer and "expected a time such as" in answer, f"the time {text!r}: {status} {answer[:200]}")
     status, _, answer = web.ask("/api/v1/time?text=start&host=nosuch")
@@ -364,6 +367,9 @@ def check_written(checks, web):
                        ("queries/who-talks-to?address=300.1.1.1", "an IP address is expected"), ("processes?from=1714730000", "would be in 1970"),
                        (f"hosts/{host}/cpu?to=2024", "would be in 1970"), ("hosts?limit=0", "limit: a number from 1 to 10000 is expected"), ("events/values?field=name&limit=0", "limit: a number from 1"),
                        ("events/values?field=name&stream=nosuch", "nothing is stored of a stream 'nosuch'"), ("events/counts?stream=nosuch", "nothing is stored of a stream 'nosuch'"),
+                       ("time", "text is missing"), ("time?text=", "text is missing"), ("load?every=0s", "every: a duration is expected"), ("fleet/groups?by=labels.", "labels.NAME is expected"),
+                       ("hosts?by=&group=north", "group: expected together with by"), ("hosts?sort=" + 64 * "x", "sort: the name of a column"), ("hosts?sort=" + 63 * "x", "no such column"),
+                       ("connections?remote=fe80::1/129", "an IP address is expected"), ("processes?at=2024-05-17&from=2024-05-17", "at: expected without from and to"),
                        ("detections?level=hihg", "did you mean 'high'?"), ("queries/watch-results?program=nosuch", "nothing is stored of a program 'nosuch'")):
         status, _, text = web.ask(f"/api/v1/{path}")
         checks.that(status == 400 and said in json.loads(text)["detail"], f"{path}: {status} {text[:200]}")
@@ -377,6 +383,7 @@ def check_written(checks, web):
     peers = web.get("connections", limit=10000)["items"]
     remote = peers[0]["remote"]
     same = [p for p in peers if p["remote"] == remote]
+    checks.that("items" in web.get("connections", remote="fe80::1/128"), "connections to one address as a network")
     for other in (remote, remote + ("/128" if ":" in remote else "/32"), remote.upper()):
         checks.equal(web.get("connections", limit=10000, remote=other)["items"], same, f"connections to {other}")
 
@@ -451,6 +458,7 @@ def check_counts(checks, web):
         again = web.get("events/counts", from_=most["begin"], to=most["end"], buckets=25, **where)["items"]
         checks.equal((sum(i["count"] for i in again), again[0]["begin"], again[-1]["end"]), (most["count"], most["begin"], most["end"]), f"a bucket as a range, of {filters}")
     checks.equal(web.get("events/counts", from_="2030-01-01")["items"], [], "counts after everything that is stored")
+    checks.that(10 < len(web.get("events/counts", host=MACHINE, buckets=1000)["items"]) <= 1000, "as many buckets as an answer has at most")
     far = web.get("events/counts", from_=-(2**63) + 2, to=2**63 - 3, buckets=10)["items"]
     checks.equal((len(far) <= 10, sum(i["count"] for i in far)), (True, web.sql("SELECT count(*) FROM events")["rows"][0][0]), "counts of all times that there are")
     one = web.get("events/counts", host=MACHINE, from_="2024-05-03T10:00:00Z", to="2024-05-03T10:00:00Z")["items"]
