@@ -308,8 +308,8 @@ static void check_chosen(bytes *from) {
     size_t count = 1 + take(from, 1) % EVENTS_MAX;
     const ea_manifest_options options = {.file = "f", .layer = EA_SCHEMA_GIVEN};
     ea_manifest_result result = {0};
-    ea_schemas *schemas;
-    ea_registry *registry;
+    ea_schemas *schemas = NULL;
+    ea_registry *registry = NULL;
     ea_text description, manifest;
     ea_err err = {0};
     ea_guid guid;

@@ -351,7 +351,7 @@ static void a_statement_whose_value_is_absent_is_skipped_and_counted(void **stat
 /* An opened file, by its path in UTF-16. */
 static int create_file(world *w, const char *path) {
     uint8_t payload[64] = {0};
-    uint16_t n = 32;
+    size_t n = 32;
     for (const char *at = path; n < sizeof payload - 1; n += 2) {
         payload[n] = (uint8_t)*at;
         if (!*at++)

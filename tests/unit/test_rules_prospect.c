@@ -251,7 +251,8 @@ static void check_event(const ea_rules *rules, ea_rules_run *run, const char *te
         if (ea_rules_field(rules, 0, NAMES[i]) != UINT32_MAX)
             add_values(rules, &e, i);
     size_t kind = below(8), holds = hold_count(run, &e);
-    unsigned hidden = kind == 0 ? 0 : kind == 1 ? ALL : (unsigned)(below(ALL + 1) & below(ALL + 1));
+    unsigned some = (unsigned)below(ALL + 1), few = some & (unsigned)below(ALL + 1);
+    unsigned hidden = kind == 0 ? 0 : kind == 1 ? ALL : few;
     take_known(rules, &e, hidden, 0, &known);
     int may = look_early(rules, run, &known, hidden);
     if (holds && !may)
