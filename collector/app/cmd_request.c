@@ -81,7 +81,7 @@ static int read_private_key(const char *path, EVP_PKEY **ret, ea_err *err) {
 }
 
 /* Appends the signed request. */
-static int request_sign_request(EVP_PKEY *key, const ea_request *q, ea_text *out, ea_err *err) {
+static int request_sign(EVP_PKEY *key, const ea_request *q, ea_text *out, ea_err *err) {
     uint8_t public_key[PUBLIC_KEY_BYTES], name[EVP_MAX_MD_SIZE], signature[EA_REQUEST_SIGNATURE_BYTES];
     size_t key_bytes = sizeof public_key, signature_bytes = sizeof signature;
     ea_text request, text;
@@ -202,7 +202,7 @@ static int request_window(const void *arg, int operand_count, char **operands) {
     if (!rc)
         rc = read_private_key(o->key, &key, &err);
     if (!rc)
-        rc = request_sign_request(key, &q, &bytes, &err);
+        rc = request_sign(key, &q, &bytes, &err);
     EVP_PKEY_free(key);
     if (!rc)
         rc = o->output ? ea_path_write_all(o->output, bytes.data, bytes.len_bytes, 0, &err)

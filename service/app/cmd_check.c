@@ -215,7 +215,7 @@ static int check_put(const ea_text *t, ea_err *err) {
     return 0;
 }
 
-static int check_check_file(const options *o, const char *path, ea_text *t, ea_err *err) {
+static int check_configuration_file(const options *o, const char *path, ea_text *t, ea_err *err) {
     ea_agent_config c = {0};
     ea_config *config;
     ea_text problems;
@@ -257,7 +257,7 @@ static int check_run(const void *arg, int operand_count, char **operands) {
     } else if (!operand_count) {
         rc = ea_fail(&err, EA_EUSAGE, "expected FILE");
     } else {
-        rc = check_check_file(o, operands[0], &t, &err);
+        rc = check_configuration_file(o, operands[0], &t, &err);
         wrong = rc == EA_EFORMAT; /* its mistakes were printed */
     }
     if ((!rc || wrong) && t.len_bytes) {
