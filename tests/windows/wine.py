@@ -6,7 +6,7 @@
 
 Traps that this knows: without `wineserver -p` the session ends with the last program and kills services; the first program
 of a session leaves children that hold its output; the default version is Windows 7; once in some thousand starts Wine's
-loader leaves with 1 before it has the program, and says nothing.
+loader leaves with 1 before it has the program, and says nothing; drives have volumes only after their driver started.
 """
 import fcntl
 import os
@@ -61,6 +61,7 @@ class Session:
             self._quiet("wine", "wineboot", "-i")
             self._quiet("wineserver", "-w")
             self._quiet("wine", "winecfg", "-v", VERSION)
+            self._quiet("wine", "reg", "add", "HKLM\\System\\CurrentControlSet\\Control", "/v", "ServicesPipeTimeout", "/d", "120000", "/f")
             self._quiet("wineserver", "-w")
             if not (self.drive / "windows" / "system32" / "kernel32.dll").exists():
                 raise Missing(f"Wine made no drive in {self.prefix}; see what `wineboot -i` says there")
@@ -69,9 +70,11 @@ class Session:
         return self
 
     def begin(self):
-        """The session: services may run from here to the end. Also after end() or a kill."""
+        """The session: services may run from here to the end. Also after end() or a kill. The drives are there: wineboot returns before
+        the driver that gives them their volumes has started, and on a busy machine Wine gives a driver up after ten seconds."""
         self._quiet("wineserver", "-p")
         self._quiet("wine", "wineboot")
+        wait_until(lambda: "\\DosDevices\\Z:" in self.run(["reg", "query", "HKLM\\System\\MountedDevices"]).stdout, "the drives of Wine", 180)
 
     def end(self):
         """Everything that runs in it ends at once, without being asked, as in a power cut."""
