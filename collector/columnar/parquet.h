@@ -1,0 +1,34 @@
+/* A Parquet file, written without its library: columns of buffers as row groups with dictionaries, statistics and page
+ * indexes, compressed by zstd. Source: Apache Parquet's format specification (parquet.thrift, Encodings.md,
+ * PageIndex.md). Called by: collector/query/files. Thread: its owner's.
+ *
+ * The file has a temporary name until it is published: one that is not whole never has its own. */
+#ifndef EC_COLUMNAR_PARQUET_H
+#define EC_COLUMNAR_PARQUET_H
+
+#include "collector/columnar/column.h"
+
+typedef struct ec_parquet ec_parquet;
+
+typedef struct ec_parquet_options {
+    const ec_file_column *columns; /* borrowed, like labels, until destroy; names are distinct */
+    uint32_t column_count;
+    const ea_label *labels; /* of the whole file */
+    size_t label_count;
+    const char *created_by;
+} ec_parquet_options;
+
+/* EA_EEXIST: path exists already. EA_EIO, EA_EFULL, EA_ENOMEM. */
+EA_MUST_CHECK int ec_parquet_create(ec_parquet **ret, const char *path, const ec_parquet_options *options, ea_err *err);
+/* Writes a row group: a buffer for each column, all with the same number of rows, at least one. The buffers stay as
+ * they are. EA_EINVAL: their rows differ in number; EA_EIO, EA_EFULL, EA_ENOMEM. After an error the file cannot be
+ * published. */
+EA_MUST_CHECK int ec_parquet_add(ec_parquet *p, const ec_column_buffer *buffers, ea_err *err);
+/* Writes the end and makes the file durable; it still has its temporary name. */
+EA_MUST_CHECK int ec_parquet_finish(ec_parquet *p, ea_err *err);
+EA_MUST_CHECK int ec_parquet_publish(ec_parquet *p, ea_err *err);
+uint64_t ec_parquet_rows(const ec_parquet *p);
+uint64_t ec_parquet_bytes(const ec_parquet *p);
+void ec_parquet_destroy(ec_parquet *p); /* NULL is allowed; a file that was not published is removed */
+
+#endif
