@@ -3,7 +3,11 @@
 
 #include "proto/base/platform.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 int ec_column_file_make(ec_column_file *f, const char *path, ea_err *err) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
@@ -18,7 +22,7 @@ int ec_column_file_make(ec_column_file *f, const char *path, ea_err *err) {
     if (!rc)
         rc = ea_path_make_parent(path, err);
     if (!rc && ea_path_exists(path))
-        rc = ea_fail(err, EA_EEXIST, "write %.500s: the file exists already", path);
+        rc = ea_fail(err, EA_EEXIST, "write %.500s: expected a name that is not taken; remove the file or name another folder", path);
     if (!rc)
         rc = ea_file_claim(&file, f->partial.data, err);
     f->is_made = !rc;
@@ -39,20 +43,20 @@ int ec_column_file_add(ec_column_file *f, const void *data, size_t len_bytes, ea
     return rc;
 }
 
-int ec_column_file_sync(ec_column_file *f, ea_err *err) {
-    ea_file *file = NULL;
-    int rc = ea_file_open(&file, f->partial.data, EA_OPEN_APPEND, err);
-    if (!rc)
-        rc = ea_file_sync(file, err);
-    ea_file_close(file);
-    return rc;
-}
-
 int ec_column_file_publish(ec_column_file *f, ea_err *err) {
     if (ea_path_exists(f->path.data))
-        return ea_fail(err, EA_EEXIST, "write %.500s: the file exists already", f->path.data);
-    int rc = ea_path_rename(f->partial.data, f->path.data, err);
-    f->is_made = ea_path_exists(f->partial.data); /* it has its name also when only the folder could not be synced */
+        return ea_fail(err, EA_EEXIST, "write %.500s: expected a name that is not taken; remove the file or name another folder", f->path.data);
+    if (rename(f->partial.data, f->path.data))
+        return ea_fail_os(err, EA_EIO, errno, "rename %.400s to %.400s", f->partial.data, f->path.data);
+    f->is_made = 0;
+    return 0;
+}
+
+int ec_column_file_sync_all(const char *folder, ea_err *err) {
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int rc = fd < 0 || syncfs(fd) ? ea_fail_os(err, EA_EIO, errno, "sync %.500s", folder) : 0;
+    if (fd >= 0)
+        close(fd);
     return rc;
 }
 

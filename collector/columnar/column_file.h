@@ -22,10 +22,10 @@ typedef struct ec_column_file {
 EA_MUST_CHECK int ec_column_file_make(ec_column_file *f, const char *path, ea_err *err);
 /* Adds bytes at the end. */
 EA_MUST_CHECK int ec_column_file_add(ec_column_file *f, const void *data, size_t len_bytes, ea_err *err);
-/* Makes the bytes durable. */
-EA_MUST_CHECK int ec_column_file_sync(ec_column_file *f, ea_err *err);
-/* Gives it its name. EA_EEXIST: another file has got it meanwhile. */
+/* Gives it its name, which is durable after ec_column_file_sync_all. EA_EEXIST: another file has got it meanwhile. */
 EA_MUST_CHECK int ec_column_file_publish(ec_column_file *f, ea_err *err);
+/* Makes all files below a folder durable, and their names: a thousand small files need one wait for the disk. */
+EA_MUST_CHECK int ec_column_file_sync_all(const char *folder, ea_err *err);
 void ec_column_file_deinit(ec_column_file *f); /* removes what was not published; harmless on a zeroed one */
 
 #endif

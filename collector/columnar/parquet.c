@@ -254,8 +254,6 @@ int ec_parquet_finish(ec_parquet *p, ea_err *err) {
         rc = ea_fail(err, EA_ELIMIT, "write %.500s: its metadata would have %zu bytes", p->file.path.data, n);
     if (!rc)
         rc = ec_column_file_add(&p->file, out.data, out.len_bytes, err);
-    if (!rc)
-        rc = ec_column_file_sync(&p->file, err);
     ea_text_deinit(&out);
     p->is_broken = rc != 0;
     p->is_finished = !rc;

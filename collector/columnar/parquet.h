@@ -24,7 +24,7 @@ EA_MUST_CHECK int ec_parquet_create(ec_parquet **ret, const char *path, const ec
  * they are. EA_EINVAL: their rows differ in number; EA_EIO, EA_EFULL, EA_ENOMEM. After an error the file cannot be
  * published. */
 EA_MUST_CHECK int ec_parquet_add(ec_parquet *p, const ec_column_buffer *buffers, ea_err *err);
-/* Writes the end and makes the file durable; it still has its temporary name. */
+/* Writes the end. The file still has its temporary name, and is durable after ec_column_file_sync_all. */
 EA_MUST_CHECK int ec_parquet_finish(ec_parquet *p, ea_err *err);
 EA_MUST_CHECK int ec_parquet_publish(ec_parquet *p, ea_err *err);
 uint64_t ec_parquet_rows(const ec_parquet *p);

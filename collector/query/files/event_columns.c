@@ -169,6 +169,21 @@ static int take_default(ec_event_columns *c) {
     return rc || is_explained ? rc : take_column(c, EC_PAYLOAD);
 }
 
+/* The versions of the set's classes, each once. */
+static int list_versions(ec_event_columns *c, const ec_class_set *set) {
+    uint8_t seen[UINT8_MAX + 1] = {0};
+    ea_text t;
+    ea_text_init(&t);
+    for (size_t k = 0; k < set->count; k++)
+        seen[(uint8_t)set->classes[k]->version] = 1;
+    for (unsigned v = 0; v <= UINT8_MAX; v++)
+        if (seen[v])
+            ea_text_printf(&t, "%s%u", t.len_bytes ? "," : "", v);
+    c->versions = t.failed ? NULL : ea_arena_strdup(&c->arena, t.data ? t.data : "");
+    ea_text_deinit(&t);
+    return c->versions ? 0 : EA_ENOMEM;
+}
+
 int ec_event_columns_init(ec_event_columns *c, const ec_class_set *set, const char *const *names, size_t name_count,
                           uint8_t *is_known, ea_err *err) {
     *c = (ec_event_columns){.count = 0};
@@ -182,6 +197,8 @@ int ec_event_columns_init(ec_event_columns *c, const ec_class_set *set, const ch
     c->columns = ea_arena_zalloc(&c->arena, most, sizeof *c->columns);
     c->of = ea_arena_zalloc(&c->arena, most, sizeof *c->of);
     rc = c->columns && c->of ? 0 : EA_ENOMEM;
+    if (!rc)
+        rc = list_versions(c, set);
     if (!rc)
         rc = name_count ? take_named(c, names, name_count, is_known) : take_default(c);
     if (rc) {

@@ -11,6 +11,7 @@ typedef struct ec_event_columns {
     ec_file_column *columns; /* of the file */
     size_t *of;              /* which column of the shape each is */
     uint32_t count;
+    const char *versions; /* of the class: numbers, with commas between them */
     ea_arena arena;
     uint64_t *memo; /* of one column of a block: what each value of its dictionary is */
     size_t memo_capacity;

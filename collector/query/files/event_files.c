@@ -1,6 +1,7 @@
 /* See event_files.h. */
 #include "collector/query/files/event_files.h"
 
+#include "collector/columnar/column_file.h"
 #include "collector/query/files/event_partition.h"
 #include "proto/base/array.h"
 #include "proto/base/pattern.h"
@@ -328,6 +329,8 @@ int ec_event_files_write(ec_event_files *f, ea_err *err) {
         qsort(f->partitions, f->partition_count, sizeof(ec_event_partition *), by_path);
     for (size_t i = 0; i < f->partition_count && !rc; i++)
         rc = ec_event_partition_finish(f->partitions[i], &f->o, err);
+    if (!rc)
+        rc = ec_column_file_sync_all(f->o.folder, err);
     f->list = rc ? NULL : calloc(f->partition_count + 1, sizeof *f->list);
     if (!rc && !f->list)
         rc = ea_fail(err, EA_ENOMEM, "write %.400s", f->o.folder);
@@ -341,7 +344,7 @@ int ec_event_files_write(ec_event_files *f, ea_err *err) {
                                      .bytes = ec_parquet_bytes(p->parquet)};
         rc = ec_event_partition_publish(f->partitions[i], err);
     }
-    return rc;
+    return rc ? rc : ec_column_file_sync_all(f->o.folder, err);
 }
 
 const ec_event_file *ec_event_files_list(const ec_event_files *f, size_t *ret_count) {

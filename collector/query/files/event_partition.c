@@ -72,6 +72,7 @@ int ec_event_partition_create(ec_event_partition **ret, const ec_event_files_opt
         return ea_fail(err, EA_ENOMEM, "write a file");
     }
     p->labels[p->label_count++] = (ea_label){"etwagent.class", columns->shape.set->name};
+    p->labels[p->label_count++] = (ea_label){"etwagent.class_versions", columns->versions};
     p->labels[p->label_count++] = (ea_label){"etwagent.host", p->host};
     p->labels[p->label_count++] = (ea_label){"etwagent.day", p->day};
     p->labels[p->label_count++] = (ea_label){"etwagent.version", options->created_by};
