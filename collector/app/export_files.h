@@ -8,7 +8,6 @@
 
 typedef struct ec_export_files {
     const char *store, *host, *stream, *folder;
-    enum ec_file_format format;
     const ea_print_options *print; /* classes, columns and times */
     int json;
 } ec_export_files;

@@ -35,10 +35,10 @@ typedef struct ec_file_column {
 unsigned ec_file_column_bytes(const ec_file_column *c);
 
 enum {
-    EC_COLUMN_ROWS_MAX = 1 << 24,           /* of a buffer */
-    EC_COLUMN_TEXTS_MAX = 1 << 15,          /* of a dictionary */
-    EC_COLUMN_TEXTS_BYTES_MAX = 1 << 20,    /* of all of its texts */
-    EC_COLUMN_BYTES_MAX = 0x70000000,       /* of all values of a buffer */
+    EC_COLUMN_ROWS_MAX = 1 << 24,        /* of a buffer */
+    EC_COLUMN_TEXTS_MAX = 1 << 15,       /* of a dictionary */
+    EC_COLUMN_TEXTS_BYTES_MAX = 1 << 20, /* of all of its texts */
+    EC_COLUMN_BYTES_MAX = 0x70000000,    /* of all values of a buffer */
 };
 
 typedef struct ec_column_buffer {
@@ -47,8 +47,8 @@ typedef struct ec_column_buffer {
     uint8_t *present; /* for each row 0 or 1; NULL: all are, or (with nulls == rows) none is */
     size_t present_capacity;
     uint32_t values; /* rows with a value */
-    /* numbers: the values, as 64 bits (of a real: its bits). texts: the places of the values among the texts. NULL while
-     * all are equal to first */
+    /* numbers: the values, as 64 bits (of a real: its bits). texts: the places of the values among the texts. NULL
+     * while all are equal to first */
     uint64_t *numbers;
     size_t number_capacity;
     uint64_t first;
@@ -68,8 +68,8 @@ void ec_column_buffer_deinit(ec_column_buffer *b);
 void ec_column_buffer_clear(ec_column_buffer *b); /* gives its memory back, too */
 size_t ec_column_buffer_memory(const ec_column_buffer *b);
 
-/* Each adds `count` rows. EA_ENOMEM; EA_ELIMIT: more than a buffer may have. After an error the buffer is to be cleared.
- * A column that is not optional gets no NULL (EA_EINVAL). */
+/* Each adds `count` rows. EA_ENOMEM; EA_ELIMIT: more than a buffer may have. After an error the buffer is to be
+ * cleared. A column that is not optional gets no NULL (EA_EINVAL). */
 EA_MUST_CHECK int ec_column_add_null(ec_column_buffer *b, uint32_t count);
 EA_MUST_CHECK int ec_column_add_number(ec_column_buffer *b, uint64_t value, uint32_t count);
 /* A text (bytes that are no UTF-8 become U+FFFD or question marks) or bytes as they are. */

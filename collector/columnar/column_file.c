@@ -22,7 +22,8 @@ int ec_column_file_make(ec_column_file *f, const char *path, ea_err *err) {
     if (!rc)
         rc = ea_path_make_parent(path, err);
     if (!rc && ea_path_exists(path))
-        rc = ea_fail(err, EA_EEXIST, "write %.500s: expected a name that is not taken; remove the file or name another folder", path);
+        rc = ea_fail(err, EA_EEXIST,
+                     "write %.500s: expected a name that is not taken; remove the file or name another folder", path);
     if (!rc)
         rc = ea_file_claim(&file, f->partial.data, err);
     f->is_made = !rc;
@@ -45,7 +46,9 @@ int ec_column_file_add(ec_column_file *f, const void *data, size_t len_bytes, ea
 
 int ec_column_file_publish(ec_column_file *f, ea_err *err) {
     if (ea_path_exists(f->path.data))
-        return ea_fail(err, EA_EEXIST, "write %.500s: expected a name that is not taken; remove the file or name another folder", f->path.data);
+        return ea_fail(err, EA_EEXIST,
+                       "write %.500s: expected a name that is not taken; remove the file or name another folder",
+                       f->path.data);
     if (rename(f->partial.data, f->path.data))
         return ea_fail_os(err, EA_EIO, errno, "rename %.400s to %.400s", f->partial.data, f->path.data);
     f->is_made = 0;

@@ -67,9 +67,9 @@ static void add_bound(ec_thrift *t, int16_t field, const ec_column_buffer *b, ui
 static void add_chunk(ec_thrift *t, const ec_parquet_chunk *chunk) {
     const ec_column_buffer *b = chunk->buffer;
     const ec_file_column *c = b->column;
-    ec_thrift_element(t);                                   /* ColumnChunk */
-    ec_thrift_i64(t, 2, 0);                                 /* file_offset: not used */
-    ec_thrift_struct(t, 3);                                 /* ColumnMetaData */
+    ec_thrift_element(t);   /* ColumnChunk */
+    ec_thrift_i64(t, 2, 0); /* file_offset: not used */
+    ec_thrift_struct(t, 3); /* ColumnMetaData */
     ec_thrift_i32(t, 1, (int32_t)type_of(c));
     ec_thrift_list(t, 2, EC_THRIFT_I32, chunk->has_dictionary ? 3 : 2); /* encodings */
     ec_thrift_element_int(t, EC_PARQUET_PLAIN);

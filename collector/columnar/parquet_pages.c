@@ -92,7 +92,8 @@ static void add_hybrid(ea_text *out, const uint32_t *codes, uint32_t count, unsi
             continue;
         }
         /* whole groups of eight, up to a run that begins where a group does */
-        while (end < count && end - i < LITERALS_MAX && (end == i || run_length(codes, end, end + RUN_MIN < count ? end + RUN_MIN : count) < RUN_MIN))
+        while (end < count && end - i < LITERALS_MAX &&
+               (end == i || run_length(codes, end, end + RUN_MIN < count ? end + RUN_MIN : count) < RUN_MIN))
             end = end + RUN_MIN < count ? end + RUN_MIN : count;
         add_literals(out, codes + i, end - i, bits);
         i = end;
@@ -208,7 +209,8 @@ static void add_plain(ea_text *out, const ec_column_buffer *b, uint32_t from, ui
 }
 
 /* Compresses the body, and appends it with its head. */
-static int add_page(ec_parquet_work *w, ec_parquet_chunk *chunk, int type, uint32_t values, int encoding, ea_text *out) {
+static int add_page(ec_parquet_work *w, ec_parquet_chunk *chunk, int type, uint32_t values, int encoding,
+                    ea_text *out) {
     ec_thrift t;
     size_t bound = ZSTD_compressBound(w->body.len_bytes);
     if (w->body.failed || bound > INT32_MAX)
@@ -278,8 +280,7 @@ static int add_data_page(ec_parquet_work *w, ec_parquet_chunk *chunk, uint32_t r
     if (EA_GROW(chunk->pages, chunk->page_capacity, chunk->page_count + 1, SIZE_MAX))
         return EA_ENOMEM;
     ec_parquet_page *page = &chunk->pages[chunk->page_count++];
-    *page = (ec_parquet_page){
-        .offset = base + out->len_bytes, .first_row = row, .rows = rows, .nulls = rows - values};
+    *page = (ec_parquet_page){.offset = base + out->len_bytes, .first_row = row, .rows = rows, .nulls = rows - values};
     int rc = ec_parquet_find_bounds(w, b, value, value + values, &page->bounds);
     ea_text_clear(&w->body);
     if (b->column->is_optional)
@@ -295,8 +296,8 @@ static int add_data_page(ec_parquet_work *w, ec_parquet_chunk *chunk, uint32_t r
         add_plain(&w->body, b, value, value + values);
     }
     if (!rc)
-        rc = add_page(w, chunk, PAGE_OF_DATA, rows, chunk->has_dictionary ? EC_PARQUET_RLE_DICTIONARY : EC_PARQUET_PLAIN,
-                      out);
+        rc = add_page(w, chunk, PAGE_OF_DATA, rows,
+                      chunk->has_dictionary ? EC_PARQUET_RLE_DICTIONARY : EC_PARQUET_PLAIN, out);
     page->len_bytes = (uint32_t)(base + out->len_bytes - page->offset);
     return rc;
 }

@@ -48,7 +48,7 @@ typedef struct ec_parquet_work {
     uint32_t *slots;
     uint32_t dictionary_count;
     uint32_t *levels; /* of a page's rows */
-    uint8_t *marks; /* of texts */
+    uint8_t *marks;   /* of texts */
     size_t mark_capacity;
     void *zstd;
 } ec_parquet_work;

@@ -22,7 +22,7 @@ enum ec_thrift_type {
 enum { EC_THRIFT_DEPTH = 12 };
 
 typedef struct ec_thrift {
-    ea_text *out;               /* borrowed */
+    ea_text *out;                  /* borrowed */
     int16_t last[EC_THRIFT_DEPTH]; /* the number of the field before, of each open struct */
     unsigned depth;
 } ec_thrift;

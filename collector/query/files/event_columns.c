@@ -10,9 +10,21 @@
 
 /* What every event has: in a file's order, before the fields and after them. */
 static const uint8_t BEFORE[] = {EC_TIME, EC_CPU, EC_PID, EC_TID};
-static const uint8_t AFTER[] = {EC_STREAM,      EC_BATCH, EC_POSITION, EC_PROVIDER, EC_ID,
-                                EC_VERSION,     EC_CHANNEL, EC_LEVEL,  EC_OPCODE,   EC_TASK,
-                                EC_KEYWORD,     EC_ACTIVITY_ID, EC_RELATED_ACTIVITY_ID, EC_STACK, EC_COUNTERS};
+static const uint8_t AFTER[] = {EC_STREAM,
+                                EC_BATCH,
+                                EC_POSITION,
+                                EC_PROVIDER,
+                                EC_ID,
+                                EC_VERSION,
+                                EC_CHANNEL,
+                                EC_LEVEL,
+                                EC_OPCODE,
+                                EC_TASK,
+                                EC_KEYWORD,
+                                EC_ACTIVITY_ID,
+                                EC_RELATED_ACTIVITY_ID,
+                                EC_STACK,
+                                EC_COUNTERS};
 
 /* ---- types ---- */
 
@@ -233,33 +245,25 @@ static int number_of_value(const ec_column *column, const ec_value *v, uint64_t 
     return v->type == EC_TEXT ? 0 : EA_ECORRUPT;
 }
 
-/* A value of a column whose classes disagree, as a text. */
-static int add_as_text(ec_column_buffer *to, const ec_column *column, const ec_value *v, uint32_t count) {
+/* A value of a column whose classes disagree, as a text. own: what the value looks like by itself. */
+static int add_as_text(ec_column_buffer *to, enum ec_kind own, const ec_value *v, uint32_t count) {
     ea_text t;
     ea_text_init(&t);
     if (v->type == EC_REAL)
         ea_text_printf(&t, "%.17g", v->r);
     else if (v->type == EC_BLOB)
         ea_text_hex(&t, v->data, v->len_bytes);
-    else if (column->kind == EC_KIND_ADDRESS)
-        ea_text_u64(&t, (uint64_t)v->i ^ UINT64_C(1) << 63);
+    else if (own == EC_KIND_ADDRESS)
+        ea_text_hex64(&t, (uint64_t)v->i ^ UINT64_C(1) << 63);
+    else if (own == EC_KIND_HEX)
+        ea_text_hex64(&t, (uint64_t)v->i);
+    else if (own == EC_KIND_TIME)
+        ea_text_utc_ns(&t, v->i);
     else
         ea_text_i64(&t, v->i);
     int rc = t.failed ? EA_ENOMEM : ec_column_add_text(to, t.data ? t.data : "", t.len_bytes, count);
     ea_text_deinit(&t);
     return rc;
-}
-
-static int add_value(ec_column_buffer *to, const ec_column *column, const ec_value *v, uint32_t count) {
-    uint64_t number;
-    if (v->type == EC_NULL)
-        return ec_column_add_null(to, count);
-    if (to->column->kind == EC_COLUMN_BYTES || (to->column->kind == EC_COLUMN_TEXT && v->type == EC_TEXT))
-        return ec_column_add_text(to, v->data, v->len_bytes, count);
-    if (to->column->kind == EC_COLUMN_TEXT)
-        return add_as_text(to, column, v, count);
-    int rc = number_of_value(column, v, &number);
-    return rc ? rc : ec_column_add_number(to, number, count);
 }
 
 typedef struct filling {
@@ -270,14 +274,35 @@ typedef struct filling {
     uint32_t count;
 } filling;
 
+/* What values of a column look like by themselves in the block's class. */
+static enum ec_kind own_kind(const filling *f, size_t column) {
+    const ec_column *c = &f->c->shape.columns[column];
+    int top = ec_table_schema_field(&f->c->shape, f->b->c, column);
+    if (c->kind != EC_KIND_ANY || top < 0)
+        return c->kind;
+    return ec_kind_of_field(&f->b->c->fields[ea_class_top_field(f->b->c, (size_t)top)]);
+}
+
+/* A value of SQL, for count rows. */
+static int add_value(const filling *f, size_t column, ec_column_buffer *to, const ec_value *v, uint32_t count) {
+    uint64_t number;
+    if (v->type == EC_NULL)
+        return ec_column_add_null(to, count);
+    if (to->column->kind == EC_COLUMN_BYTES || (to->column->kind == EC_COLUMN_TEXT && v->type == EC_TEXT))
+        return ec_column_add_text(to, v->data, v->len_bytes, count);
+    if (to->column->kind == EC_COLUMN_TEXT)
+        return add_as_text(to, own_kind(f, column), v, count);
+    int rc = number_of_value(&f->c->shape.columns[column], v, &number);
+    return rc ? rc : ec_column_add_number(to, number, count);
+}
+
 static int fill_each(const filling *f, size_t column, uint32_t from, ec_column_buffer *to, ea_err *err) {
-    const ec_column *kind = &f->c->shape.columns[column];
     int rc = 0;
     for (uint32_t i = from; i < f->count && !rc; i++) {
         ec_value v;
         rc = ec_scan_value(f->s, column, f->selected[i], &v, err);
         if (!rc)
-            rc = add_value(to, kind, &v, 1);
+            rc = add_value(f, column, to, &v, 1);
     }
     return rc;
 }
@@ -286,7 +311,7 @@ static int fill_each(const filling *f, size_t column, uint32_t from, ec_column_b
 static int fill_same(const filling *f, size_t column, ec_column_buffer *to, ea_err *err) {
     ec_value v;
     int rc = ec_scan_value(f->s, column, f->selected[0], &v, err);
-    return rc ? rc : add_value(to, &f->c->shape.columns[column], &v, f->count);
+    return rc ? rc : add_value(f, column, to, &v, f->count);
 }
 
 static int fill_events(const filling *f, int common, ec_column_buffer *to) {
@@ -383,7 +408,8 @@ static int learn_value(const filling *f, size_t column, const ea_column *values,
     return rc ? rc : at >= 0;
 }
 
-/* A field that the batch has as a dictionary: each distinct value is looked at once. *ret_done: rows that were added. */
+/* A field that the batch has as a dictionary: each distinct value is looked at once. *ret_done: rows that were added.
+ */
 static int fill_from_dictionary(const filling *f, size_t column, const ea_column *values, const uint32_t *index,
                                 ec_column_buffer *to, uint32_t *ret_done, ea_err *err) {
     ec_event_columns *c = f->c;

@@ -20,9 +20,9 @@ typedef struct ec_event_columns {
 /* Columns of a file that the names of its folders have, in lower case: a field of that name gets another one. */
 #define EC_FOLDER_COLUMNS(X) X("day") X("host") X("class")
 
-/* set: borrowed until deinit. names: the columns, in their order, as SQL names them; those that the class lacks are left
- * out. Without names: time, cpu, pid, tid, the class's fields, where the event is, its header, activity ids, stack and
- * counters; the payload where the class does not explain all of it. is_known[i] is set when the class has names[i].
+/* set: borrowed until deinit. names: the columns, in their order, as SQL names them; those that the class lacks are
+ * left out. Without names: time, cpu, pid, tid, the class's fields, where the event is, its header, activity ids, stack
+ * and counters; the payload where the class does not explain all of it. is_known[i] is set when the class has names[i].
  * EA_ENOMEM. */
 EA_MUST_CHECK int ec_event_columns_init(ec_event_columns *c, const ec_class_set *set, const char *const *names,
                                         size_t name_count, uint8_t *is_known, ea_err *err);

@@ -12,9 +12,9 @@
 #include <string.h>
 
 enum {
-    GROUP_ROWS = 1 << 17,      /* of a row group */
-    SLICE_ROWS = 1 << 10,      /* added between two looks at the memory */
-    DATED_MAX = 1 << 12,       /* files of a day of their own; what events of further days there are has files of no day */
+    GROUP_ROWS = 1 << 17, /* of a row group */
+    SLICE_ROWS = 1 << 10, /* added between two looks at the memory */
+    DATED_MAX = 1 << 12,  /* files of a day of their own; what events of further days there are has files of no day */
     MEMORY_MAX_BYTES = 128 << 20,
 };
 
@@ -40,8 +40,8 @@ struct ec_event_files {
     ea_arena arena;
     files_table **tables;
     size_t table_count, table_capacity;
-    ea_bytes_map by_name;  /* in lower case -> table */
-    ea_u64_map by_class;   /* address of a class -> address of its table */
+    ea_bytes_map by_name; /* in lower case -> table */
+    ea_u64_map by_class;  /* address of a class -> address of its table */
     ea_class_chooser chooser;
     int has_chooser;
     ec_event_partition **partitions;
@@ -212,8 +212,7 @@ static int files_wants(void *arg, const ec_batch_row *batch) {
 static int files_scan(ec_event_files *f, ec_scan **ret, ec_value **ret_names, ea_err *err) {
     ec_condition conditions[4];
     const ec_value from = {.type = EC_INT, .i = f->o.from_utc_ns}, to = {.type = EC_INT, .i = f->o.to_utc_ns};
-    const ec_value stream = {
-        .type = EC_TEXT, .data = f->o.stream, .len_bytes = f->o.stream ? strlen(f->o.stream) : 0};
+    const ec_value stream = {.type = EC_TEXT, .data = f->o.stream, .len_bytes = f->o.stream ? strlen(f->o.stream) : 0};
     size_t n = 0, name_count = 0;
     conditions[n++] = (ec_condition){.column = EC_TIME, .op = EC_OP_GE, .values = &from, .value_count = 1};
     if (f->o.to_utc_ns != INT64_MAX)
@@ -234,8 +233,7 @@ static int files_scan(ec_event_files *f, ec_scan **ret, ec_value **ret_names, ea
             names[name_count++] = (ec_value){.type = EC_TEXT, .data = set->name, .len_bytes = strlen(set->name)};
     }
     if (is_named)
-        conditions[n++] =
-            (ec_condition){.column = EC_NAME, .op = EC_OP_EQ, .values = names, .value_count = name_count};
+        conditions[n++] = (ec_condition){.column = EC_NAME, .op = EC_OP_EQ, .values = names, .value_count = name_count};
     *ret_names = names;
     return ec_scan_open(ret, f->archive, &f->shape, NULL, conditions, n, err);
 }

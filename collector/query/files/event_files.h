@@ -1,6 +1,6 @@
 /* Stored events as files of columns (Parquet), one for each day, host and class, in folders whose names say which:
- * FOLDER/day=2026-11-28/host=pc-1/class=Thread%2FCSwitch/part-0.parquet. Input: a store. Used by: the command export, the
- * archive of retention. Thread: its owner's.
+ * FOLDER/day=2026-11-28/host=pc-1/class=Thread%2FCSwitch/part-0.parquet. Input: a store. Used by: the command export,
+ * the archive of retention. Thread: its owner's.
  *
  * The batches are read once. Files have a temporary name until all of them are whole: a run that fails leaves none. */
 #ifndef EC_QUERY_FILES_EVENT_FILES_H
@@ -13,22 +13,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum ec_file_format { EC_FILE_PARQUET, EC_FILE_ARROW };
-
 typedef struct ec_event_files_options {
     const char *store, *folder;
     const char *host;   /* NULL: all */
     const char *stream; /* id in hex; NULL: all of the host's */
-    enum ec_file_format format;
-    const char *part; /* of a file's name, "part-0" */
+    const char *part;   /* of a file's name, "part-0" */
     const char *created_by;
     int64_t from_utc_ns, to_utc_ns; /* [from, to) */
     const ea_class_choice *choice;  /* NULL: all classes */
     const char *const *columns;     /* event_columns.h */
     size_t column_count;
-    uint64_t segment;               /* only batches of this segment; 0: of all */
-    uint64_t memory_bytes;          /* of rows that are collected; 0: 128 MiB */
-    int (*keep_going)(void *arg);   /* called before each batch; 0 ends it with EA_ECANCELED. NULL: it is not called */
+    uint64_t segment;             /* only batches of this segment; 0: of all */
+    uint64_t memory_bytes;        /* of rows that are collected; 0: 128 MiB */
+    int (*keep_going)(void *arg); /* called before each batch; 0 ends it with EA_ECANCELED. NULL: it is not called */
     void *arg;
 } ec_event_files_options;
 

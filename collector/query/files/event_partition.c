@@ -80,8 +80,8 @@ int ec_event_partition_create(ec_event_partition **ret, const ec_event_files_opt
     return 0;
 }
 
-int ec_event_partition_add(ec_event_partition *p, ec_scan *s, const ec_block *b, const uint32_t *selected, uint32_t count,
-                           ea_err *err) {
+int ec_event_partition_add(ec_event_partition *p, ec_scan *s, const ec_block *b, const uint32_t *selected,
+                           uint32_t count, ea_err *err) {
     int rc = ec_event_columns_add(p->columns, s, b, selected, count, p->buffers, err);
     if (rc)
         return rc;

@@ -26,8 +26,8 @@ typedef struct ec_event_partition {
 } ec_event_partition;
 
 /* day: since 1970. columns, and the texts of options: borrowed until destroy. */
-EA_MUST_CHECK int ec_event_partition_create(ec_event_partition **ret, const ec_event_files_options *options, int64_t day,
-                                            const char *host, ec_event_columns *columns, ea_err *err);
+EA_MUST_CHECK int ec_event_partition_create(ec_event_partition **ret, const ec_event_files_options *options,
+                                            int64_t day, const char *host, ec_event_columns *columns, ea_err *err);
 /* Adds rows of the block at hand. */
 EA_MUST_CHECK int ec_event_partition_add(ec_event_partition *p, ec_scan *s, const ec_block *b, const uint32_t *selected,
                                          uint32_t count, ea_err *err);

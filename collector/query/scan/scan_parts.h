@@ -23,7 +23,7 @@ struct ec_scan {
     ec_archive *archive;
     const ec_table_schema *shape; /* of the columns of the block at hand */
     const ec_table_schema *own;   /* of the scan */
-    ec_annotator annotator; /* stack NULL: there is none */
+    ec_annotator annotator;       /* stack NULL: there is none */
     ec_scan_condition *conditions;
     size_t condition_count;
     int is_nothing; /* the conditions contradict themselves */
