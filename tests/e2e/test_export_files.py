@@ -2,11 +2,10 @@
 class there is a row for, in both pointer sizes) and of a real one, and each value of each column is what SQL's `fields` and header columns say.
 Names of folders are escaped and give the values back. A file that is not whole never has its name; what exists is not replaced; an unknown class
 or column, and options that files do not have, are refused with their reason.
-
-Promises (tests/promises.py --write puts them into docs/verification/promises.md):
-- Collector 40: each value of each class in a Parquet file is what SQL says, read by DuckDB
-- Collector 41: an export to files that fails leaves no file
 """
+# Promises (tests/promises.py --write puts them into docs/verification/promises.md):
+# - Answers and pages 17: each value of each class in an exported Parquet file is what SQL says, as DuckDB reads it
+# - Answers and pages 18: an export to files that is killed leaves no file that is not whole
 import datetime
 import json
 import pathlib
