@@ -25,9 +25,9 @@ typedef struct options {
 } options;
 
 /* The printer's formats, and files of columns. */
-static const char *const FORMATS[] = {"text", "jsonl", "csv", "raw", "parquet", NULL};
+static const char *const FORMATS[] = {"text", "jsonl", "csv", "raw", "parquet", "arrow", NULL};
 
-enum { FORMAT_PARQUET = EA_PRINT_RAW + 1 };
+enum { FORMAT_PARQUET = EA_PRINT_RAW + 1, FORMAT_ARROW };
 
 typedef struct export {
     const options *options;
@@ -227,13 +227,15 @@ static int export_to_files(const options *o) {
         if (refused[i].is_given)
             rc = ea_fail(&err, EA_EUSAGE, "--%s: not with --format %s", refused[i].name, FORMATS[o->print.format]);
     if (!rc)
-        rc = ec_export_files_run(&(ec_export_files){.store = o->store,
-                                                    .host = o->host,
-                                                    .stream = o->stream,
-                                                    .folder = o->out,
-                                                    .print = &o->print,
-                                                    .json = o->json},
-                                 &err);
+        rc = ec_export_files_run(
+            &(ec_export_files){.store = o->store,
+                               .host = o->host,
+                               .stream = o->stream,
+                               .folder = o->out,
+                               .format = o->print.format == FORMAT_ARROW ? EC_FILE_ARROW : EC_FILE_PARQUET,
+                               .print = &o->print,
+                               .json = o->json},
+            &err);
     if (rc)
         ea_err_print(stderr, "etwcollector", &err);
     return ea_exit_code(rc);
@@ -248,7 +250,7 @@ static int export_run(const void *arg, int operand_count, char **operands) {
                         : ea_fail(&err, EA_EUSAGE,
                                   "--host HOST is required unless trace files (.etl) are named, or files are written");
     if (!usage && (o->out || o->json))
-        usage = ea_fail(&err, EA_EUSAGE, "--%s: only with --format parquet", o->out ? "out" : "json");
+        usage = ea_fail(&err, EA_EUSAGE, "--%s: only with --format parquet or arrow", o->out ? "out" : "json");
     if (usage) {
         ea_err_print(stderr, "etwcollector", &err);
         return ea_exit_code(usage);
@@ -308,17 +310,18 @@ static const ea_option OPTIONS[] = {
      .type = EA_OPT_STRING,
      .offset = offsetof(options, stream),
      .help = "only this stream, 32 hex digits as `hosts` prints it"},
-    EA_PRINT_OPTIONS_OF(options, print, "jsonl", FORMATS,
-                        "how events are printed; raw is jsonl with --raw; parquet is files of columns: --out"),
+    EA_PRINT_OPTIONS_OF(
+        options, print, "jsonl", FORMATS,
+        "how events are printed; raw is jsonl with --raw; parquet and arrow are files of columns: --out"),
     {.name = "out",
      .argument = "DIR",
      .type = EA_OPT_STRING,
      .offset = offsetof(options, out),
-     .help = "with parquet: the folder for the files, one for each day, host and class"},
+     .help = "with parquet and arrow: the folder for the files, one for each day, host and class"},
     {.name = "json",
      .type = EA_OPT_FLAG,
      .offset = offsetof(options, json),
-     .help = "with parquet: print the counts as one JSON object"},
+     .help = "with parquet and arrow: print the counts as one JSON object"},
     {.name = "where",
      .argument = "CONDITION",
      .type = EA_OPT_STRING,

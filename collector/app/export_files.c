@@ -34,8 +34,8 @@ static void add_files_json(ea_text *t, const ec_export_files *x, const ec_event_
     const ec_event_file *files = ec_event_files_list(f, &count);
     ea_text_str(t, "{\"folder\":");
     ea_text_json_str(t, x->folder);
-    ea_text_printf(t, ",\"format\":\"parquet\",\"events\":%" PRIu64 ",\"damaged_batches\":%" PRIu64 ",\"files\":[",
-                   ec_event_files_rows(f), ec_event_files_damage(f, &first));
+    ea_text_printf(t, ",\"format\":\"%s\",\"events\":%" PRIu64 ",\"damaged_batches\":%" PRIu64 ",\"files\":[",
+                   ec_file_format_name(x->format), ec_event_files_rows(f), ec_event_files_damage(f, &first));
     for (size_t i = 0; i < count; i++) {
         ea_text_str(t, i ? ",{\"path\":" : "{\"path\":");
         ea_text_json_str(t, files[i].path);
@@ -103,6 +103,7 @@ int ec_export_files_run(const ec_export_files *x, ea_err *err) {
                                 .folder = x->folder,
                                 .host = x->host,
                                 .stream = x->stream,
+                                .format = x->format,
                                 .part = "part-0",
                                 .created_by = "etwcollector version " EA_VERSION,
                                 .from_utc_ns = INT64_MIN,

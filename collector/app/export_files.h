@@ -1,4 +1,4 @@
-/* export --format parquet: files of columns in place of printed events. Called by: cmd_export.c. Calls:
+/* export --format parquet|arrow: files of columns in place of printed events. Called by: cmd_export.c. Calls:
  * collector/query/files. Thread: the main one; Ctrl-C ends it without files. */
 #ifndef EC_APP_EXPORT_FILES_H
 #define EC_APP_EXPORT_FILES_H
@@ -8,6 +8,7 @@
 
 typedef struct ec_export_files {
     const char *store, *host, *stream, *folder;
+    enum ec_file_format format;
     const ea_print_options *print; /* classes, columns and times */
     int json;
 } ec_export_files;

@@ -11,6 +11,14 @@
 
 #include <stdint.h>
 
+typedef struct ec_column_file_options {
+    const struct ec_file_column *columns; /* borrowed, like labels, until the writer's destroy; names are distinct */
+    uint32_t column_count;
+    const ea_label *labels; /* of the whole file */
+    size_t label_count;
+    const char *created_by;
+} ec_column_file_options;
+
 typedef struct ec_column_file {
     ea_text path, partial;
     uint64_t len_bytes;
@@ -26,6 +34,6 @@ EA_MUST_CHECK int ec_column_file_add(ec_column_file *f, const void *data, size_t
 EA_MUST_CHECK int ec_column_file_publish(ec_column_file *f, ea_err *err);
 /* Makes all files below a folder durable, and their names: a thousand small files need one wait for the disk. */
 EA_MUST_CHECK int ec_column_file_sync_all(const char *folder, ea_err *err);
-void ec_column_file_deinit(ec_column_file *f); /* removes what was not published; harmless on a zeroed one */
+void ec_column_file_deinit(ec_column_file *f); /* removes an unpublished file; harmless on a zeroed one */
 
 #endif

@@ -20,14 +20,14 @@ enum { CONVERTED_UTF8 = 0, CONVERTED_UINT_8 = 11, CONVERTED_INT_8 = 15 };
 
 struct ec_parquet {
     ec_column_file file;
-    ec_parquet_options o;
+    ec_column_file_options o;
     ea_text groups; /* their metadata */
     uint32_t group_count;
     uint64_t rows;
     int is_broken, is_finished;
 };
 
-int ec_parquet_create(ec_parquet **ret, const char *path, const ec_parquet_options *options, ea_err *err) {
+int ec_parquet_create(ec_parquet **ret, const char *path, const ec_column_file_options *options, ea_err *err) {
     ec_parquet *p = calloc(1, sizeof *p);
     if (!p)
         return ea_fail(err, EA_ENOMEM, "write %.500s", path);
@@ -196,7 +196,7 @@ static void add_logical_type(ec_thrift *t, const ec_file_column *c) {
     ec_thrift_end(t);
 }
 
-static void add_schema(ec_thrift *t, const ec_parquet_options *o) {
+static void add_schema(ec_thrift *t, const ec_column_file_options *o) {
     ec_thrift_list(t, 2, EC_THRIFT_STRUCT, (size_t)o->column_count + 1);
     ec_thrift_element(t);
     ec_thrift_string(t, 4, "schema");
@@ -214,7 +214,7 @@ static void add_schema(ec_thrift *t, const ec_parquet_options *o) {
 }
 
 static void add_file_metadata(const ec_parquet *p, ea_text *out) {
-    const ec_parquet_options *o = &p->o;
+    const ec_column_file_options *o = &p->o;
     ec_thrift t;
     ec_thrift_begin(&t, out);
     ec_thrift_i32(&t, 1, FORMAT_VERSION);

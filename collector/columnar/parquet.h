@@ -6,20 +6,14 @@
 #ifndef EC_COLUMNAR_PARQUET_H
 #define EC_COLUMNAR_PARQUET_H
 
-#include "collector/columnar/column.h"
+#include "collector/columnar/column_buffer.h"
+#include "collector/columnar/column_file.h"
 
 typedef struct ec_parquet ec_parquet;
 
-typedef struct ec_parquet_options {
-    const ec_file_column *columns; /* borrowed, like labels, until destroy; names are distinct */
-    uint32_t column_count;
-    const ea_label *labels; /* of the whole file */
-    size_t label_count;
-    const char *created_by;
-} ec_parquet_options;
-
 /* EA_EEXIST: path exists already. EA_EIO, EA_EFULL, EA_ENOMEM. */
-EA_MUST_CHECK int ec_parquet_create(ec_parquet **ret, const char *path, const ec_parquet_options *options, ea_err *err);
+EA_MUST_CHECK int ec_parquet_create(ec_parquet **ret, const char *path, const ec_column_file_options *options,
+                                    ea_err *err);
 /* Writes a row group: a buffer for each column, all with the same number of rows, at least one. The buffers stay as
  * they are. EA_EINVAL: their rows differ in number; EA_EIO, EA_EFULL, EA_ENOMEM. After an error the file cannot be
  * published. */

@@ -4,7 +4,7 @@
 #ifndef EC_COLUMNAR_PARQUET_PARTS_H
 #define EC_COLUMNAR_PARQUET_PARTS_H
 
-#include "collector/columnar/column.h"
+#include "collector/columnar/column_buffer.h"
 #include "collector/columnar/thrift.h"
 
 enum {

@@ -1,5 +1,5 @@
-"""Parquet files of a formula (tests/unit/made_columns.c): hostile values (NaN, zeros of both signs, empty texts, NUL, bytes that are no UTF-8,
-numbers beyond 63 bits, NULL everywhere) and hostile names, judged by DuckDB value by value, and by a reader of the metadata that knows the
+"""Parquet and Arrow files of a formula (tests/unit/made_columns.c): hostile values (NaN, zeros of both signs, empty texts, NUL, bytes that are no UTF-8,
+numbers beyond 63 bits, NULL everywhere) and hostile names, judged by DuckDB and by Arrow's library value by value, and by a reader of the metadata that knows the
 format's specification alone (tests/naive_parquet.py): types, counts of NULL, bounds, pages, page index. A file of 65,535 columns."""
 import math
 import struct
@@ -126,6 +126,29 @@ def judge_metadata(checks, path, rows, group_rows):
     checks.that(indexed > len(NAMES) / 2, f"{indexed} column indexes")
 
 
+ARROW_TYPES = {"u8": "Uint8", "u16": "Uint16", "u32": "Uint32", "u64": "Uint64", "i8": "Int8", "i16": "Int16", "i32": "Int32", "i64": "Int64", "real": "Float64",
+               "time": "Timestamp<NANOSECOND, UTC>", "text": "Utf8", "bytes": "Binary"}
+
+
+def judge_arrow(env, checks, rows, group_rows):
+    """The same rows as an Arrow file, read by Arrow's own library."""
+    path = env.folder / f"{rows}.arrow"
+    env.run([env.build / "tests" / "unit" / "made_columns", "values", path, rows, group_rows])
+    answer = foreign_readers.answers(env, "arrow_columns.mjs", [[str(path)]])[0]
+    if not checks.that("rows" in answer, f"{rows} rows: Arrow says {answer.get('error')}"):
+        return
+    checks.equal([(name, nullable) for name, _, nullable in answer["columns"]], [(name, name not in REQUIRED) for name in NAMES], "columns that Arrow has")
+    types = {name: type_ for name, type_, _ in answer["columns"]}
+    checks.equal({name: types[name] for name in ARROW_TYPES}, ARROW_TYPES, "types that Arrow has")
+    checks.equal(answer["labels"], [["made.by", "formula"], ["", "ä"]], "labels that Arrow has")
+    checks.equal((len(answer["rows"]), answer["batches"]), (rows, -(-rows // group_rows)), "rows and batches that Arrow has")
+    of_duckdb = {"Utf8": "VARCHAR", "Binary": "BLOB", "Float64": "DOUBLE"}
+    for at, name in enumerate(NAMES):
+        wrong = [(row, read[at], value(name, row)) for row, read in enumerate(answer["rows"])
+                 if not same(shown(of_duckdb.get(types[name], "BIGINT"), read[at]), value(name, row))]
+        checks.that(not wrong, f"{rows} rows: {name!r} in Arrow: {wrong[:2]}")
+
+
 def test(env, checks, arguments):
     made = env.build / "tests" / "unit" / "made_columns"
     for rows, group_rows in ((1, 1), (300, 100), (70000, 70000)) + (((300000, 131072),) if arguments.soak else ()):
@@ -142,6 +165,7 @@ def test(env, checks, arguments):
             wrong = [(row, read[at], value(name, row)) for row, read in enumerate(answer["rows"])
                      if not same(shown(type_, read[at]), value(name, row) // scale if scale > 1 else value(name, row))]
             checks.that(not wrong, f"{rows} rows: {name!r} ({type_}): {wrong[:2]}")
+        judge_arrow(env, checks, rows, group_rows)
     wide = env.folder / "wide.parquet"
     env.run([made, "wide", wide, 65535])
     meta = naive_parquet.metadata(wide.read_bytes())

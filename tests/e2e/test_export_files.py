@@ -1,4 +1,4 @@
-"""Stored events as files of columns (export --format parquet), judged by a foreign reader: DuckDB reads every class of generated traces (every
+"""Stored events as files of columns (export --format parquet and arrow), judged by foreign readers: DuckDB reads every class of generated traces (every
 class there is a row for, in both pointer sizes) and of a real one, and each value of each column is what SQL's `fields` and header columns say.
 Names of folders are escaped and give the values back. A file that is not whole never has its name; what exists is not replaced; an unknown class
 or column, and options that files do not have, are refused with their reason.
@@ -140,7 +140,7 @@ def judge(env, checks, trace, name):
     for file in said["files"]:
         day, host, class_ = (urllib.parse.unquote(part.partition("=")[2]) for part in pathlib.Path(file["path"]).parts[-4:-1])
         checks.equal((day, host, class_), (file["day"], file["host"], file["class"]), f"{name}: folders of {file['path']}")
-    agreed = 0
+    agreed, by_duckdb = 0, {}
     for (class_, _), answer in zip(files.items(), foreign_readers.answers(env, "duckdb_columns.mjs", list(files.values()))):
         if not checks.that("rows" in answer, f"{name}: {class_}: DuckDB says {answer.get('error')}"):
             continue
@@ -149,16 +149,47 @@ def judge(env, checks, trace, name):
         at = [column for column, _ in answer["columns"]].index("class")
         checks.equal({row[at] for row in answer["rows"]}, {class_}, f"{name}: the folder's class of {class_}")
         agreed += compare(checks, f"{name}: {class_}", answer, wanted)
+        by_duckdb[class_] = answer
+    judge_arrow(env, checks, store, name, by_duckdb)
     print(f"{name}: {said['events']} events of {len(files)} classes, {agreed} values of fields agree")
     checks.that(agreed > 0, f"{name}: values were compared")
     return store
+
+
+def judge_arrow(env, checks, store, name, by_duckdb):
+    """An Arrow file has the rows of the Parquet file, and each time whole."""
+    folder = env.folder / f"{name}-arrow"
+    done = env.run([env.collector, "export", "--store", store, "--format", "arrow", "--out", folder, "--json"])
+    files = {file["class"]: file["path"] for file in json.loads(done.stdout)["files"]}
+    checks.equal(set(files), set(by_duckdb), f"{name}: classes of Arrow files")
+    for class_, answer in zip(files, foreign_readers.answers(env, "arrow_columns.mjs", [[path] for path in files.values()])):
+        if not checks.that("rows" in answer, f"{name}: {class_}: Arrow says {answer.get('error')}"):
+            continue
+        wanted = by_duckdb[class_]
+        columns = [name for name, _, _ in answer["columns"]]
+        checks.equal(columns, [name for name, _ in wanted["columns"] if name not in FOLDERS], f"{name}: columns of {class_} in Arrow")
+        at = ["stream", "batch", "position"]
+        rows = sorted(answer["rows"], key=lambda row: [int(row[columns.index(key)]) if key != "stream" else row[columns.index(key)] for key in at])
+        wrong = []
+        for row, other in zip(rows, wanted["rows"]):
+            for (key, type_), read in zip(wanted["columns"], other):
+                if key in FOLDERS:
+                    continue
+                mine = row[columns.index(key)]
+                if type_ == "TIMESTAMP WITH TIME ZONE" and mine is not None:
+                    mine = mine if read is None else int(int(mine) / 1000) if abs(int(mine)) < 2**52 else int(mine[:-3])
+                if type_ == "DOUBLE" and read is not None and float(read) == float(mine):
+                    continue
+                if str(mine).lower() != str(read).lower() and not (type_ == "TIMESTAMP WITH TIME ZONE" and read is None):
+                    wrong.append((key, type_, mine, read))
+        checks.that(len(rows) == len(wanted["rows"]) and not wrong, f"{name}: {class_} in Arrow: {len(rows)} rows, {wrong[:2]}")
 
 
 def refused(env, checks, store):
     folder = env.folder / "refused"
     for extra, reason in ((("--where", "pid == 4"), "--where: not with --format parquet"), (("--class", "Proces/Start"), "Process/Start"),
                           (("--fields", "NoSuchColumn"), "no class of the events has a column NoSuchColumn"),
-                          (("--host", "nobody"), "nothing is stored of host nobody"), (("--from", "+10s", "--to", "+1s"), "before --to")):
+                          (("--host", "no-such-host"), "nothing is stored of host no-such-host"), (("--from", "+10s", "--to", "+1s"), "before --to")):
         done = exported(env, store, folder, *extra, check=False)
         checks.that(done.returncode and reason in done.stderr, f"{extra}: {done.stderr}")
         checks.equal([str(path) for path in folder.rglob("*") if path.is_file()] if folder.exists() else [], [], f"{extra}: files")

@@ -1,8 +1,8 @@
-/* Writes a Parquet file whose values a formula says, for a test in another language that reads it and knows the formula
- * (tests/e2e/test_columnar.py).
+/* Writes a file of columns (Arrow when it is called so, else Parquet) whose values a formula says, for a test in
+ * another language that reads it and knows the formula (tests/e2e/test_columnar.py).
  *
  * usage: made_columns values FILE ROWS GROUP-ROWS | made_columns wide FILE COLUMNS */
-#include "collector/columnar/parquet.h"
+#include "collector/columnar/column_writer.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -108,35 +108,40 @@ static int fill_group(ec_column_buffer *buffers, uint64_t from, uint64_t rows) {
     return rc;
 }
 
+static enum ec_file_format format_of(const char *path) {
+    size_t n = strlen(path);
+    return n > 6 && strcmp(path + n - 6, ".arrow") == 0 ? EC_FILE_ARROW : EC_FILE_PARQUET;
+}
+
 static int write_values(const char *path, uint64_t rows, uint64_t group_rows, ea_err *err) {
     static const ea_label LABELS[] = {{"made.by", "formula"}, {"", "\xc3\xa4"}};
     ec_file_column columns[COLUMN_COUNT];
     ec_column_buffer buffers[COLUMN_COUNT];
-    ec_parquet *p = NULL;
+    ec_column_writer *p = NULL;
     for (size_t i = 0; i < COLUMN_COUNT; i++) {
         columns[i] = COLUMNS[i].column;
         ec_column_buffer_init(&buffers[i], &columns[i]);
     }
-    int rc = ec_parquet_create(&p, path,
-                               &(ec_parquet_options){.columns = columns,
-                                                     .column_count = COLUMN_COUNT,
-                                                     .labels = LABELS,
-                                                     .label_count = 2,
-                                                     .created_by = "made_columns version 1"},
-                               err);
+    int rc = ec_column_writer_create(&p, format_of(path), path,
+                                     &(ec_column_file_options){.columns = columns,
+                                                               .column_count = COLUMN_COUNT,
+                                                               .labels = LABELS,
+                                                               .label_count = 2,
+                                                               .created_by = "made_columns version 1"},
+                                     err);
     for (uint64_t from = 0; from < rows && !rc; from += group_rows) {
         uint64_t n = rows - from < group_rows ? rows - from : group_rows;
         rc = fill_group(buffers, from, n);
         if (!rc)
-            rc = ec_parquet_add(p, buffers, err);
+            rc = ec_column_writer_add(p, buffers, err);
         for (size_t i = 0; i < COLUMN_COUNT; i++)
             ec_column_buffer_clear(&buffers[i]);
     }
     if (!rc)
-        rc = ec_parquet_finish(p, err);
+        rc = ec_column_writer_finish(p, err);
     if (!rc)
-        rc = ec_parquet_publish(p, err);
-    ec_parquet_destroy(p);
+        rc = ec_column_writer_publish(p, err);
+    ec_column_writer_destroy(p);
     for (size_t i = 0; i < COLUMN_COUNT; i++)
         ec_column_buffer_deinit(&buffers[i]);
     return rc;
@@ -149,7 +154,7 @@ static int write_wide(const char *path, uint32_t count, ea_err *err) {
     ec_file_column *columns = calloc(count, sizeof *columns);
     ec_column_buffer *buffers = calloc(count, sizeof *buffers);
     char *names = calloc(count, NAME_BYTES);
-    ec_parquet *p = NULL;
+    ec_column_writer *p = NULL;
     int rc = columns && buffers && names ? 0 : EA_ENOMEM;
     for (uint32_t i = 0; i < count && !rc; i++) {
         snprintf(names + (size_t)i * NAME_BYTES, NAME_BYTES, "c%u", i);
@@ -160,16 +165,16 @@ static int write_wide(const char *path, uint32_t count, ea_err *err) {
             rc = ec_column_add_null(&buffers[i], 1);
     }
     if (!rc)
-        rc = ec_parquet_create(
-            &p, path, &(ec_parquet_options){.columns = columns, .column_count = count, .created_by = "made_columns"},
-            err);
+        rc = ec_column_writer_create(
+            &p, format_of(path), path,
+            &(ec_column_file_options){.columns = columns, .column_count = count, .created_by = "made_columns"}, err);
     if (!rc)
-        rc = ec_parquet_add(p, buffers, err);
+        rc = ec_column_writer_add(p, buffers, err);
     if (!rc)
-        rc = ec_parquet_finish(p, err);
+        rc = ec_column_writer_finish(p, err);
     if (!rc)
-        rc = ec_parquet_publish(p, err);
-    ec_parquet_destroy(p);
+        rc = ec_column_writer_publish(p, err);
+    ec_column_writer_destroy(p);
     for (uint32_t i = 0; buffers && i < count; i++)
         ec_column_buffer_deinit(&buffers[i]);
     free(columns);

@@ -97,8 +97,8 @@ static void test_texts_that_are_no_utf8_are_repaired_and_stay_one(void **state) 
 static ec_parquet *begin(const char *path, const ec_file_column *columns, uint32_t count) {
     ec_parquet *p = NULL;
     assert_int_equal(
-        ec_parquet_create(&p, path,
-                          &(ec_parquet_options){.columns = columns, .column_count = count, .created_by = "test"}, &err),
+        ec_parquet_create(
+            &p, path, &(ec_column_file_options){.columns = columns, .column_count = count, .created_by = "test"}, &err),
         0);
     return p;
 }
@@ -128,7 +128,8 @@ static void test_a_file_has_its_name_when_it_is_whole(void **state) {
     assert_true(ea_path_exists(path));
     assert_false(ea_path_exists(partial));
     assert_int_equal(
-        ec_parquet_create(&other, path, &(ec_parquet_options){.columns = &NUMBER, .column_count = 1}, &err), EA_EEXIST);
+        ec_parquet_create(&other, path, &(ec_column_file_options){.columns = &NUMBER, .column_count = 1}, &err),
+        EA_EEXIST);
     ec_column_buffer_deinit(&b);
 }
 

@@ -3,7 +3,7 @@
 #ifndef EC_QUERY_FILES_EVENT_COLUMNS_H
 #define EC_QUERY_FILES_EVENT_COLUMNS_H
 
-#include "collector/columnar/column.h"
+#include "collector/columnar/column_buffer.h"
 #include "collector/query/scan/scan.h"
 
 typedef struct ec_event_columns {

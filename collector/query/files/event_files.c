@@ -339,7 +339,7 @@ int ec_event_files_write(ec_event_files *f, ea_err *err) {
                                      .host = p->host,
                                      .name = p->columns->shape.set->name,
                                      .rows = p->rows,
-                                     .bytes = ec_parquet_bytes(p->parquet)};
+                                     .bytes = ec_column_writer_bytes(p->writer)};
         rc = ec_event_partition_publish(f->partitions[i], err);
     }
     return rc ? rc : ec_column_file_sync_all(f->o.folder, err);

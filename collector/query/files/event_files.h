@@ -1,11 +1,12 @@
-/* Stored events as files of columns (Parquet), one for each day, host and class, in folders whose names say which:
- * FOLDER/day=2026-11-28/host=pc-1/class=Thread%2FCSwitch/part-0.parquet. Input: a store. Used by: the command export,
- * the archive of retention. Thread: its owner's.
+/* Stored events as files of columns (Parquet or Arrow), one for each day, host and class, in folders whose names say
+ * which: FOLDER/day=2026-11-28/host=pc-1/class=Thread%2FCSwitch/part-0.parquet. Input: a store. Used by: the command
+ * export, the archive of retention. Thread: its owner's.
  *
  * The batches are read once. Files have a temporary name until all of them are whole: a run that fails leaves none. */
 #ifndef EC_QUERY_FILES_EVENT_FILES_H
 #define EC_QUERY_FILES_EVENT_FILES_H
 
+#include "collector/columnar/column_writer.h"
 #include "proto/base/err.h"
 #include "proto/base/text.h"
 #include "proto/event/class_names.h"
@@ -17,7 +18,8 @@ typedef struct ec_event_files_options {
     const char *store, *folder;
     const char *host;   /* NULL: all */
     const char *stream; /* id in hex; NULL: all of the host's */
-    const char *part;   /* of a file's name, "part-0" */
+    enum ec_file_format format;
+    const char *part; /* of a file's name, "part-0" */
     const char *created_by;
     int64_t from_utc_ns, to_utc_ns; /* [from, to) */
     const ea_class_choice *choice;  /* NULL: all classes */

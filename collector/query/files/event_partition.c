@@ -66,7 +66,7 @@ int ec_event_partition_create(ec_event_partition **ret, const ec_event_files_opt
     add_folder(&p->path, "day", p->day);
     add_folder(&p->path, "host", host);
     add_folder(&p->path, "class", columns->shape.set->name);
-    ea_text_printf(&p->path, "/%s.%s", options->part, "parquet");
+    ea_text_printf(&p->path, "/%s.%s", options->part, ec_file_format_name(options->format));
     if (!p->buffers || !p->host || p->path.failed) {
         ec_event_partition_destroy(p);
         return ea_fail(err, EA_ENOMEM, "write a file");
@@ -100,16 +100,16 @@ int ec_event_partition_flush(ec_event_partition *p, const ec_event_files_options
     if (!ec_event_partition_pending(p))
         return 0;
     int rc = 0;
-    if (!p->parquet)
-        rc = ec_parquet_create(&p->parquet, p->path.data,
-                               &(ec_parquet_options){.columns = p->columns->columns,
-                                                     .column_count = p->columns->count,
-                                                     .labels = p->labels,
-                                                     .label_count = p->label_count,
-                                                     .created_by = options->created_by},
-                               err);
+    if (!p->writer)
+        rc = ec_column_writer_create(&p->writer, options->format, p->path.data,
+                                     &(ec_column_file_options){.columns = p->columns->columns,
+                                                               .column_count = p->columns->count,
+                                                               .labels = p->labels,
+                                                               .label_count = p->label_count,
+                                                               .created_by = options->created_by},
+                                     err);
     if (!rc)
-        rc = ec_parquet_add(p->parquet, p->buffers, err);
+        rc = ec_column_writer_add(p->writer, p->buffers, err);
     for (uint32_t i = 0; i < p->columns->count; i++)
         ec_column_buffer_clear(&p->buffers[i]);
     p->memory_bytes = 0;
@@ -119,21 +119,21 @@ int ec_event_partition_flush(ec_event_partition *p, const ec_event_files_options
 int ec_event_partition_finish(ec_event_partition *p, const ec_event_files_options *options, ea_err *err) {
     int rc = ec_event_partition_flush(p, options, err);
     if (!rc)
-        rc = ec_parquet_finish(p->parquet, err);
-    if (!rc && ec_parquet_rows(p->parquet) != p->rows)
+        rc = ec_column_writer_finish(p->writer, err);
+    if (!rc && ec_column_writer_rows(p->writer) != p->rows)
         rc = ea_fail(err, EA_ECORRUPT, "write %.400s: expected %" PRIu64 " rows, wrote %" PRIu64, p->path.data, p->rows,
-                     ec_parquet_rows(p->parquet));
+                     ec_column_writer_rows(p->writer));
     return rc;
 }
 
 int ec_event_partition_publish(ec_event_partition *p, ea_err *err) {
-    return ec_parquet_publish(p->parquet, err);
+    return ec_column_writer_publish(p->writer, err);
 }
 
 void ec_event_partition_destroy(ec_event_partition *p) {
     if (!p)
         return;
-    ec_parquet_destroy(p->parquet);
+    ec_column_writer_destroy(p->writer);
     for (uint32_t i = 0; p->buffers && i < p->columns->count; i++)
         ec_column_buffer_deinit(&p->buffers[i]);
     free(p->buffers);

@@ -3,7 +3,7 @@
 #ifndef EC_QUERY_FILES_EVENT_PARTITION_H
 #define EC_QUERY_FILES_EVENT_PARTITION_H
 
-#include "collector/columnar/parquet.h"
+#include "collector/columnar/column_writer.h"
 #include "collector/query/files/event_columns.h"
 #include "collector/query/files/event_files.h"
 
@@ -15,7 +15,7 @@ enum { EC_DAY_BYTES = 16 };
 typedef struct ec_event_partition {
     ec_event_columns *columns; /* borrowed */
     ec_column_buffer *buffers;
-    ec_parquet *parquet; /* NULL: no row group is written yet */
+    ec_column_writer *writer; /* NULL: no row group is written yet */
     ea_text path;
     char day[EC_DAY_BYTES];
     char *host;

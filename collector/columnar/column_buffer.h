@@ -4,8 +4,8 @@
  *
  * Values that are all equal take no memory for each row. Texts are kept once each (as a dictionary) until there are too
  * many different ones. */
-#ifndef EC_COLUMNAR_COLUMN_H
-#define EC_COLUMNAR_COLUMN_H
+#ifndef EC_COLUMNAR_COLUMN_BUFFER_H
+#define EC_COLUMNAR_COLUMN_BUFFER_H
 
 #include "proto/base/arena.h"
 #include "proto/base/err.h"

@@ -1,5 +1,5 @@
-/* See column.h. */
-#include "collector/columnar/column.h"
+/* See column_buffer.h. */
+#include "collector/columnar/column_buffer.h"
 
 #include "proto/base/array.h"
 
