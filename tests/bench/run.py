@@ -272,6 +272,16 @@ def store_scan(bench):
     return rows
 
 
+def column_files(bench):
+    """All of 2.1 million stored disk reads as a Parquet file and as an Arrow file, 28 columns, by one core: read, decoded, encoded, compressed, synced."""
+    section = "export to files of columns, for each stored event"
+    with tempfile.TemporaryDirectory(prefix="etwagent-bench-") as folder:
+        series = bench.measure("scan", "files", "--runs", str(bench.runs), str(pathlib.Path(folder) / "store"))
+    rows = [row(section, "Parquet", [r["parquet_ns"] for r in series], NS, goal=("value", "<=", 1000)),   # 1 M rows/s
+            row(section, "Arrow", [r["arrow_ns"] for r in series], NS)]
+    return rows + [row(section, f"{name}: size of an event", [r[f"{name.lower()}_bytes"] for r in series], "bytes") for name in ("Parquet", "Arrow")]
+
+
 # ---- from a file to a durable answer ----
 
 def whole_chain(bench):
@@ -424,7 +434,7 @@ def relogs(bench):
     return rows
 
 
-SECTIONS = {"stages": stages, "hot": hot_classes, "lang": language, "filters": filters, "rules": sigma, "callback": callback, "scan": store_scan, "stacks": stacks, "chain": whole_chain,
+SECTIONS = {"stages": stages, "hot": hot_classes, "lang": language, "filters": filters, "rules": sigma, "callback": callback, "scan": store_scan, "files": column_files, "stacks": stacks, "chain": whole_chain,
             "beside": ingest_beside, "generator": generator, "relog": relogs}
 
 
