@@ -23,19 +23,19 @@ struct ea_image_sources {
     size_t count;
 };
 
-static int begins_with(const char *word, const char *prefix) {
+static int image_sources_begins(const char *word, const char *prefix) {
     for (; *prefix; word++, prefix++)
         if (ea_ascii_lower(*word) != *prefix)
             return 0;
     return 1;
 }
 
-static int ends_with(const char *word, const char *end) {
+static int image_sources_ends(const char *word, const char *end) {
     size_t n = strlen(word), m = strlen(end);
-    return n > m && begins_with(word + n - m, end);
+    return n > m && image_sources_begins(word + n - m, end);
 }
 
-static int open_list(image_source *source, const char *path, ea_err *err) {
+static int image_sources_open_list(image_source *source, const char *path, ea_err *err) {
     char *text = NULL;
     size_t len_bytes;
     int rc = ea_path_read_all(path, FACTS_MAX_BYTES, &text, &len_bytes, err);
@@ -46,15 +46,15 @@ static int open_list(image_source *source, const char *path, ea_err *err) {
 }
 
 static int open_image_source(image_source *source, const char *word, const ea_image_sources_options *o, ea_err *err) {
-    if (begins_with(word, "http://") || begins_with(word, "https://")) {
+    if (image_sources_begins(word, "http://") || image_sources_begins(word, "https://")) {
         if (!o->cache)
             return ea_fail(err, EA_EUSAGE, "--image-ids %s: a symbol server goes with --image-cache FOLDER", word);
         return ea_image_server_open(&source->server, word, o->cache, o->stop, err);
     }
     if (strstr(word, "://"))
         return ea_fail(err, EA_EUSAGE, "--image-ids %s: expected a symbol server with http: or https:", word);
-    if (ends_with(word, ".jsonl") || ends_with(word, ".tsv"))
-        return open_list(source, word, err);
+    if (image_sources_ends(word, ".jsonl") || image_sources_ends(word, ".tsv"))
+        return image_sources_open_list(source, word, err);
     return ea_image_files_open(&source->files, word, err);
 }
 
