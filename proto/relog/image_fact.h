@@ -13,7 +13,8 @@ typedef struct ea_image_fact {
     uint32_t timestamp, pdb_age;
     int has_pdb;
     ea_guid pdb_guid;
-    const char *pdb_path, *original_name; /* "" without one */
+    const char *pdb_path, *original_name;                  /* "" without one */
+    const char *version, *company, *product, *description; /* of the file; "" without one */
 } ea_image_fact;
 
 /* A module of a trace. */

@@ -21,6 +21,7 @@ struct ea_image_files {
     ea_arena arena;
     image_file *files; /* by name */
     size_t count, capacity, folder_count;
+    char version[EA_PE_VERSION_TEXT_MAX]; /* of the file that was found last */
 };
 
 typedef struct image_walk {
@@ -156,7 +157,12 @@ int ea_image_files_find(ea_image_files *x, const ea_image_wanted *wanted, ea_ima
         if (!f->facts || f->facts->size_bytes != wanted->size_bytes ||
             (wanted->timestamp && f->facts->timestamp != wanted->timestamp))
             continue;
+        ea_pe_version_text(f->facts, x->version);
         *ret = (ea_image_fact){.timestamp = f->facts->timestamp,
+                               .version = x->version,
+                               .company = f->facts->company,
+                               .product = f->facts->product,
+                               .description = f->facts->description,
                                .pdb_age = f->facts->pdb_age,
                                .has_pdb = f->facts->has_pdb,
                                .pdb_guid = f->facts->pdb_guid,

@@ -9,10 +9,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum fact_column { FACT_PATH, FACT_SIZE, FACT_TIMESTAMP, FACT_GUID, FACT_AGE, FACT_PDB, FACT_NAME, FACT_COLUMNS };
+enum fact_column {
+    FACT_PATH,
+    FACT_SIZE,
+    FACT_TIMESTAMP,
+    FACT_GUID,
+    FACT_AGE,
+    FACT_PDB,
+    FACT_NAME,
+    FACT_VERSION,
+    FACT_COMPANY,
+    FACT_PRODUCT,
+    FACT_DESCRIPTION,
+    FACT_COLUMNS
+};
 
-static const char *const FACT_NAMES[FACT_COLUMNS] = {"path",    "size_bytes", "timestamp",    "pdb_guid",
-                                                     "pdb_age", "pdb_path",   "original_name"};
+static const char *const FACT_NAMES[FACT_COLUMNS] = {"path",    "size_bytes", "timestamp",     "pdb_guid",
+                                                     "pdb_age", "pdb_path",   "original_name", "file_version",
+                                                     "company", "product",    "description"};
 
 typedef struct listed_fact {
     const char *name; /* in lower case */
@@ -49,10 +63,18 @@ static const char *lower_name(ea_image_list *l, const char *name, size_t bytes) 
     return lower;
 }
 
+static const char *text_or_none(const ea_list_row *row, enum fact_column column) {
+    return row->values[column] ? row->values[column] : "";
+}
+
 static int list_add_fact(void *arg, const ea_list_row *row, ea_err *err) {
     ea_image_list *l = arg;
     uint64_t timestamp = 0;
-    listed_fact x = {.f = {.original_name = row->values[FACT_NAME]}};
+    listed_fact x = {.f = {.original_name = row->values[FACT_NAME],
+                           .version = text_or_none(row, FACT_VERSION),
+                           .company = text_or_none(row, FACT_COMPANY),
+                           .product = text_or_none(row, FACT_PRODUCT),
+                           .description = text_or_none(row, FACT_DESCRIPTION)}};
     size_t bytes = 0;
     int rc = ea_list_number(row, FACT_SIZE, UINT64_MAX, 1, &x.size_bytes, err);
     if (!rc)

@@ -6,6 +6,7 @@
  *   pdb_guid, pdb_age, pdb_path   of its PDB; a row without a GUID says nothing, as the collector's of a module
  *                                 whose ids never came
  *   original_name   the last part of the path when absent
+ *   file_version, company, product, description   of the file
  *
  * Input: bytes of a file. Called by: image_sources.c. Thread: its owner's. */
 #ifndef EA_RELOG_IMAGE_LIST_H

@@ -122,13 +122,20 @@ static int read_image(ea_image_server *s, const char *path, asked_image *x) {
              facts->size_bytes == x->size_bytes;
     ea_file_close(file);
     if (ok) {
-        x->f = (ea_image_fact){.timestamp = facts->timestamp,
+        char version[EA_PE_VERSION_TEXT_MAX];
+        ea_pe_version_text(facts, version);
+        x->f = (ea_image_fact){.version = arena_text(s, version),
+                               .company = arena_text(s, facts->company),
+                               .product = arena_text(s, facts->product),
+                               .description = arena_text(s, facts->description),
+                               .timestamp = facts->timestamp,
                                .pdb_age = facts->pdb_age,
                                .has_pdb = facts->has_pdb,
                                .pdb_guid = facts->pdb_guid,
                                .pdb_path = arena_text(s, facts->pdb_path),
                                .original_name = arena_text(s, facts->original_name)};
-        x->is_found = x->f.pdb_path && x->f.original_name;
+        x->is_found =
+            x->f.pdb_path && x->f.original_name && x->f.version && x->f.company && x->f.product && x->f.description;
     }
     free(facts);
     return x->is_found;

@@ -869,6 +869,7 @@ static int relog_run(const void *arg, int operand_count, char **operands) {
     (void)ea_stop_flag();
     ea_text_init(&job.path);
     ea_u64_map_init(&job.described, 0);
+    ea_u64_map_init(&job.versions, 0);
     job.clocks = calloc((size_t)operand_count, sizeof *job.clocks);
     int rc = job.clocks ? open_relog_job(&job, operands, operand_count) : ea_fail(&job.err, EA_ENOMEM, "relog");
     if (!rc)

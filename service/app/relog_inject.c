@@ -144,6 +144,18 @@ static void show_requests(relog_job *j) {
     j->asked_shown = c.asked;
 }
 
+/* Writes what a module's file says of itself, once. */
+static int inject_version(relog_job *j, const ea_module *m, const ea_image_fact *fact, const ea_module_place *place) {
+    const ea_module_version version = {fact->version, fact->company, fact->product, fact->description};
+    uint64_t about[2] = {m->size_bytes, m->timestamp};
+    uint64_t key = ea_hash64(m->original_name, strlen(m->original_name), ea_hash64(about, sizeof about, 0));
+    if (!*fact->version || m->size_bytes > UINT32_MAX || ea_u64_map_get(&j->versions, key))
+        return 0;
+    if (ea_u64_map_put(&j->versions, key, 1))
+        return ea_fail(&j->err, EA_ENOMEM, "relog");
+    return ea_module_file_version(m, &version, place, j->take_injected, j, &j->err);
+}
+
 /* Writes the ids of an Image event that has none, immediately before it. */
 static int relog_inject_add_ids(relog_job *j, const ea_record *r, const ea_class *c) {
     uint64_t base = 0, size = 0, pid = 0, timestamp = 0;
@@ -188,7 +200,8 @@ static int relog_inject_add_ids(relog_job *j, const ea_record *r, const ea_class
     place.tid = r->tid;
     place.pointer_size = r->pointer_size;
     j->ids_added++;
-    return ea_module_ids(&m, &place, j->take_injected, j, &j->err);
+    rc = inject_version(j, &m, &fact, &place);
+    return rc ? rc : ea_module_ids(&m, &place, j->take_injected, j, &j->err);
 }
 
 int ea_relog_inject(relog_job *j, const ea_relog *relog, const ea_record *r) {
@@ -250,6 +263,7 @@ int ea_relog_inject_schema(relog_job *j, relog_part *part, const ea_record *r, c
 void ea_relog_rewind_injected(relog_job *j) {
     j->moment_next = 0;
     j->injected = j->ids_added = j->ids_missing = j->announced = j->announced_left = 0;
+    ea_u64_map_clear(&j->versions);
     j->id_raw = 0;
     j->id_base = 0;
 }
@@ -320,5 +334,6 @@ void ea_relog_close_injected(relog_job *j) {
     ea_own_events_destroy(j->own);
     ea_image_sources_close(j->images);
     ea_u64_map_deinit(&j->described);
+    ea_u64_map_deinit(&j->versions);
     ea_text_deinit(&j->path);
 }

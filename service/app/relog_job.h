@@ -102,6 +102,7 @@ struct relog_job {
     relog_moment *moments; /* by time; made at the first event */
     size_t moment_count, moment_next;
     ea_image_sources *images; /* NULL: no ids are added */
+    ea_u64_map versions;      /* hashes of image files whose version is written */
     uint64_t asked_shown;     /* images of symbol servers, on the terminal */
     ea_text path;             /* of the module at hand */
     int64_t id_raw;           /* the last id that came: its time, and the base that it is of */

@@ -104,6 +104,19 @@ def check_facts(env, checks, full, bare):
         checks.equal(said["image_ids"], {"added": len(wanted), "missing": len(events) - len(wanted)}, f"{source.name}: the summary")
         judge(checks, source.name, out)
     row = next(row for row in parsed if row["pdb_guid"])
+    # what the files say of themselves comes once before the ids of the first module that is the file
+    described = [{**r, "file_version": "1.2.3.4", "company": "Größe", "product": "Plan", "description": ""} for r in parsed]
+    (env.folder / "versions.jsonl").write_text("".join(json.dumps(r) + "\n" for r in described), encoding="utf-8")
+    relog(env, bare, out, "--image-ids", env.folder / "versions.jsonl")
+    events = dump(env, out, "--class", "ImageID/*")
+    versions = [(i, e["fields"]) for i, e in enumerate(events) if e["name"] == "ImageID/FileVersion"]
+    files = {(r["original_name"], r["timestamp"], r["size_bytes"]) for r in parsed if r["pdb_guid"]}
+    checks.equal((len(versions), len({(f["OrigFileName"], str(f["TimeDateStamp"]), f["ImageSize"]) for _, f in versions})), (len(files), len(files)), "versions of files, one each")
+    checks.equal({tuple(f[key] for key in ("FileDescription", "FileVersion", "BinFileVersion", "ProductName", "CompanyName", "FileId")) for _, f in versions}, {("", "1.2.3.4", "1.2.3.4", "Plan", "Größe", "")}, "their texts")
+    follows = [(events[i + 1]["name"], events[i + 1]["clock"], events[i + 1]["cpu"], events[i + 1]["pid"]) == ("ImageID/Info", events[i]["clock"], events[i]["cpu"], events[i]["pid"]) for i, _ in versions]
+    checks.that(all(follows), "a version that no Info of its module follows")
+    checks.equal(ids(env, out), wanted, "PDBs beside versions")
+    judge(checks, "with versions", out)
     for change, part in (({"pdb_guid": "x"}, "no GUID: x"), ({"size_bytes": None}, "size_bytes"), ({"timestamp": 1 << 32}, "timestamp"), ({"path": "C:\\"}, "ends with a file's name"), ({"pdb_age": None}, "pdb_age"),
                          ({"pdb_path": None}, "pdb_path")):
         (env.folder / "wrong.jsonl").write_text(json.dumps({**row, **change}) + "\n")
