@@ -63,6 +63,7 @@ def missing_of(found):
     return max(named(found)) - len(named(found))
 
 
+@functools.cache
 def runs(world):
     """A row of each run, as the table streams has it."""
     rows = []
