@@ -56,7 +56,7 @@ static int private_attributes(SECURITY_ATTRIBUTES *sa) {
 }
 
 /* Takes h, also on failure. */
-static int platform_file_of(ea_file **ret, HANDLE h, const char *path, ea_err *err) {
+static int windows_file_of(ea_file **ret, HANDLE h, const char *path, ea_err *err) {
     ea_file *f = calloc(1, sizeof *f);
     char *copy = _strdup(path);
     if (!f || !copy) {
@@ -92,7 +92,7 @@ static int platform_open_file(ea_file **ret, const char *path, enum ea_open_mode
         return rc;
     }
     free(w);
-    return platform_file_of(ret, h, path, err);
+    return windows_file_of(ret, h, path, err);
 }
 
 int ea_file_open(ea_file **ret, const char *path, enum ea_open_mode mode, ea_err *err) {
@@ -200,7 +200,7 @@ static HANDLE open_claimed(const WCHAR *w, DWORD how, DWORD flags) {
 }
 
 /* 1: the name is that of the open file, which no process is removing. */
-static int platform_has_name(HANDLE h, const WCHAR *w) {
+static int windows_has_name(HANDLE h, const WCHAR *w) {
     BY_HANDLE_FILE_INFORMATION mine, named;
     HANDLE other = open_claimed(w, OPEN_EXISTING, FILE_FLAG_OPEN_REPARSE_POINT);
     if (other == INVALID_HANDLE_VALUE)
@@ -213,7 +213,7 @@ static int platform_has_name(HANDLE h, const WCHAR *w) {
 }
 
 /* Removes a file that no process has locked. */
-static int remove_left(const WCHAR *w, const char *path, ea_err *err) {
+static int windows_remove_left(const WCHAR *w, const char *path, ea_err *err) {
     DWORD attributes = GetFileAttributesW(w);
     if (attributes != INVALID_FILE_ATTRIBUTES &&
         (attributes & (FILE_ATTRIBUTE_DIRECTORY | FILE_ATTRIBUTE_REPARSE_POINT | FILE_ATTRIBUTE_DEVICE)))
@@ -222,12 +222,12 @@ static int remove_left(const WCHAR *w, const char *path, ea_err *err) {
     HANDLE h = open_claimed(w, OPEN_EXISTING, FILE_FLAG_OPEN_REPARSE_POINT);
     if (h == INVALID_HANDLE_VALUE)
         return ea_windows_fail(err, "open", path);
-    int rc = platform_file_of(&left, h, path, err);
+    int rc = windows_file_of(&left, h, path, err);
     if (rc)
         return rc;
     rc = ea_file_try_lock(left, err);
     /* the last holder of the lock may have renamed the file, and another process may have made the next */
-    if (rc != EA_EBUSY && !platform_has_name(h, w))
+    if (rc != EA_EBUSY && !windows_has_name(h, w))
         rc = ea_fail(err, EA_EBUSY, "make %s", path);
     if (rc != EA_EBUSY)
         rc = DeleteFileW(w) ? 0 : ea_windows_fail(err, "remove", path);
@@ -241,15 +241,15 @@ int ea_file_claim(ea_file **ret, const char *path, ea_err *err) {
         return ea_windows_bad_path(err, "make", path);
     int rc = 0;
     HANDLE h = open_claimed(w, CREATE_NEW, 0);
-    if (h == INVALID_HANDLE_VALUE && GetLastError() == ERROR_FILE_EXISTS && !(rc = remove_left(w, path, err)))
+    if (h == INVALID_HANDLE_VALUE && GetLastError() == ERROR_FILE_EXISTS && !(rc = windows_remove_left(w, path, err)))
         h = open_claimed(w, CREATE_NEW, 0);
     if (!rc && h == INVALID_HANDLE_VALUE)
         rc = ea_windows_fail(err, "make", path);
     ea_file *f = NULL;
     if (!rc)
-        rc = platform_file_of(&f, h, path, err);
+        rc = windows_file_of(&f, h, path, err);
     /* another process found it before it was locked: it holds it, is removing it, or has made the next */
-    if (!rc && (ea_file_try_lock(f, NULL) == EA_EBUSY || !platform_has_name(h, w))) {
+    if (!rc && (ea_file_try_lock(f, NULL) == EA_EBUSY || !windows_has_name(h, w))) {
         ea_file_close(f);
         rc = ea_fail(err, EA_EBUSY, "make %s", path);
     }
@@ -406,7 +406,7 @@ typedef struct {
     int is_dir;
 } entry;
 
-static int platform_by_name(const void *a, const void *b) {
+static int windows_by_name(const void *a, const void *b) {
     const entry *x = a, *y = b;
     return strcmp(x->name, y->name);
 }
@@ -441,7 +441,7 @@ int ea_path_list(const char *path, int (*fn)(const char *name, int is_dir, void 
     if (!rc && os != ERROR_NO_MORE_FILES)
         rc = ea_fail_os(err, EA_EIO, (int)os, "list folder %s", path);
     if (count)
-        qsort(list, count, sizeof *list, platform_by_name);
+        qsort(list, count, sizeof *list, windows_by_name);
     for (size_t i = 0; i < count; i++) {
         if (!rc)
             rc = fn(list[i].name, list[i].is_dir, arg);

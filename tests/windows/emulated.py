@@ -79,7 +79,7 @@ class Machine:
         self.script, self.config = session.drive / "etwemul.txt", self.folder / "agent.yaml"
         self.status_file, self.log_file = self.folder / "status.json", self.folder / "agent.log"
         self.spool = self.folder / "spool"
-        self.process = self.collector = self.lister = None
+        self.process = self.collector = self.lister = self.listed = None
         self.environment = {}  # beside the session's
 
     def plays(self, paths=(), *lines):
@@ -115,15 +115,25 @@ class Machine:
 
     def sessions(self):
         """The emulated sessions by name. One program lists them each time: a test asks many times, and the start of a program under Wine takes
-        more processor time than the list. A program that ended with Wine's session is started again."""
+        more processor time than the list. A program that ended with Wine's session, or has the table of an earlier boot, is started again."""
+        if self.lister and self.table() != self.listed:
+            self.end_lister()
         for _ in range(2):
             self.lister = self.lister or subprocess.Popen(self.session.command([self.emulctl, "lists"]), env=self.session.environment, text=True,
                                                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
             lines = self.next_list()
             if lines is not None:
+                self.listed = self.table()
                 return {s["name"]: s for s in map(json.loads, lines)}
             self.end_lister()
         raise harness.Failure("emulctl lists no sessions")
+
+    def table(self):
+        """Which file has the emulated sessions: a boot removes it, and the next program makes another. None: there is none."""
+        try:
+            return (self.session.drive / "etwemul.table").stat().st_ino
+        except FileNotFoundError:
+            return None
 
     def next_list(self):
         """The lines of the lister's next list; None when it has ended."""
