@@ -36,7 +36,7 @@ EA_MUST_CHECK int ec_object_names_db_find(ec_object_names_db *n, enum ea_name_ki
 /* For rendering: names with drive letters, and the ends of operations. What the database cannot answer is left out; the
  * first such error stays in ec_object_names_db_error. Volumes are read once, by the first question. */
 ea_resolver ec_object_names_db_resolver(ec_object_names_db *n);
-/* NULL while all is well. */
+/* The first error of the resolver; NULL: there was none. */
 const ea_err *ec_object_names_db_error(const ec_object_names_db *n);
 
 #endif

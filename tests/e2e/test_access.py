@@ -6,7 +6,7 @@ usage: test_access.py --build DIR [--soak] [--keep]
 """
 # Promises (tests/promises.py --write puts them into docs/verification/promises.md):
 # - Answers and pages 11
-# sanitizers: asan-ubsan
+# Under the sanitizers make soak alone runs it: the unit test of access, fuzz_web, fuzz_tokens and test_web.py run its code there in each run.
 import base64
 import hashlib
 import http.client

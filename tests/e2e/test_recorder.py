@@ -28,6 +28,7 @@ import time
 
 import disk
 import faulted
+import format_notation
 import format_reader
 import harness
 import test_identity
@@ -68,7 +69,7 @@ class Recorded:
         self.gone = 0
         step = max(1, len(self.batches) // verify)
         for i, data in enumerate(self.batches):
-            m = format_reader.parse(data, "Batch", raw=("sources", "ledger"))
+            m = format_notation.parse(data, "Batch", raw=("sources", "ledger"))
             self.gone += sum(t.last - t.first + 1 for t in m.tombstones)
             assert not m.ledger, "an exported batch has a ledger"
             if m.tombstones:
