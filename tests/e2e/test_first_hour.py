@@ -105,10 +105,25 @@ def check_owner(w):  # 2
     shutil.copytree(w.store, theirs)
     for path in [theirs, *theirs.rglob("*")]:
         os.chown(path, SERVICE, SERVICE)
-    w.says(2, w.env.run([w.env.collector, "token", "add", "--store", theirs, "--name", "anna"], check=False), 0)
-    w.says(2, w.env.run([w.env.collector, "ingest", "--store", theirs, "--host", "two", w.env.folder / FILE], check=False), 0)
-    others = [str(path.relative_to(theirs)) for path in theirs.rglob("*") if path.stat().st_uid != SERVICE]
-    w.checks.equal(others, [], "(2) files of root in the store of a service")
+    for path in theirs.glob("state.*"):
+        path.unlink()
+    key = w.env.folder / "request.key"
+    w.env.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", key])
+    key.chmod(0o600)
+    made = set()
+    for command, code in ((["ps"], 0), (["token", "add", "--name", "anna"], 0), (["ingest", "--host", "two", w.env.folder / FILE], 0), (["query", "SELECT count(*) FROM processes"], 0),
+                          (["sink", "run", "--name", "s", "--to", "http://127.0.0.1:1/", "--once", "--all", "--retry-min", "1ms", "--retry-max", "1ms"], 1), (["sink", "skip", "--name", "s"], 0),
+                          (["request", "window", "--key", key, "--host", "two", "--from", "-10m"], 0), (["ledger"], 0), (["doctor"], None), (["quota"], 0), (["audit", "verify"], None),
+                          (["token", "revoke", "anna"], 0), (["detections", "list"], 0), (["forget", "--host", "two"], 0), (["report", "gc"], 0), (["profile", "--format", "folded"], 0),
+                          (["backup", "--to", w.env.folder / "of-theirs"], 0)):
+        words = 2 if command[0] in ("token", "sink", "request", "audit", "detections") else 1
+        done = w.env.run([w.env.collector, *command[:words], "--store", theirs, *command[words:]], check=False)
+        w.says(2, done, done.returncode if code is None else code)
+        others = [str(path.relative_to(theirs)) for path in theirs.rglob("*") if path.stat().st_uid != SERVICE or path.stat().st_gid != SERVICE]
+        w.checks.equal(others, [], f"(2) files of root in the store of a service after {' '.join(map(str, command[:words]))}")
+        made |= {path.name for path in theirs.iterdir()}
+    w.checks.that({"tokens", "state.db", "audit.jsonl"} <= made and any(name.startswith("sink") for name in made) and any(name.startswith("request") for name in made),
+                  f"(2) the commands made the files of which this is said: {sorted(made)}")
 
 
 def check_names(w):  # 7: the same trace under two names
