@@ -172,6 +172,39 @@ def check_page(w):  # 9: a flame graph and tables where the collector does not r
     w.checks.equal(sorted(f"{name},{count},{longest[name]}" for name, count in pauses.items()), sorted(stored), "(9) pauses of open, and of gc_pauses")
 
 
+def check_tables_of_open(w):  # 9: what threads waited for, and what .NET compiled, where the collector does not run
+    def tables(path):
+        rows = [json.loads(line) for line in w.agent("open", "--json", path).stdout.splitlines()[1:]]
+        return lambda name, value: {tuple(row["keys"]): row[value] for row in rows if row["aggregation"] == f"@{name}"}
+
+    image = dict(line.split(",") for line in w.collector("query", FILE, "--format", "csv", "SELECT DISTINCT tid, image_name FROM threads t JOIN processes p ON p.host = t.host AND p.stream = t.stream "
+                                                         "AND p.instance = t.process_instance WHERE image_name <> ''", store=False).stdout.splitlines()[1:])
+    left, waited = {}, {}
+    for line in w.agent("dump", "--class", "Thread/CSwitch", "--format", "jsonl", FILE).stdout.splitlines():
+        event = json.loads(line)
+        fields, second, fraction = event["fields"], *re.match(r".*:(\d+)\.(\d{7})Z", event["time"]).groups()
+        ticks = int(second) * 10**7 + int(fraction)
+        if fields["OldThreadId"]:
+            left[fields["OldThreadId"]] = ticks, fields["OldThreadWaitReason"]["name"]
+        began = left.pop(fields["NewThreadId"], None)
+        if began:
+            key = image.get(str(fields["NewThreadId"])), began[1]
+            waited[key] = waited.get(key, 0) + (ticks - began[0]) // 10
+    shown = tables(FILE)("off_cpu_us", "sum")
+    w.checks.that(len(shown) == 10 and min(shown.values()) > 0, f"(9) times off the processor: {shown}")
+    w.checks.equal(shown, {key: waited.get(key) for key in shown}, "(9) times off the processor, and those of the trace's switches")
+    w.checks.equal(sorted(waited.values())[-10:], sorted(shown.values()), "(9) the longest of them")
+
+    scenario = w.env.folder / "compiled.yaml"
+    scenario.write_text("summary: a web server that loses nothing\nbase: web-server\nloss: {events_windows: 0, buffers_windows: 0}\n")
+    w.env.run([w.env.build / "tests" / "tracegen" / "tracegen", "make", "--preset", scenario, "--seed", "7", "--duration-ms", "400", "--out", w.env.folder / "compiled.etl"])
+    of_trace = tables("compiled.etl")
+    stored = w.collector("query", "compiled.etl", "--format", "csv", "SELECT image, count(*), sum(ns / 1000) FROM jit_methods() GROUP BY 1", store=False).stdout.splitlines()[1:]
+    methods, times = of_trace("compiled_methods", "count"), of_trace("compilation_us", "sum")
+    w.checks.that(methods and sum(methods.values()) > 50, f"(9) methods that were compiled: {methods}")
+    w.checks.equal(sorted(f"{name[0]},{methods[name]},{times[name]}" for name in methods), sorted(stored), "(9) compilations of open, and of jit_methods")
+
+
 def check_typing_errors(w):  # 12
     w.says(12, w.agent("dump", "--class", "Nope", FILE), 1, "no event is of such a class")
     w.says(12, w.agent("dump", "--class", "Process/Strat", FILE), 1, "did you mean 'Process/Start'?")
@@ -406,7 +439,7 @@ def test(env, checks, arguments):
     env.run([env.build / "tests" / "tracegen" / "tracegen", "make", "--preset", "office", "--seed", "32", "--duration-ms", "4000", "--out", env.folder / FILE])
     w = World(env, checks)
     w.says(9, w.collector("ingest", FILE), 0)
-    for check in (check_texts_of_times, check_owner, check_names, check_open, check_page, check_typing_errors, check_similar, check_configuration, check_stats, check_nothing_found, check_reasons, check_times, check_empty_profile,
+    for check in (check_texts_of_times, check_owner, check_names, check_open, check_page, check_tables_of_open, check_typing_errors, check_similar, check_configuration, check_stats, check_nothing_found, check_reasons, check_times, check_empty_profile,
                   check_reports, check_parents, check_profile, check_found, check_event_names, check_second_replay, check_small, check_package, check_table):
         check(w)
 
