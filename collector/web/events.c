@@ -432,7 +432,8 @@ static int on_nothing(void *arg, size_t count, const char *const *names, const c
     return 0;
 }
 
-/* The last part of an answer: why it ends, and what it lacks; of a whole one without events what there is. */
+/* The last part of an answer: why it ends, and what it lacks; a whole one without events has the times that are stored.
+ */
 static int write_ending(ec_call *c, const search *s, int is_empty, const char *ending, const ec_outcome *outcome,
                         ea_err *err) {
     int rc = 0;

@@ -6,7 +6,7 @@
 #include "collector/web/result.h"
 
 /* Appends ,"notice":"...","stored":{"from":...,"to":...} to the call's answer; stored is null when there are no events.
- * host: NULL: of all. range: NULL: the question has none. notice: what else is to be said; "": nothing. */
+ * host: NULL: of all. range: NULL: the question has none. notice: another sentence, which comes first; "": none. */
 EA_MUST_CHECK int ec_nothing_found(ec_call *c, const char *host, const ec_asked_range *range, const char *notice,
                                    ea_err *err);
 

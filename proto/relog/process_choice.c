@@ -153,7 +153,7 @@ ea_near ea_process_choice_near(const ea_process_choice *p, const char *name) {
         memcpy(stem, image, (size_t)(dot - image));
         stem[dot - image] = 0;
         ea_near_note(&of_stem, name, stem);
-        if (of_stem.distance < near.distance || !near.name[0]) /* what is said has its ending */
+        if (of_stem.distance < near.distance || !near.name[0]) /* the name with its ending */
             snprintf(near.name, sizeof near.name, "%s", of_stem.name[0] ? image : "");
         near.distance = of_stem.distance;
     }

@@ -123,7 +123,7 @@ def check_owner(w):  # 2
         w.checks.equal(others, [], f"(2) files of root in the store of a service after {' '.join(map(str, command[:words]))}")
         made |= {path.name for path in theirs.iterdir()}
     w.checks.that({"tokens", "state.db", "audit.jsonl"} <= made and any(name.startswith("sink") for name in made) and any(name.startswith("request") for name in made),
-                  f"(2) the commands made the files of which this is said: {sorted(made)}")
+                  f"(2) the commands made these files: {sorted(made)}")
 
 
 def check_names(w):  # 7: the same trace under two names
