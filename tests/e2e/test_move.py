@@ -4,7 +4,7 @@ send them afterwards, the store has each event once, and a configuration that wa
 usage: test_move.py --build DIR
 """
 # Promises (tests/promises.py --write puts them into docs/verification/promises.md):
-# - Answers and pages 18: A collector that moves, or whose package is upgraded, loses and repeats no event of an agent that waits. | two runs, one of them
+# - Answers and pages 19: A collector that moves, or whose package is upgraded, loses and repeats no event of an agent that waits. | two runs, one of them
 #   sent to the new collector | 2026-11-29
 import json
 import os
