@@ -895,6 +895,7 @@ static int answer_fixed(ec_call *c, const fixed *f, ea_err *err) {
     int rc = check_params(c, f, err);
     if (!rc)
         rc = ec_param_form(c, is_one(f) ? EC_FORM_ONE : EC_FORM_ITEMS, &q.form, err);
+    ec_asked_range range;
     int is_whole = 0;
     if (!rc)
         rc = ec_param_limit(c, q.form, &q.limit_rows, &is_whole, err);
@@ -910,8 +911,11 @@ static int answer_fixed(ec_call *c, const fixed *f, ea_err *err) {
     for (size_t i = 0; !rc && i < PARAMS_MAX && f->params[i].name; i++) {
         rc = read_param(c, &f->params[i], &likes[i], &q, &params[i], err);
         q.param_count = i + 1;
-        if (!rc && i && strcmp(f->params[i].name, "to") == 0 && strcmp(f->params[i - 1].name, "from") == 0)
-            rc = ec_param_check_range(params[i - 1].i, params[i].i, err);
+        if (!rc && i && strcmp(f->params[i].name, "to") == 0 && strcmp(f->params[i - 1].name, "from") == 0) {
+            range = (ec_asked_range){params[i - 1].i, params[i].i};
+            q.range = &range;
+            rc = ec_param_check_range(range.from_ns, range.to_ns, err);
+        }
     }
     if (!rc)
         rc = write_statement(c, f, &q, &sql, err);

@@ -372,10 +372,15 @@ static int choose_process(relog_job *j, const char *word) {
     name[len] = 0;
     const char *end = name;
     int is_pid = ea_digits_parse(&end, 10, &pid) && !*end && pid <= UINT32_MAX;
-    if (!ea_process_choice_add(j->processes, is_pid ? NULL : name, is_pid, (uint32_t)pid, utc_ns))
-        return ea_fail(&j->err, EA_ENOTFOUND, "--process %s: the traces have no such process%s", word,
-                       at ? " at that time" : "");
-    return 0;
+    if (ea_process_choice_add(j->processes, is_pid ? NULL : name, is_pid, (uint32_t)pid, utc_ns))
+        return 0;
+    ea_near near = {.distance = 0};
+    if (!is_pid)
+        near = ea_process_choice_near(j->processes, name);
+    int is_similar = near.name[0] && near.distance; /* 0: there is one of this name, at another time */
+    return ea_fail(&j->err, EA_ENOTFOUND, "--process %s: the traces have no such process%s%s%s%s", word,
+                   at ? " at that time" : "", is_similar ? "; did you mean '" : "", is_similar ? near.name : "",
+                   is_similar ? "'?" : "");
 }
 
 /* Reads the traces once for the lifetimes of processes. */
