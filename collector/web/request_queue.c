@@ -23,7 +23,7 @@ static int request_read_base64(const char *text, uint8_t *ret, size_t *ret_bytes
     good = EVP_DecodeUpdate(context, ret, &n, (const unsigned char *)text, (int)strlen(text)) >= 0 &&
            EVP_DecodeFinal(context, ret + n, &last) == 1 && n + last > 0;
     EVP_ENCODE_CTX_free(context);
-    *ret_bytes = (size_t)(n + last);
+    *ret_bytes = (size_t)n + (size_t)last;
     return good ? 0 : ea_fail(err, EA_EUSAGE, "\"signed\": base64 of a signed request is expected");
 }
 
