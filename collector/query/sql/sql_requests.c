@@ -1,4 +1,4 @@
-/* The database behind the table of requests: requests.db, with the machines that the caller may see beside it, and
+/* The database of the table of requests: requests.db, with the machines that the caller may see beside it, and
  * functions that read what a request's bytes say. Called by: sql_tables.c. Calls: collector/state/requests.h,
  * archive.h. Thread: the connection's. */
 #include "collector/query/sql/sql_parts.h"
