@@ -125,8 +125,6 @@ void ec_sql_share(const ec_column *c, enum ec_op op, double *rows, double *decod
 
 /* The database of the requests that agents were asked, with the functions and the table that its SELECT names. */
 EA_MUST_CHECK int ec_sql_open_requests(ec_sql *s, sqlite3 **ret, ea_err *err);
-/* The SQL function row_key: a hash of what makes a row the one it is. */
-void ec_sql_row_key(sqlite3_context *c, int count, sqlite3_value **v);
 /* The SQL function account_name; its user data is the ec_sql. Views of the history need it, too. */
 void ec_sql_account_name(sqlite3_context *c, int count, sqlite3_value **v);
 /* Zeroed memory of SQLite's; NULL: there is none. */

@@ -87,8 +87,7 @@ int ec_sql_open_requests(ec_sql *s, sqlite3 **ret, ea_err *err) {
     } FUNCTIONS[] = {{"name_in", 2, requests_name_in},
                      {"request_hosts", 1, requests_hosts},
                      {"request_state", 3, requests_state},
-                     {"request_part", 2, requests_part},
-                     {"row_key", -1, ec_sql_row_key}};
+                     {"request_part", 2, requests_part}};
 
     sqlite3 *db = s->requests;
     int rc = db ? 0 : ec_requests_read(&db, s->dir, err);

@@ -462,7 +462,8 @@ static void counter_type(sqlite3_context *c, int count, sqlite3_value **v) {
         sqlite3_result_text(c, ea_counter_row(which)->type == EA_GAUGE ? "gauge" : "counter", -1, SQLITE_STATIC);
 }
 
-void ec_sql_row_key(sqlite3_context *c, int count, sqlite3_value **v) {
+/* A hash of what makes a row the one it is. */
+static void row_key(sqlite3_context *c, int count, sqlite3_value **v) {
     uint64_t hash = 0;
     for (int i = 0; i < count; i++) {
         sqlite3_int64 n = sqlite3_value_int64(v[i]);
@@ -501,7 +502,7 @@ static int open_state(ec_sql *s, sqlite3 **ret, ea_err *err) {
                          {"gap_name", 1, gap_name},
                          {"gap_kind", 1, gap_kind},
                          {"alert_name", 1, alert_name},
-                         {"row_key", -1, ec_sql_row_key},
+                         {"row_key", -1, row_key},
                          {"account_name", 2, ec_sql_account_name}};
 
         int code = SQLITE_OK;
@@ -540,15 +541,24 @@ static void agent_ended(sqlite3_context *c, int count, sqlite3_value **v) {
         sqlite3_result_error(c, err.message, -1);
 }
 
+static int add_row_key(sqlite3 *db, const char *doing, ea_err *err) {
+    return sqlite3_create_function_v2(db, "row_key", -1, SQLITE_UTF8 | SQLITE_DETERMINISTIC, NULL, row_key, NULL, NULL,
+                                      NULL) == SQLITE_OK
+               ? 0
+               : tables_failed(err, db, doing);
+}
+
 static int open_alarms(ec_sql *s, sqlite3 **ret, ea_err *err) {
     int rc = s->alarms ? 0 : ec_incidents_open(&s->alarms, s->dir, 0, err);
     if (rc)
         return rc;
     *ret = ec_incidents_database(s->alarms);
-    return sqlite3_create_function_v2(*ret, "row_key", -1, SQLITE_UTF8 | SQLITE_DETERMINISTIC, NULL, ec_sql_row_key,
-                                      NULL, NULL, NULL) == SQLITE_OK
-               ? 0
-               : tables_failed(err, *ret, "read the incidents");
+    return add_row_key(*ret, "read the incidents", err);
+}
+
+static int open_requests(ec_sql *s, sqlite3 **ret, ea_err *err) {
+    int rc = ec_sql_open_requests(s, ret, err);
+    return rc ? rc : add_row_key(*ret, "read the requests", err);
 }
 
 static int fill_classes(ec_sql *s, sqlite3 *db, ea_err *err) {
@@ -625,7 +635,7 @@ static int tables_connect(sqlite3 *db, void *aux, int argc, const char *const *a
     else if (from->spec->place == ALARMS)
         rc = open_alarms(from->sql, &inner, &err);
     else if (from->spec->place == REQUESTS)
-        rc = ec_sql_open_requests(from->sql, &inner, &err);
+        rc = open_requests(from->sql, &inner, &err);
     else if (from->spec->place == MEMORY)
         rc = open_memory(from->sql, &inner, &err);
     else {
