@@ -2,6 +2,7 @@
  * come from the state tables (object_names_db.h). Called by: main.c. Calls: collector/store, collector/state,
  * proto/wire, proto/event (printing). Thread: the main one. */
 #include "collector/app/collector_commands.h"
+#include "collector/app/export_files.h"
 #include "collector/app/question.h"
 #include "collector/query/scan/archive.h"
 #include "collector/state/object_names_db.h"
@@ -18,10 +19,15 @@ enum { WAIT_SECONDS = 10 };
 #define WAIT_NS (INT64_C(1000000000) * WAIT_SECONDS)
 
 typedef struct options {
-    const char *store, *host, *stream, *where;
+    const char *store, *host, *stream, *where, *out;
     ea_print_options print;
-    int verify, keyframes;
+    int verify, keyframes, json;
 } options;
+
+/* The printer's formats, and files of columns. */
+static const char *const FORMATS[] = {"text", "jsonl", "csv", "raw", "parquet", "arrow", NULL};
+
+enum { FORMAT_PARQUET = EA_PRINT_RAW + 1, FORMAT_ARROW };
 
 typedef struct export {
     const options *options;
@@ -204,8 +210,51 @@ static int export_compile_where(export *x, ea_err *err) {
     return rc;
 }
 
+/* Files of columns. */
+static int export_to_files(const options *o) {
+    ea_err err = {0};
+
+    const struct {
+        const char *name;
+        int is_given;
+    } refused[] = {{"where", o->where != NULL},     {"pid", o->print.pids.count != 0}, {"raw", o->print.raw},
+                   {"no-names", o->print.no_names}, {"keyframes", o->keyframes},       {"verify", o->verify}};
+
+    int rc = o->out && *o->out
+                 ? 0
+                 : ea_fail(&err, EA_EUSAGE, "--format %s: --out DIR is required", FORMATS[o->print.format]);
+    for (size_t i = 0; i < sizeof refused / sizeof *refused && !rc; i++)
+        if (refused[i].is_given)
+            rc = ea_fail(&err, EA_EUSAGE, "--%s: not with --format %s", refused[i].name, FORMATS[o->print.format]);
+    if (!rc)
+        rc = ec_export_files_run(
+            &(ec_export_files){.store = o->store,
+                               .host = o->host,
+                               .stream = o->stream,
+                               .folder = o->out,
+                               .format = o->print.format == FORMAT_ARROW ? EC_FILE_ARROW : EC_FILE_PARQUET,
+                               .print = &o->print,
+                               .json = o->json},
+            &err);
+    if (rc)
+        ea_err_print(stderr, "etwcollector", &err);
+    return ea_exit_code(rc);
+}
+
 static int export_run(const void *arg, int operand_count, char **operands) {
     ea_err err = {0};
+    const options *o = arg;
+    if (o->print.format >= FORMAT_PARQUET)
+        return export_to_files(o);
+    int usage = o->host ? 0
+                        : ea_fail(&err, EA_EUSAGE,
+                                  "--host HOST is required unless trace files (.etl) are named, or files are written");
+    if (!usage && (o->out || o->json))
+        usage = ea_fail(&err, EA_EUSAGE, "--%s: only with --format parquet or arrow", o->out ? "out" : "json");
+    if (usage) {
+        ea_err_print(stderr, "etwcollector", &err);
+        return ea_exit_code(usage);
+    }
     export x = {.options = arg, .err = &err, .begin_utc_ns = INT64_MAX, .end_utc_ns = INT64_MIN};
     (void)operand_count, (void)operands;
     int rc = x.options->where ? export_compile_where(&x, &err) : 0;
@@ -252,14 +301,27 @@ static int export_run(const void *arg, int operand_count, char **operands) {
 
 static const ea_option OPTIONS[] = {
     EC_STORE_OR_TRACES_OPTION(options, store),
-    {EC_HOST_OF(options, host), .required = 1, .unless = "trace files (.etl) are named",
-     .help = "the agent whose events are printed"},
+    {EC_HOST_OF(options, host),
+     .help =
+         "the agent whose events are printed; not needed for trace files (.etl), nor for files of columns, which are "
+         "of all agents then"},
     {.name = "stream",
      .argument = "ID",
      .type = EA_OPT_STRING,
      .offset = offsetof(options, stream),
      .help = "only this stream, 32 hex digits as `hosts` prints it"},
-    EA_PRINT_OPTIONS(options, print, "jsonl"),
+    EA_PRINT_OPTIONS_OF(
+        options, print, "jsonl", FORMATS,
+        "how events are printed; raw is jsonl with --raw; parquet and arrow are files of columns: --out"),
+    {.name = "out",
+     .argument = "DIR",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, out),
+     .help = "with parquet and arrow: the folder for the files, one for each day, host and class"},
+    {.name = "json",
+     .type = EA_OPT_FLAG,
+     .offset = offsetof(options, json),
+     .help = "with parquet and arrow: print the counts as one JSON object"},
     {.name = "where",
      .argument = "CONDITION",
      .type = EA_OPT_STRING,
@@ -284,7 +346,19 @@ const ea_command ec_cmd_export = {
         "Streams come in the order of their first arrival, a stream's batches by number, events in the order in which "
         "the\n"
         "agent saw them. A batch that is damaged in the store is named on standard error and costs only itself.\n"
-        "Exit codes: 0 all printed, 1 failed, 2 usage, 3 something is damaged.",
+        "\n"
+        "--format parquet writes files in place of printing, DIR/day=DAY/host=HOST/class=CLASS/part-0.parquet, with "
+        "the "
+        "columns\n"
+        "of the class's table in SQL: all but those of names, the payload of classes whose fields explain it, and host "
+        "and "
+        "class,\n"
+        "which the folders have, escaped as in a URL. --fields chooses others. An existing file is not replaced, and "
+        "nothing has\n"
+        "its name before all files are whole. JSON keys: folder, format, events, damaged_batches, files (path, day, "
+        "host,\n"
+        "class, events, bytes).\n"
+        "Exit codes: 0 all printed or written, 1 failed, 2 usage, 3 something is damaged.",
     .options = OPTIONS,
     .options_size = sizeof(options),
     .run = export_run,

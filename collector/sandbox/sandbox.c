@@ -216,6 +216,7 @@ static const int ALLOWED[] = {
     SYS_flock,
     SYS_fsync,
     SYS_fdatasync,
+    SYS_syncfs,
     SYS_ftruncate,
     SYS_fallocate,
     SYS_fadvise64,

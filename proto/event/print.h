@@ -24,14 +24,19 @@ typedef struct ea_print_options {
 } ea_print_options;
 
 #define EA_PRINT_OPTIONS(owner, print_member, default_format)                                                          \
+    EA_PRINT_OPTIONS_OF(owner, print_member, default_format, EA_PRINT_FORMATS,                                         \
+                        "how events are printed; raw is jsonl with --raw")
+
+/* The same for a command that has more formats than the printer. */
+#define EA_PRINT_OPTIONS_OF(owner, print_member, default_format, formats, format_help)                                 \
     {.name = "format",                                                                                                 \
      .letter = 'f',                                                                                                    \
      .argument = "FORMAT",                                                                                             \
      .type = EA_OPT_CHOICE,                                                                                            \
      .offset = offsetof(owner, print_member) + offsetof(ea_print_options, format),                                     \
      .fallback = default_format,                                                                                       \
-     .choices = EA_PRINT_FORMATS,                                                                                      \
-     .help = "how events are printed; raw is jsonl with --raw"},                                                       \
+     .choices = formats,                                                                                               \
+     .help = format_help},                                                                                             \
         {.name = "fields",                                                                                             \
          .argument = "A,B,...",                                                                                        \
          .type = EA_OPT_STRINGS,                                                                                       \

@@ -3,11 +3,13 @@
  * are handed down to the native grouping (sql_push.c in collector/query/sql), beside what SQLite alone needs for them.
  *
  * usage: scan measure [--runs N] DIR
+ *        scan files [--runs N] DIR   the export of all events of such a store as files of columns
  * Makes a store of 2,097,152 disk reads of 64 processes in the folder DIR, which must not be there yet, and does N
  * times: sum one field of one process's events inside nine tenths of the time, and of each process's. Prints the
  * medians in ns for each event in that time, as one JSON object. The questions are asked of all events; SQLite alone
  * answers them in the first of the N rounds only, as it takes so long. Thread: one. */
 #include "collector/query/analysis/aggregate.h"
+#include "collector/query/files/event_files.h"
 #include "collector/query/sql/sql.h"
 #include "collector/store/store.h"
 #include "proto/base/cli.h"
@@ -297,6 +299,66 @@ static int measure(const char *dir, const options *o, const truth *t, ea_err *er
     return rc;
 }
 
+/* Exports the whole store as one file; the processor time of an event. The files are removed. */
+static int export_all(const char *dir, enum ec_file_format format, double *ret_ns, uint64_t *ret_bytes, ea_err *err) {
+    char folder[1024];
+    size_t count = 0;
+    ec_event_files *f = NULL;
+    snprintf(folder, sizeof folder, "%s.files", dir);
+    int64_t t0 = cpu_ns();
+    int rc = ec_event_files_open(&f,
+                                 &(ec_event_files_options){.store = dir,
+                                                           .folder = folder,
+                                                           .format = format,
+                                                           .part = "bench",
+                                                           .created_by = "bench",
+                                                           .from_utc_ns = INT64_MIN,
+                                                           .to_utc_ns = INT64_MAX},
+                                 err);
+    if (!rc)
+        rc = ec_event_files_write(f, err);
+    *ret_ns = (double)(cpu_ns() - t0) / EVENTS;
+    const ec_event_file *files = rc ? NULL : ec_event_files_list(f, &count);
+    *ret_bytes = 0;
+    for (size_t i = 0; i < count && !rc; i++) {
+        *ret_bytes += files[i].bytes;
+        rc = ea_path_remove(files[i].path, err);
+    }
+    if (!rc && ec_event_files_rows(f) != EVENTS)
+        rc = ea_fail(err, EA_ECORRUPT, "export: expected %d events, wrote %" PRIu64, EVENTS, ec_event_files_rows(f));
+    ec_event_files_close(f);
+    return rc;
+}
+
+static int measure_files(const char *dir, const options *o, ea_err *err) {
+    int rc = 0;
+    for (uint64_t i = 0; !rc && i <= o->runs; i++) { /* the first warms */
+        double parquet = 0, arrow = 0;
+        uint64_t parquet_bytes = 0, arrow_bytes = 0;
+        rc = export_all(dir, EC_FILE_PARQUET, &parquet, &parquet_bytes, err);
+        if (!rc)
+            rc = export_all(dir, EC_FILE_ARROW, &arrow, &arrow_bytes, err);
+        if (!rc && i)
+            printf("{\"events\": %d, \"parquet_ns\": %.3f, \"arrow_ns\": %.3f, \"parquet_bytes\": %.3f, "
+                   "\"arrow_bytes\": %.3f}\n",
+                   EVENTS, parquet, arrow, (double)parquet_bytes / EVENTS, (double)arrow_bytes / EVENTS);
+    }
+    return rc;
+}
+
+static int run_files(const void *arg, int operand_count, char **operands) {
+    truth t = {.sizes = malloc(sizeof *t.sizes * EVENTS)};
+    ea_err err = {0};
+    (void)operand_count;
+    int rc = t.sizes ? make_store(operands[0], &t, &err) : ea_fail(&err, EA_ENOMEM, "measure");
+    if (!rc)
+        rc = measure_files(operands[0], arg, &err);
+    free(t.sizes);
+    if (rc)
+        ea_err_print(stderr, "scan", &err);
+    return ea_exit_code(rc);
+}
+
 static int run(const void *arg, int operand_count, char **operands) {
     truth t = {.sizes = malloc(sizeof *t.sizes * EVENTS)};
     ea_err err = {0};
@@ -329,7 +391,15 @@ static const ea_command MEASURE = {.name = "measure",
                                    .run = run,
                                    .min_operands = 1,
                                    .max_operands = 1};
-static const ea_command *const COMMANDS[] = {&MEASURE, NULL};
+static const ea_command FILES = {.name = "files",
+                                 .operands = "DIR",
+                                 .summary = "Measure the export of such a store as Parquet and as Arrow files",
+                                 .options = OPTIONS,
+                                 .options_size = sizeof(options),
+                                 .run = run_files,
+                                 .min_operands = 1,
+                                 .max_operands = 1};
+static const ea_command *const COMMANDS[] = {&MEASURE, &FILES, NULL};
 
 int main(int argc, char **argv) {
     return ea_cli_main("scan", "0.1.0", "A question to a store.", COMMANDS, argc, argv);

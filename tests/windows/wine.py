@@ -6,7 +6,7 @@
 
 Traps that this knows: without `wineserver -p` the session ends with the last program and kills services; the first program
 of a session leaves children that hold its output; the default version is Windows 7; once in some thousand starts Wine's
-loader leaves with 1 before it has the program, and says nothing; drives have volumes only after their driver started.
+loader leaves with 1 before it has the program, and says nothing; a driver that does not start in time is missing without a message.
 """
 import fcntl
 import os
@@ -70,11 +70,18 @@ class Session:
         return self
 
     def begin(self):
-        """The session: services may run from here to the end. Also after end() or a kill. The drives are there: wineboot returns before
-        the driver that gives them their volumes has started, and on a busy machine Wine gives a driver up after ten seconds."""
-        self._quiet("wineserver", "-p")
-        self._quiet("wine", "wineboot")
-        wait_until(lambda: "\\DosDevices\\Z:" in self.run(["reg", "query", "HKLM\\System\\MountedDevices"]).stdout, "the drives of Wine", 180)
+        """The session: services may run from here to the end. Also after end() or a kill. Wine gives a driver up that does not start in
+        time on a busy machine; when the driver of the drives is missing, the session begins again."""
+        for attempt in (1, 2, 3):
+            self._quiet("wineserver", "-p")
+            self._quiet("wine", "wineboot")
+            try:
+                wait_until(lambda: "\\DosDevices\\Z:" in self.run(["reg", "query", "HKLM\\System\\MountedDevices"]).stdout, "the drives of Wine", 60)
+                return
+            except TimeoutError as error:
+                print(f"{error}, at attempt {attempt} of 3", flush=True)
+                self.end()
+        raise Missing("Wine starts, and its drives have no volumes: see `wine reg query HKLM\\System\\MountedDevices`")
 
     def end(self):
         """Everything that runs in it ends at once, without being asked, as in a power cut."""

@@ -342,7 +342,7 @@ int ec_scan_open(ec_scan **ret, ec_archive *archive, const ec_table_schema *shap
     if (!s)
         return ea_fail(err, EA_ENOMEM, "begin a scan");
     s->archive = archive;
-    s->shape = shape;
+    s->shape = s->own = shape;
     if (annotator)
         s->annotator = *annotator;
     s->from_utc_ns = INT64_MIN;
@@ -350,6 +350,7 @@ int ec_scan_open(ec_scan **ret, ec_archive *archive, const ec_table_schema *shap
     ea_text_init(&s->text);
     s->conditions = calloc(condition_count + 1, sizeof *s->conditions);
     s->cells = calloc(shape->count + 1, sizeof *s->cells);
+    s->cell_capacity = shape->count + 1;
     int rc = s->conditions && s->cells ? 0 : ea_fail(err, EA_ENOMEM, "begin a scan");
     for (size_t i = 0; !rc && i < condition_count; i++) {
         s->condition_count = i + 1;
@@ -954,7 +955,18 @@ int ec_scan_times(ec_scan *s, int is_of_batch, int64_t *ret_least_utc_ns, int64_
     return 1;
 }
 
+int ec_scan_show(ec_scan *s, const ec_table_schema *shape, ea_err *err) {
+    size_t before = s->cell_capacity;
+    if (EA_GROW(s->cells, s->cell_capacity, shape->count, SIZE_MAX))
+        return ea_fail(err, EA_ENOMEM, "scan a batch");
+    memset(s->cells + before, 0, (s->cell_capacity - before) * sizeof *s->cells);
+    s->shape = shape;
+    s->block_number++; /* cells are of the shape before */
+    return 0;
+}
+
 int ec_scan_next(ec_scan *s, const ec_block **ret, ea_err *err) {
+    s->shape = s->own;
     for (;;) {
         if (s->view) {
             ea_err why = {0};

@@ -105,6 +105,9 @@ EA_MUST_CHECK int ec_scan_decode(ec_scan *s, ea_err *err);
 /* The next block with at least one event: 1 and *ret (borrowed until the next call), 0 at the end. Batches that cannot
  * be read are skipped and reported to the archive (ec_archive_damaged). */
 EA_MUST_CHECK int ec_scan_next(ec_scan *s, const ec_block **ret, ea_err *err);
+/* Columns of the block at hand are from now on those of another shape, whose set has the block's class: for a scan of
+ * all events, each of which is shown as its class's table shows it. Until the next block; borrowed until then. */
+EA_MUST_CHECK int ec_scan_show(ec_scan *s, const ec_table_schema *shape, ea_err *err);
 void ec_scan_close(ec_scan *s); /* NULL is allowed */
 
 /* The value of a column of the block at hand, for its event rows[row]. Texts and blobs are borrowed until the next

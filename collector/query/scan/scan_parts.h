@@ -21,8 +21,9 @@ typedef struct ec_scan_cell {
 
 struct ec_scan {
     ec_archive *archive;
-    const ec_table_schema *shape;
-    ec_annotator annotator; /* stack NULL: there is none */
+    const ec_table_schema *shape; /* of the columns of the block at hand */
+    const ec_table_schema *own;   /* of the scan */
+    ec_annotator annotator;       /* stack NULL: there is none */
     ec_scan_condition *conditions;
     size_t condition_count;
     int is_nothing; /* the conditions contradict themselves */
@@ -52,7 +53,8 @@ struct ec_scan {
     size_t next_group;
     ec_block block;
     uint64_t block_number;
-    ec_scan_cell *cells;
+    ec_scan_cell *cells; /* of shape's columns */
+    size_t cell_capacity;
     uint32_t *selected;
     size_t selected_capacity;
     uint8_t *marks; /* of threads */

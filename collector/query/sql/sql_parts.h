@@ -37,6 +37,8 @@ struct ec_sql {
     struct ec_sql_shaped *shaped; /* the connection's tables of events' columns: sql_vtab.c */
     struct ec_sql_typed *typed;   /* its tables of the history and the store: likewise */
     unsigned groups_added;        /* tables of groups: sql_groups.c */
+    int (*on_scan)(void *arg, const ec_table_schema *shape, ec_row_filter *ret); /* ec_sql_on_scan */
+    void *on_scan_arg;
 };
 
 /* Each registers its part with the connection: 0, or EA_EDATABASE, EA_ENOMEM. */

@@ -1026,6 +1026,32 @@ static const sqlite3_module MODULE = {
     .xRowid = tables_rowid,
 };
 
+int ec_sql_history(ec_sql *s, sqlite3 **ret, ea_err *err) {
+    return open_state(s, ret, err);
+}
+
+static const spec *sql_tables_find(const char *name) {
+    size_t i = 0;
+    while (i < sizeof SPECS / sizeof SPECS[0] && strcmp(SPECS[i].name, name) != 0)
+        i++;
+    EA_ASSERT(i < sizeof SPECS / sizeof SPECS[0] && SPECS[i].place == STATE && !SPECS[i].group);
+    return &SPECS[i];
+}
+
+const char *ec_sql_history_from(const char *name) {
+    return sql_tables_find(name)->from;
+}
+
+const char *ec_sql_history_column(const char *name, const char *column, const char **ret_type) {
+    const spec *s = sql_tables_find(name);
+    size_t i = 0;
+    while (i < COLUMNS_MAX && s->columns[i].name && strcmp(s->columns[i].name, column) != 0)
+        i++;
+    EA_ASSERT(i < COLUMNS_MAX && s->columns[i].name);
+    *ret_type = ec_kind_type(s->columns[i].kind);
+    return s->columns[i].value;
+}
+
 int ec_sql_add_tables(ec_sql *s, ea_err *err) {
     int rc = 0;
     for (size_t i = 0; !rc && i < sizeof SPECS / sizeof SPECS[0]; i++)
