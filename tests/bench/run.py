@@ -246,6 +246,46 @@ def judged_ns(env, trace, rules, count, spool):
     return spent
 
 
+# ---- the recorder ----
+
+def recorder(bench):
+    """From a trace's records to the ring on the disk: decoding, columns, compression, the file. CPU time of the agent's process in two replays of
+    different length, so that its start counts nothing; reading the trace is measured alone, and subtracted. 300 ns are 3 % of a core at 100,000
+    events a second."""
+    lengths, section = (5000, 25000), "recorder"
+    with tempfile.TemporaryDirectory(prefix="etwagent-bench-") as name, harness.Environment(bench.build) as env:
+        env.make_certificates()
+        collector = env.new_collector().start()
+        made = []
+        for ms in lengths:
+            path = pathlib.Path(name) / f"{ms}.etl"
+            env.run([bench.program("tests", "tracegen", "tracegen"), "make", "--preset", "office", "--duration-ms", str(ms), "--out", path])
+            made.append(path)
+        spent, reading = [], []
+        for i in range(bench.runs):
+            used = [recorded_s(env, collector, path, f"{i}-{path.stem}") for path in made]
+            (few_s, few), (many_s, many) = used
+            plain = bench.measure("batches", "--level", "none", made[1])[0]
+            reading.append(plain["index_ns"] + plain["read_ns"])
+            spent.append((many_s - few_s) * 1e9 / (many - few) - reading[-1])
+        collector.stop()
+    return [row(section, "an event, without reading the trace", spent, NS, ("reading the trace", reading), ("value", "<=", 300)),
+            row(section, "of a core at 100,000 events a second", [ns / 100 for ns in spent], "%", goal=("value", "<=", 3))]
+
+
+def recorded_s(env, collector, trace, spool):
+    """CPU seconds of a replay into a recorder, and its events."""
+    command = env.replay_command([trace], collector, spool=env.folder / spool, extra=["--json", "--live", "--recorder", "256MiB"])
+    run = subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    said = run.stdout.read()
+    _, status, used = os.wait4(run.pid, 0)
+    run.returncode = os.waitstatus_to_exitcode(status)
+    ledger = json.loads(said)["ledger"]
+    if run.returncode or ledger["events_recorded"] < ledger["events_delivered"]:
+        raise SystemExit(f"FAILED: a recorder kept {ledger['events_recorded']} of {ledger['events_delivered']} events")
+    return used.ru_utime + used.ru_stime, ledger["events_delivered"]
+
+
 # ---- Windows' callback ----
 
 def callback(bench):
@@ -440,7 +480,7 @@ def relogs(bench):
     return rows
 
 
-SECTIONS = {"stages": stages, "hot": hot_classes, "lang": language, "filters": filters, "rules": sigma, "callback": callback, "scan": store_scan, "files": column_files, "stacks": stacks, "chain": whole_chain,
+SECTIONS = {"stages": stages, "hot": hot_classes, "lang": language, "filters": filters, "rules": sigma, "recorder": recorder, "callback": callback, "scan": store_scan, "files": column_files, "stacks": stacks, "chain": whole_chain,
             "beside": ingest_beside, "generator": generator, "relog": relogs}
 
 
