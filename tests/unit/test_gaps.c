@@ -213,7 +213,7 @@ static void test_many_lost(void **state) {
 /* Batches before a record's own are looked at as long as its CPU has no event. */
 static void test_look_back(void **state) {
     static const event BEFORE[] = {{OP_START, 0, 10}, {OP_START, 1, 90}, {OP_START, 0, 30}, {OP_START, 0, 20}},
-                       EARLIER[] = {{OP_START, 2, 15}, {OP_START, 0, 5}};
+                       EARLIER[] = {{OP_START, 0, 5}, {OP_START, 2, 15}};
 
     losses f = {.count = 4,
                 .records = {{.cause = EC_GAP_LOST_EVENT, .cpu = 0, .begin_utc_ns = INT64_MIN, .end_utc_ns = at(50)},

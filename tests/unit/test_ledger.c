@@ -4,19 +4,6 @@
 #include "collector/metrics/metrics.h"
 #include "tests/unit/ledger_kit.h"
 
-/* The sides of the only alert of a kind. */
-static void one_alert(const fixture *f, enum ec_alert_kind kind, const char *family, uint64_t batch, uint64_t left,
-                      uint64_t right) {
-    char sql[256];
-    const char *const COLUMNS[] = {"count(*)", "number", "left_count", "right_count"};
-    const uint64_t EXPECTED[] = {1, batch, left, right};
-    for (int i = 0; i < 4; i++) {
-        snprintf(sql, sizeof sql, "SELECT %s FROM alerts WHERE stream = ?1 AND kind = %d AND family = '%s'", COLUMNS[i],
-                 kind, family);
-        assert_int_equal(ask(f, sql), EXPECTED[i]);
-    }
-}
-
 static void a_sound_stream(void **state) {
     (void)state;
     for (int reopen = 0; reopen < 2; reopen++) {
@@ -64,56 +51,6 @@ static void an_imbalance_is_reported_once(void **state) {
         assert_int_equal(alerts(&f), 3);
         finish(&f);
     }
-}
-
-/* An imbalance that persists is reported once, also after the ledger was read back, of the session as of a family; the
- * last family may have a single count, and a name that is cut. */
-static void an_imbalance_persists(void **state) {
-    static const char LONG[] = "z23456789012345678901234567890123456789012345678901234567890123456789";
-    (void)state;
-    for (int reopen = 0; reopen < 2; reopen++) {
-        fixture f;
-        start(&f, (uint8_t)(60 + reopen));
-        f.reopen = reopen;
-        TAKE(&f, 1, 10, {"", C(events_delivered), 10}, {"", C(events_batched), 10}, {"", C(events_compressing), 9},
-             {"a", C(events_delivered), 4}, {"a", C(events_batched), 4}, {"a", C(events_compressing), 2},
-             {LONG, C(events_delivered), 3});
-        one_alert(&f, EC_ALERT_BATCHED, "", 1, 10, 9);
-        one_alert(&f, EC_ALERT_BATCHED, "a", 1, 4, 2);
-        assert_int_equal(alerts(&f), 3);
-        TAKE(&f, 2, 10, {"", C(events_delivered), 20}, {"", C(events_batched), 20}, {"", C(events_compressing), 19},
-             {"a", C(events_delivered), 6}, {"a", C(events_batched), 6}, {"a", C(events_compressing), 4},
-             {LONG, C(events_delivered), 3});
-        assert_int_equal(alerts(&f), 3);
-        assert_int_equal(ask(&f, "SELECT count(*) FROM ledger_counts WHERE stream = ?1 AND family LIKE 'z%'"), 1);
-        assert_int_equal(ask(&f, "SELECT max(length(family)) FROM ledger_counts WHERE stream = ?1"), 63);
-        finish(&f);
-    }
-    ec_ledger_close(NULL);
-}
-
-/* What a hole held is what went into batches since the last ledger, without what came: nothing, some, or not known
- * when that is less than what came. */
-static void events_of_holes(void **state) {
-    static const char HELD[] =
-        "SELECT event_count FROM gaps WHERE stream = ?1 AND first = (SELECT max(first) FROM gaps)";
-    fixture f;
-    size_t n;
-    (void)state;
-    start(&f, 62);
-    TAKE(&f, 1, 10, {"", C(events_delivered), 10}, {"", C(events_batched), 10}, {"", C(events_compressing), 10});
-    TAKE(&f, 3, 10, {"", C(events_delivered), 20}, {"", C(events_batched), 20}, {"", C(events_compressing), 20});
-    assert_int_equal(ask(&f, HELD), 0);
-    TAKE(&f, 5, 0, {"", C(events_delivered), 20}, {"", C(events_batched), 20}, {"", C(events_compressing), 20});
-    assert_int_equal(ask(&f, HELD), 0);
-    TAKE(&f, 7, 10, {"", C(events_delivered), 25}, {"", C(events_batched), 25}, {"", C(events_compressing), 25});
-    assert_int_equal(ask(&f, HELD), -1);
-    uint8_t *no_ledger = pack(&f, NULL, 0, NULL, &n);
-    take_bytes(&f, 8, 4, no_ledger, n);
-    free(no_ledger);
-    TAKE(&f, 10, 10, {"", C(events_delivered), 46}, {"", C(events_batched), 46}, {"", C(events_compressing), 46});
-    assert_int_equal(ask(&f, HELD), 7); /* 21 were made, 4 and 10 came */
-    finish(&f);
 }
 
 static void counters_go_forward(void **state) {
@@ -862,8 +799,6 @@ int main(void) {
         T(names_of_alerts),
         T(a_sound_stream),
         T(an_imbalance_is_reported_once),
-        T(an_imbalance_persists),
-        T(events_of_holes),
         T(counters_go_forward),
         T(families),
         T(holes_and_tombstones),
