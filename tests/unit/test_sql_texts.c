@@ -106,8 +106,9 @@ static void check(const expectation *list, size_t count) {
         char *statement = sqlite3_mprintf("SELECT %s", list[i].sql);
         assert_non_null(statement);
         char *got = first_cell(statement);
-        if (*list[i].expected == '!' ? strncmp(got, list[i].expected, strlen(list[i].expected))
-                                     : strcmp(got, list[i].expected))
+        int is_error = *list[i].expected == '!';
+        if (is_error ? strncmp(got, list[i].expected, strlen(list[i].expected)) != 0
+                     : strcmp(got, list[i].expected) != 0)
             fail_msg("%s gives %s, not %s", list[i].sql, got, list[i].expected);
         sqlite3_free(got);
         sqlite3_free(statement);
