@@ -341,10 +341,11 @@ static void test_tombstone_cause(void **state) {
         assert_int_equal(ask(t, CAUSE), LIST[i].kept);
     }
     /* a time of 0 is one when the other is not */
-    const ea_tombstone early = {.first = 20, .last = 20, .cause = 999, .utc_min_ns = 0, .utc_max_ns = 1500};
+    const ea_tombstone early = {.first = 20, .last = 22, .cause = 999, .utc_min_ns = 0, .utc_max_ns = 1500};
     must(ec_gaps_tombstone(gaps, &early, &err), &err);
     assert_int_equal(ask(t, "SELECT begin_utc_ns FROM gaps WHERE first = 20"), 0);
     assert_int_equal(ask(t, "SELECT end_utc_ns FROM gaps WHERE first = 20"), 1500);
+    assert_int_equal(ask(t, "SELECT batch_count FROM gaps WHERE first = 20"), 3);
     ec_gaps_close(gaps);
     must(ec_state_db_commit(t, &err), &err);
     ec_state_db_close(t);
@@ -448,6 +449,20 @@ static void test_counted(void **state) {
         check_counted(&c, 11, counter, 1, 0, 9100, 9500);
         assert_int_equal(sqlite3_exec(ec_state_db_database(c.t), "DELETE FROM gaps", NULL, NULL, NULL), SQLITE_OK);
     }
+    /* a hole after the first batch is not before it, also when it ends */
+    const uint8_t third[EA_STREAM_ID_BYTES] = {3};
+    const ec_batch_row empty = {.number = 4};
+    must(ec_state_db_get_fold(c.t, "pc-3", third, &c.fold, &err), &err);
+    reopen_gaps(&c);
+    next_batch(&c, 1, 1000, 2000, EC_GAP_LOST_EVENT);
+    count_loss(&c, EA_COUNT_source_events_lost, 3, 900);
+    c.fold.position = 1;
+    c.fold.end_utc_ns = 2000;
+    must(ec_gaps_begin(c.gaps, &c.fold, &empty, NULL, &err), &err);
+    must(ec_gaps_missing(c.gaps, 2, NULL, &err), &err);
+    next_batch(&c, 5, 9000, 9500, 0);
+    check_counted(&c, 1, EA_COUNT_source_events_lost, 3, 1, 1000, 2000);
+    assert_int_equal(ask(c.t, "SELECT end_utc_ns FROM gaps WHERE first = 2"), 9000);
     ec_gaps_close(c.gaps);
     ec_gaps_close(NULL);
     must(ec_state_db_commit(c.t, &err), &err);
