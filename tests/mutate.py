@@ -59,7 +59,7 @@ OF_FILE = {
     "collector/query/analysis/block_keys.c": QUERY, "collector/query/analysis/methods.c": ["test_methods", "test_javascript"], "collector/query/analysis/dotnet_activity.c": ["test_dotnet"],
 }
 # Unit tests of the files below a path, quick ones; SLOW ones come after the judges.
-UNITS_OF = {"collector/state": ["ledger", "state_tables", "gaps", "watch"], "collector/app/cmd_ledger.c": [], "collector/query": ["sql", "aggregate", "trackers"], "collector/query/scan/": ["sql", "aggregate", "trackers", "sql_texts", "sql_push"],
+UNITS_OF = {"collector/state": ["ledger", "ledger_edges", "state_tables", "gaps", "watch"], "collector/app/cmd_ledger.c": [], "collector/query": ["sql", "aggregate", "trackers"], "collector/query/scan/": ["sql", "aggregate", "trackers", "sql_texts", "sql_push"],
             "collector/query/sql/": ["select", "sql", "sql_texts", "sql_push"], "collector/query/analysis/group_events.c": ["sql_push"], "collector/query/analysis/first_events.c": ["sql_push"], "collector/query/analysis/block_keys.c": ["sql_push", "aggregate"],
             "collector/web": []}
 SLOW_UNITS = {"collector/state": ["state_worker"], "collector/query": ["object_names_db"]}

@@ -7,14 +7,13 @@ a program begins. Each unit test is linked once. Mutants outside of functions (S
 A mutant whose body the compiler refuses is left out, as tests/mutate.py leaves it out. What the unit tests catch is written to --state in the form of
 tests/mutate.py: its run with the same --state asks the judges and the end-to-end tests about the others alone.
 
-usage: tests/mutate_whole.py FILE... [--build DIR] [--folder DIR] [--state FILE] [--units NAME,...] [--judges]
+usage: tests/mutate_whole.py FILE... [--build DIR] [--folder DIR] [--state FILE] [--units NAME,...] [--again LINE,...]
 """
 import argparse
 import collections
 import os
 import pathlib
 import re
-import shlex
 import sys
 import time
 
@@ -124,15 +123,6 @@ def built(name, text, numbered, made, log):
     return numbered
 
 
-def chosen_collector(made, number, log):
-    """A program that is the collector with a mutant."""
-    program = made.folder / f"collector-{number}"
-    program.write_text(f"#!/bin/sh\nEA_MUTANT={number} exec {shlex.quote(str(made.folder / mutate.COLLECTOR))} \"$@\"\n", encoding="utf-8")
-    program.chmod(0o755)
-    log.write(f"---- judges of mutant {number}\n")
-    return program
-
-
 def outcomes(name, made, options, log):
     """(mutant, outcome as in tests/mutate.py) of each mutant of a file."""
     text = (SOURCE / name).read_text(encoding="utf-8")
@@ -147,21 +137,12 @@ def outcomes(name, made, options, log):
     tests = Tests(made, units, log)
     tests.measure()
     print(f"{name}: {len(every)} mutants, {len(kept)} of them in one object;", ", ".join(f"unit.{u} {tests.seconds[u]:.1f} s" for u in tests.units), flush=True)
-    judges = mutate.Judges(options.build, options.machines, mutate.below({"collector/state": True}, name, False), log) if options.judges else None
-    if judges:
-        made.link(mutate.COLLECTOR, log)
     for number, mutant in kept.items():
         by = tests.catch(number, log)
-        if not by and judges:
-            found = judges.wrong(chosen_collector(made, number, log), mutate.below(mutate.FIRST_JUDGES, name, ""), mutate.has_history(mutant))
-            by = f"answers: {found[:120]}" if found else None
-        yield mutant, ("caught", by, by.startswith("answers") or None) if by else ("survived", "", False)
+        yield mutant, ("caught", by, None) if by else ("survived", "", False)
     for mutant in waiting:
         if not inside(functions, mutant):
             yield mutant, by_itself(mutant, text, made, tests, log)
-    if judges:
-        judges.process.stdin.close()
-        judges.process.wait()
 
 
 def by_itself(mutant, text, made, tests, log):
@@ -180,11 +161,9 @@ def main():
     parser.add_argument("--folder", type=pathlib.Path, default=SOURCE / "build" / "mutants" / "whole", help="where the programs are; default build/mutants/whole")
     parser.add_argument("--state", type=pathlib.Path, help="a file of outcomes: those that it has are taken from it, those that are caught are added")
     parser.add_argument("--units", default="", help="these unit tests alone, with commas; default those that tests/mutate.py names")
-    parser.add_argument("--judges", action="store_true", help="ask the judges about those that the unit tests do not catch")
-    parser.add_argument("--machines", default=mutate.MACHINES, help="the machines that the judges ask about")
     parser.add_argument("--again", default="", help="the mutants of these lines alone, with commas")
     options = parser.parse_args()
-    known, targets = mutate.equivalents(), [mutate.COLLECTOR, *(f"tests/unit/test_{unit}" for unit in mutate.UNITS)]
+    known, targets = mutate.equivalents(), [f"tests/unit/test_{unit}" for unit in mutate.UNITS]
     options.folder.mkdir(parents=True, exist_ok=True)
     os.environ.pop("EA_MUTANT", None)
     with open(options.folder / "whole.log", "w", encoding="utf-8") as log:

@@ -213,7 +213,7 @@ static void test_many_lost(void **state) {
 /* Batches before a record's own are looked at as long as its CPU has no event. */
 static void test_look_back(void **state) {
     static const event BEFORE[] = {{OP_START, 0, 10}, {OP_START, 1, 90}, {OP_START, 0, 30}, {OP_START, 0, 20}},
-                       EARLIER[] = {{OP_START, 2, 15}, {OP_START, 0, 5}};
+                       EARLIER[] = {{OP_START, 0, 5}, {OP_START, 2, 15}};
 
     losses f = {.count = 4,
                 .records = {{.cause = EC_GAP_LOST_EVENT, .cpu = 0, .begin_utc_ns = INT64_MIN, .end_utc_ns = at(50)},
@@ -285,6 +285,35 @@ static void test_recorded_limit(void **state) {
     ec_state_db_close(t);
 }
 
+/* What a counter had is read back of that counter, of the session's own counts, and not of another stream. */
+static void test_greatest(void **state) {
+    const uint8_t one[EA_STREAM_ID_BYTES] = {1};
+    const ec_batch_row row = {.number = 9, .event_count = 1, .begin_utc_ns = 1000, .end_utc_ns = 2000};
+    static const char COUNTS[] =
+        "INSERT INTO ledger_counts VALUES(1, '', 30, 5, 7), (1, '', 30, 6, 9), (1, '', 30, 7, 8),"
+        " (1, '', 31, 7, 50), (1, 'disk', 30, 7, 60), (2, '', 30, 7, 70)";
+    ec_state_db *t = NULL;
+    ec_state_fold fold;
+    ec_gaps *gaps = NULL;
+    ea_err err = {0};
+    (void)state;
+    must(ea_path_make_dirs(scratch_path("store"), &err), &err);
+    must(ec_state_db_open(&t, scratch_path("store"), 1, &err), &err);
+    must(ec_state_db_begin(t, &err), &err);
+    must(ec_state_db_get_fold(t, "pc-1", one, &fold, &err), &err);
+    assert_int_equal(fold.stream_number, 1);
+    assert_int_equal(sqlite3_exec(ec_state_db_database(t), COUNTS, NULL, NULL, NULL), SQLITE_OK);
+    must(ec_gaps_open(&gaps, t, &fold, &err), &err);
+    must(ec_gaps_begin(gaps, &fold, &row, NULL, &err), &err);
+    must(ec_gaps_counted(gaps, EA_COUNT_source_events_lost, 9, INT64_MIN, &err), &err);
+    assert_int_equal(ask(t, "SELECT count(*) FROM gaps"), 0);
+    must(ec_gaps_counted(gaps, EA_COUNT_source_events_lost, 10, INT64_MIN, &err), &err);
+    assert_int_equal(ask(t, "SELECT counted FROM gaps WHERE cause = 30"), 1);
+    ec_gaps_close(gaps);
+    must(ec_state_db_commit(t, &err), &err);
+    ec_state_db_close(t);
+}
+
 /* A tombstone may claim any cause: one that is another kind of gap, or none of batches, is not believed. */
 static void test_tombstone_cause(void **state) {
     static const struct {
@@ -311,6 +340,12 @@ static void test_tombstone_cause(void **state) {
         must(ec_gaps_tombstone(gaps, &claim, &err), &err);
         assert_int_equal(ask(t, CAUSE), LIST[i].kept);
     }
+    /* a time of 0 is one when the other is not */
+    const ea_tombstone early = {.first = 20, .last = 22, .cause = 999, .utc_min_ns = 0, .utc_max_ns = 1500};
+    must(ec_gaps_tombstone(gaps, &early, &err), &err);
+    assert_int_equal(ask(t, "SELECT begin_utc_ns FROM gaps WHERE first = 20"), 0);
+    assert_int_equal(ask(t, "SELECT end_utc_ns FROM gaps WHERE first = 20"), 1500);
+    assert_int_equal(ask(t, "SELECT batch_count FROM gaps WHERE first = 20"), 3);
     ec_gaps_close(gaps);
     must(ec_state_db_commit(t, &err), &err);
     ec_state_db_close(t);
@@ -404,8 +439,30 @@ static void test_counted(void **state) {
         count_loss(&c, counter, 11, 8400);
         check_counted(&c, 9, counter, 1, 0, 6900, 8000);
         check_counted(&c, 10, counter, 11, 1, 8500, 9000);
+        /* a batch without events: the end is not known, and the next event's when it comes */
+        const ec_batch_row empty = {.number = 11};
+        must(ec_gaps_begin(c.gaps, &c.fold, &empty, NULL, &err), &err);
+        count_loss(&c, counter, 12, 9100);
+        check_counted(&c, 11, counter, 1, 0, 9100, INT64_MAX);
+        reopen_gaps(&c);
+        next_batch(&c, 12, 9500, 9600, 0);
+        check_counted(&c, 11, counter, 1, 0, 9100, 9500);
         assert_int_equal(sqlite3_exec(ec_state_db_database(c.t), "DELETE FROM gaps", NULL, NULL, NULL), SQLITE_OK);
     }
+    /* a hole after the first batch is not before it, also when it ends */
+    const uint8_t third[EA_STREAM_ID_BYTES] = {3};
+    const ec_batch_row empty = {.number = 4};
+    must(ec_state_db_get_fold(c.t, "pc-3", third, &c.fold, &err), &err);
+    reopen_gaps(&c);
+    next_batch(&c, 1, 1000, 2000, EC_GAP_LOST_EVENT);
+    count_loss(&c, EA_COUNT_source_events_lost, 3, 900);
+    c.fold.position = 1;
+    c.fold.end_utc_ns = 2000;
+    must(ec_gaps_begin(c.gaps, &c.fold, &empty, NULL, &err), &err);
+    must(ec_gaps_missing(c.gaps, 2, NULL, &err), &err);
+    next_batch(&c, 5, 9000, 9500, 0);
+    check_counted(&c, 1, EA_COUNT_source_events_lost, 3, 1, 1000, 2000);
+    assert_int_equal(ask(c.t, "SELECT end_utc_ns FROM gaps WHERE first = 2"), 9000);
     ec_gaps_close(c.gaps);
     ec_gaps_close(NULL);
     must(ec_state_db_commit(c.t, &err), &err);
@@ -440,6 +497,7 @@ int main(void) {
         cmocka_unit_test(test_lost),
         cmocka_unit_test(test_many_lost),
         cmocka_unit_test(test_look_back),
+        cmocka_unit_test_setup_teardown(test_greatest, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(test_counted, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(test_tombstone_cause, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(test_recorded_limit, scratch_make, scratch_clear)};

@@ -22,7 +22,8 @@ static void must(int rc, const ea_err *err) {
         fail_msg("%s: %s", ea_code_name(rc), err->message);
 }
 
-/* A stream of two images of a machine, one loaded at its first time and one at its last. */
+/* A stream of two images of a machine, one loaded at its first time and one at its last, by processes 10 and 11 in the
+ * first stream, 20 and 21 in the second one, ... */
 static void add_stream(ec_store *store, const char *host, uint8_t which, int64_t first, int64_t last) {
     ea_wire_source source = {.name = "",
                              .host = "MACHINE",
@@ -44,6 +45,7 @@ static void add_stream(ec_store *store, const char *host, uint8_t which, int64_t
     must(ea_encoder_create(&encoder, &eo, &err), &err);
     for (int i = 0; i < 2; i++) {
         const ea_record *record = image_record(&r, OP_LOAD, times[i], 4, i ? 0xfffff80000000000u : 5, 0x1000, "a.dll");
+        r.record.pid = 10u * which + (uint32_t)i;
         assert_true(ea_builder_add(builder, record, ea_registry_find(registry, record)) >= 0);
     }
     ea_open_batch *open = ea_builder_take(builder);
@@ -104,8 +106,9 @@ static void check(const expectation *list, size_t count) {
         char *statement = sqlite3_mprintf("SELECT %s", list[i].sql);
         assert_non_null(statement);
         char *got = first_cell(statement);
-        if (*list[i].expected == '!' ? strncmp(got, list[i].expected, strlen(list[i].expected))
-                                     : strcmp(got, list[i].expected))
+        int is_error = *list[i].expected == '!';
+        if (is_error ? strncmp(got, list[i].expected, strlen(list[i].expected)) != 0
+                     : strcmp(got, list[i].expected) != 0)
             fail_msg("%s gives %s, not %s", list[i].sql, got, list[i].expected);
         sqlite3_free(got);
         sqlite3_free(statement);
@@ -385,11 +388,188 @@ static void test_texts(void **state) {
     CHECK(LIST);
 }
 
+/* ---- bounds ---- */
+
+static int holds(const char *op, long double left, long double right) {
+    switch (*op) {
+    case '=':
+        return left == right;
+    case '<':
+        return op[1] ? left <= right : left < right;
+    default:
+        return op[1] ? left >= right : left > right;
+    }
+}
+
+/* By SQLite's own count, and by that of the groups, which trusts the conditions of the scan. All have one file name. */
+static void check_count(const char *condition, int64_t expected) {
+    char *plain = sqlite3_mprintf("count(*) FROM \"Image/Load\" WHERE %s", condition);
+    char *grouped = sqlite3_mprintf("count(*) FROM \"Image/Load\" WHERE %s GROUP BY FileName", condition);
+    char *number = sqlite3_mprintf("%lld", (long long)expected);
+    const expectation list[] = {{plain, number}, {grouped, expected ? number : "! no row"}};
+    CHECK(list);
+    sqlite3_free(number);
+    sqlite3_free(grouped);
+    sqlite3_free(plain);
+}
+
+/* Each comparison of a column of whole numbers with whole and real numbers, at and beside the number, and at both ends
+ * of 64 bits: the same as in C. The column has one number in all 8 events. */
+static void test_bounds(void **state) {
+    static const struct {
+        const char *column;
+        int64_t value;
+    } COLUMNS[] = {{"ImageSize", 4096}, {"ImageChecksum", 0x1234}, {"TimeDateStamp", 0}};
+
+    static const struct {
+        const char *text;
+        long double value;
+    } NUMBERS[] = {{"-9223372036854775808", -9223372036854775808.0L},
+                   {"-9223372036854775807", -9223372036854775807.0L},
+                   {"-1", -1},
+                   {"-0.5", -0.5L},
+                   {"0", 0},
+                   {"0.0", 0},
+                   {"0.5", 0.5L},
+                   {"1", 1},
+                   {"4095", 4095},
+                   {"4095.5", 4095.5L},
+                   {"4096", 4096},
+                   {"4096.0", 4096},
+                   {"4096.5", 4096.5L},
+                   {"4097", 4097},
+                   {"4659.5", 4659.5L},
+                   {"4660", 4660},
+                   {"4660.0", 4660},
+                   {"4660.5", 4660.5L},
+                   {"9223372036854775807", 9223372036854775807.0L},
+                   {"9223372036854775808.0", 9223372036854775808.0L},
+                   {"-9223372036854775808.0", -9223372036854775808.0L},
+                   {"1e30", 1e30L},
+                   {"-1e30", -1e30L}};
+
+    static const char *const OPS[] = {"=", "<", "<=", ">", ">="};
+    (void)state;
+    for (size_t c = 0; c < sizeof COLUMNS / sizeof *COLUMNS; c++)
+        for (size_t i = 0; i < sizeof NUMBERS / sizeof *NUMBERS; i++)
+            for (size_t k = 0; k < sizeof OPS / sizeof *OPS; k++) {
+                char *condition = sqlite3_mprintf("%s %s %s", COLUMNS[c].column, OPS[k], NUMBERS[i].text);
+                check_count(condition, holds(OPS[k], COLUMNS[c].value, NUMBERS[i].value) ? 8 : 0);
+                sqlite3_free(condition);
+            }
+}
+
+/* Conditions of which the index is asked: times, processes, machines, names; each bound at and beside its number. Times
+ * of events: alpha 1000 and 2000, beta 500 and 1500, gamma 700 and 3000, delta 800 and 1200. */
+static void test_index(void **state) {
+    static const struct {
+        const char *condition;
+        int64_t count;
+    } LIST[] = {
+        {"time >= 1700000000000001500", 3},
+        {"time > 1700000000000001500", 2},
+        {"time <= 1700000000000000800", 3},
+        {"time < 1700000000000000800", 2},
+        {"time = 1700000000000001200", 1},
+        {"time BETWEEN 1700000000000000700 AND 1700000000000001000", 3},
+        {"time > 1700000000000000700 AND time < 1700000000000001000", 1},
+        {"time > 1700000000000001000 AND time >= 1700000000000000500", 4},
+        {"time >= 1700000000000000500 AND time > 1700000000000001000", 4},
+        {"time <= 1700000000000000700 AND time < 1700000000000002000", 2},
+        {"time > 1700000000000001000 AND time < 1700000000000001000", 0},
+        {"time >= 1700000000000001000 AND time <= 1700000000000001000", 1},
+        {"time IN (1700000000000001000, 1700000000000003000, 1700000000000003001)", 2},
+        {"time > 1700000000000003000", 0},
+        {"time < 1700000000000000500", 0},
+        {"time > NULL", 0},
+        {"host = 'alpha'", 2},
+        {"host IN ('alpha', 'delta', 'epsilon')", 4},
+        {"host IN ('alph', 'alphaa', '')", 0},
+        {"host > 'beta'", 4},
+        {"host >= 'beta'", 6},
+        {"host = 'alpha' AND host = 'beta'", 0},
+        {"name = 'Image/Load'", 8},
+        {"name = 'Image/Loa'", 0},
+        {"name = 'image/load'", 0},
+        {"name > 'Image/Load'", 0},
+        {"name >= 'Image/Load'", 8},
+        {"name <> 'x'", 8},
+        {"provider_name <> 'x'", 8},
+        {"provider_name = 'x'", 0},
+        {"host = 5", 0},
+        {"host IN ('alpha', NULL)", 2},
+        {"host IN ('alpha', 5)", 2},
+        {"FileName = 5", 0},
+        {"FileName IN ('a.dll', 5)", 8},
+        {"FileName IN (5, 6)", 0},
+        {"FileName = NULL", 0},
+        {"ImageSize IN (4096, NULL)", 8},
+        {"ImageSize IN (4095, NULL)", 0},
+        {"ImageSize IN (4096, 'x')", 8},
+        {"ImageSize IN (4096.0, 1)", 8},
+        {"ImageSize < x'00'", 8},
+        {"ImageSize <= x'00'", 8},
+        {"ImageSize > x'00'", 0},
+        {"ImageSize >= x'00'", 0},
+        {"ImageSize = x'00'", 0},
+        {"ImageChecksum < x'00'", 8},
+        {"ImageChecksum <= x'00'", 8},
+        {"ImageChecksum > x'00'", 0},
+        {"ImageChecksum >= x'00'", 0},
+        {"name IN ('Image/Unload', 'Image/Load')", 8},
+        {"name = 'Image/Load' AND host = 'gamma' AND time > 1700000000000000700", 1},
+        {"ProcessId = 4", 8},
+        {"ProcessId IN (3, 4, 5)", 8},
+        {"ProcessId IN (3, 5)", 0},
+        {"pid = 4", 0},
+        {"pid = 20", 1},
+        {"pid = 20.0", 1},
+        {"pid = 20.5", 0},
+        {"pid <> 10", 7},
+        {"pid > 30", 3},
+        {"pid >= 30", 4},
+        {"pid IN (11, 10)", 2},
+        {"pid IN (41, 10, 30)", 3},
+        {"pid IN (41, 40, 31, 30, 21)", 5},
+        {"pid IN (-1, 10)", 1},
+        {"pid IN (10, 4294967316)", 1},
+        {"pid = 10 AND pid = 11", 0},
+        {"pid IN (10, 11) AND pid IN (11, 20)", 1},
+        {"pid IN (10, 11) AND pid > 10", 1},
+        {"provider_name = '2CB15D1D-5FC1-11D2-ABE1-00A0C911F518'", 8},
+        {"provider_name IN ('x', '2CB15D1D-5FC1-11D2-ABE1-00A0C911F518')", 8},
+        {"host IN ('x', 'alpha')", 2},
+        {"pid IN (4, 7, 5, 6)", 0},
+        {"batch = 1", 8},
+        {"batch = 2", 0},
+        {"batch = 1 AND position = 1", 4},
+        {"position >= 1", 4},
+        {"position < 1", 4},
+        {"FileName = 'a.dll'", 8},
+        {"FileName = 'a.dl'", 0},
+        {"FileName = ''", 0},
+        {"FileName > 'a.dll'", 0},
+        {"FileName >= 'a.dll'", 8},
+        {"opcode = 10 AND version = 3", 8},
+        {"opcode = 10 AND version = 2", 0},
+        {"version > 3", 0},
+        {"ImageBase > u64(5)", 4},
+        {"ImageBase >= u64(5)", 8},
+        {"ImageBase < u64('0xfffff80000000000')", 4},
+        {"ImageBase <= u64('0xfffff80000000000')", 8},
+        {"ImageBase = u64('0xfffff80000000000') AND host = 'beta'", 1},
+        {"ImageBase IN (u64(4), u64(5), u64(6)) AND time < 1700000000000000800", 2},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof LIST / sizeof *LIST; i++)
+        check_count(LIST[i].condition, LIST[i].count);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_times_of_data),
-        cmocka_unit_test(test_addresses),
-        cmocka_unit_test(test_texts),
+        cmocka_unit_test(test_times_of_data), cmocka_unit_test(test_addresses), cmocka_unit_test(test_texts),
+        cmocka_unit_test(test_bounds),        cmocka_unit_test(test_index),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
