@@ -138,6 +138,7 @@ int ea_lang_run_create(ea_lang_run **ret, const ea_lang_program *p, const ea_lan
     r->processes = calloc(PROCESS_CACHE, sizeof *r->processes);
     r->names = calloc(NAME_CACHE, sizeof *r->names);
     r->has_places = ea_lang_needs_modules(p);
+    r->needs_threads = r->is_selective || lang_needs_threads(p);
     r->stacks = calloc(r->has_places ? STACK_CACHE : 1, sizeof *r->stacks);
     r->place_names = calloc(r->has_places ? PLACE_CACHE : 1, sizeof *r->place_names);
     int rc = ea_random_bytes(&r->memory.seed, sizeof r->memory.seed, err);
@@ -202,6 +203,16 @@ ea_lang_counts ea_lang_run_counts(const ea_lang_run *r) {
 
 /* ---- what a class means to the program ---- */
 
+/* A number at a fixed place is read with the bytes that follow it, where there are eight. */
+static bound_field run_make_quick(bound_field b) {
+    if (b.how == BOUND_FIXED && !b.to_float) {
+        b.quick_bytes = (uint32_t)b.offset + sizeof(uint64_t);
+        b.shift = (uint8_t)(64 - 8 * b.width);
+        b.sign = b.is_signed ? (uint64_t)1 << (8 * b.width - 1) : 0;
+    }
+    return b;
+}
+
 static bound_field run_bind(const ea_class *c, const lang_field *field) {
     bound_field b = {.how = BOUND_ABSENT};
     size_t i = lang_field_of(c, field->name, strlen(field->name));
@@ -235,7 +246,7 @@ static bound_field run_bind(const ea_class *c, const lang_field *field) {
         b.how = BOUND_FIXED;
     else
         b.how = BOUND_NUMBER;
-    return b;
+    return run_make_quick(b);
 }
 
 /* The first field that is one number of 32 bits with this meaning, or the field of this name. */
@@ -255,7 +266,7 @@ static bound_field run_first_of(const ea_class *c, uint8_t semantic, const char 
             b.top++;
         break;
     }
-    return b;
+    return run_make_quick(b);
 }
 
 /* The first field with the address of code that runs, ran or is to run. */
@@ -292,10 +303,10 @@ static plan *run_make_plan(ea_lang_run *r, const ea_class *c) {
     n->place = run_place_of(c);
     if (!c->classic && ea_guid_equal(&c->provider, &KERNEL_NETWORK)) /* a DPC logs it, on any thread */
         n->owner = run_first_of(c, 0, "PID");
-    n->is_switch = strcmp(c->name, "Thread/CSwitch") == 0;
-    n->names_counters = strcmp(c->name, "PerfInfo/PmcCtrConfig") == 0;
-    n->begins_thread = strcmp(c->name, "Thread/Start") == 0;
-    n->ends_thread = strcmp(c->name, "Thread/End") == 0;
+    n->is_switch = r->needs_threads && strcmp(c->name, "Thread/CSwitch") == 0;
+    n->names_counters = p->counter_count && strcmp(c->name, "PerfInfo/PmcCtrConfig") == 0;
+    n->begins_thread = r->has_self && strcmp(c->name, "Thread/Start") == 0;
+    n->ends_thread = r->has_self && strcmp(c->name, "Thread/End") == 0;
     run_name_plan(r, n);
     for (uint32_t i = 0; i < p->clause_count; i++) {
         const lang_clause *l = &p->clauses[i];
@@ -310,7 +321,7 @@ static plan *run_make_plan(ea_lang_run *r, const ea_class *c) {
         for (uint32_t f = 0; f < l->field_count; f++)
             fields[f] = run_bind(c, &l->fields[f]);
         bound_clause *b = &clauses[n->clause_count++];
-        *b = (bound_clause){.number = i, .fields = fields};
+        *b = (bound_clause){.clause = l, .fields = fields};
         if (fits->subject)
             b->subject = run_first_of(c, 0, fits->subject);
     }
@@ -388,13 +399,18 @@ static EA_RARE void run_forget_texts(ea_lang_run *r) {
             r->places[i]->host_text = 0;
 }
 
-/* Before keys go to a table. One that has no room for a further entry keeps no text for it. */
-static void run_keep_keys(ea_lang_run *r, const lang_table *t, uint64_t *keys, const uint8_t *types) {
-    if (r->strings.count == r->strings.kept || t->count >= t->limit_count)
+static EA_APART void run_keep_texts(ea_lang_run *r, const lang_table *t, uint64_t *keys, const uint8_t *types) {
+    if (t->count >= t->limit_count)
         return;
     for (unsigned i = 0; i < t->key_count; i++)
         if (run_has_text(types[i]))
             keys[i] = run_keep(r, keys[i]);
+}
+
+/* Before keys go to a table. One that has no room for a further entry keeps no text for it. */
+static inline void run_keep_keys(ea_lang_run *r, const lang_table *t, uint64_t *keys, const uint8_t *types) {
+    if (r->strings.count != r->strings.kept)
+        run_keep_texts(r, t, keys, types);
 }
 
 /* The key of a thread's variables: threads of two machines may have one id. -1, no thread, has bit 32 as no id has. */
@@ -402,61 +418,55 @@ static uint64_t run_thread_key(const ea_lang_run *r, int64_t tid) {
     return (uint64_t)tid ^ (uint64_t)r->machine << MACHINE_SHIFT;
 }
 
+static const uint64_t *run_find_thread_key(ea_lang_run *r) {
+    lang_know_thread(r);
+    r->thread_key = run_thread_key(r, r->tid);
+    return &r->thread_key;
+}
+
 static uint64_t run_load(ea_lang_run *r, uint32_t number, const uint64_t *keys) {
-    const uint64_t *words;
-    uint64_t tid;
-    switch (r->p->variables[number].scope) {
-    case SCOPE_GLOBAL:
+    enum lang_scope scope = r->p->variables[number].scope;
+    if (scope == SCOPE_GLOBAL)
         return r->scalars[2 * number];
-    case SCOPE_THIS:
+    if (scope == SCOPE_THIS)
         return r->scalars[2 * number + 1] == r->this_number ? r->scalars[2 * number] : 0;
-    case SCOPE_SELF:
-        if (!r->is_thread_known)
-            lang_find_thread(r);
-        tid = run_thread_key(r, r->tid);
-        words = lang_table_get(&r->tables[number], &tid);
-        break;
-    default:
-        words = lang_table_get(&r->tables[number], keys);
-    }
+    const uint64_t *words = lang_table_get(&r->tables[number], keys);
     return words ? *words : 0;
 }
 
 /* What is zero needs no place: a variable that has none is zero. */
-static void run_store(ea_lang_run *r, uint32_t number, uint64_t *keys, uint64_t value) {
-    const lang_variable *v = &r->p->variables[number];
-    int stays = run_has_text(v->type) && v->scope != SCOPE_THIS;
-    uint64_t tid;
-    switch (v->scope) {
-    case SCOPE_GLOBAL:
-        r->scalars[2 * number] = stays ? run_keep(r, value) : value;
-        return;
-    case SCOPE_THIS:
-        r->scalars[2 * number] = value;
-        r->scalars[2 * number + 1] = r->this_number;
-        return;
-    case SCOPE_SELF:
-        if (!r->is_thread_known)
-            lang_find_thread(r);
-        tid = run_thread_key(r, r->tid);
-        keys = &tid;
-        break;
-    default:
-        break;
-    }
+static void run_store_word(ea_lang_run *r, lang_table *t, const uint64_t *keys, uint64_t value, int has_room,
+                           int is_text) {
     if (!value) {
-        lang_table_remove(&r->tables[number], keys);
+        lang_table_remove(t, keys);
         return;
     }
-    lang_table *t = &r->tables[number];
-    int has_room = 1; /* a key whose text has no room is no key: no event finds it again */
-    for (unsigned i = 0; v->scope == SCOPE_MAP && i < v->key_count && t->count < t->limit_count; i++)
-        has_room &= !run_has_text(v->keys[i]) || lang_strings_keep(&r->strings, keys[i]) == keys[i];
     uint64_t *words = has_room ? lang_table_put(t, keys) : NULL;
     if (words)
-        *words = stays ? run_keep(r, value) : value;
+        *words = is_text ? run_keep(r, value) : value;
     else
         r->counts.dropped++;
+}
+
+static void run_store(ea_lang_run *r, uint32_t number, const uint64_t *keys, uint64_t value) {
+    const lang_variable *v = &r->p->variables[number];
+    int is_text = run_has_text(v->type);
+    if (v->scope == SCOPE_GLOBAL) {
+        r->scalars[2 * number] = is_text ? run_keep(r, value) : value;
+    } else if (v->scope == SCOPE_THIS) {
+        r->scalars[2 * number] = value;
+        r->scalars[2 * number + 1] = r->this_number;
+    } else {
+        lang_table *t = &r->tables[number];
+        int has_room = 1; /* a key whose text has no room is no key: no event finds it again */
+        for (unsigned i = 0; value && i < v->key_count && t->count < t->limit_count; i++)
+            has_room &= !run_has_text(v->keys[i]) || lang_strings_keep(&r->strings, keys[i]) == keys[i];
+        run_store_word(r, t, keys, value, has_room, is_text);
+    }
+}
+
+static void run_store_self(ea_lang_run *r, uint32_t number, uint64_t value) {
+    run_store_word(r, &r->tables[number], run_find_thread_key(r), value, 1, run_has_text(r->p->variables[number].type));
 }
 
 /* The keys of delta: a number and a text are never the same one. imm: as of CODE_DELTA. */
@@ -467,7 +477,7 @@ static lang_table *run_times_of(ea_lang_run *r, const uint64_t *keys, uint32_t i
     return &r->deltas[count - 1];
 }
 
-static void run_mark(ea_lang_run *r, const uint64_t *given, uint32_t imm) {
+static EA_APART void run_mark(ea_lang_run *r, const uint64_t *given, uint32_t imm) {
     uint64_t keys[EA_LANG_KEYS_MAX + 1];
     lang_table *t = run_times_of(r, given, imm, keys);
     int has_room = 1; /* as of a map's key */
@@ -480,7 +490,7 @@ static void run_mark(ea_lang_run *r, const uint64_t *given, uint32_t imm) {
         r->counts.dropped++;
 }
 
-static int run_delta(ea_lang_run *r, const uint64_t *given, uint32_t imm, uint64_t *ret) {
+static EA_APART int run_delta(ea_lang_run *r, const uint64_t *given, uint32_t imm, uint64_t *ret) {
     uint64_t keys[EA_LANG_KEYS_MAX + 1];
     lang_table *t = run_times_of(r, given, imm, keys);
     const uint64_t *words = lang_table_get(t, keys);
@@ -491,14 +501,14 @@ static int run_delta(ea_lang_run *r, const uint64_t *given, uint32_t imm, uint64
     return 1;
 }
 
-static int run_like(const ea_lang_run *r, uint64_t text, uint64_t pattern) {
+static EA_APART int run_like(const ea_lang_run *r, uint64_t text, uint64_t pattern) {
     const lang_string *s = lang_string_at(&r->strings, text), *p = lang_string_at(&r->strings, pattern);
     return lang_glob((span){p->text, p->len_bytes}, s->text, s->len_bytes);
 }
 
 /* print and trunc cost what an aggregation has, not what an event does: 0 when the run has done more of this than its
  * events allow. */
-static int run_may_visit(ea_lang_run *r, uint32_t aggregation) {
+static EA_APART int run_may_visit(ea_lang_run *r, uint32_t aggregation) {
     uint64_t keys = r->aggregates[aggregation].table.count;
     uint64_t limit = r->o.limit_visits ? r->o.limit_visits : VISITS;
     if (!r->is_ending && r->visits + keys > limit + r->counts.events * VISITS_OF_EVENT) {
@@ -527,7 +537,7 @@ static int run_is_near(int64_t a, int64_t b, int64_t ns) {
     return apart < (uint64_t)ns;
 }
 
-static void run_trigger(ea_lang_run *r, uint32_t number) {
+static EA_APART void run_trigger(ea_lang_run *r, uint32_t number) {
     const ea_lang_trigger *t = &r->p->triggers[number];
     lang_firings *f = &r->firings[number];
     uint64_t kept = f->count < EA_LANG_TRIGGER_MOST ? f->count : EA_LANG_TRIGGER_MOST;
@@ -550,8 +560,8 @@ static void run_trigger(ea_lang_run *r, uint32_t number) {
 
 /* One clause on the event at hand. The verifier has proved that each index is good and that jumps go forward. */
 static void run_execute(ea_lang_run *r, const lang_clause *c, const bound_field *fields) {
-    uint64_t v[LANG_REGISTERS];
-    const lang_op *op = c->ops, *skip = c->ops + c->op_count - 1;
+    uint64_t *v = r->registers;
+    const lang_op *op = c->ops;
     const uint64_t *constants = r->constants;
 
 #define A     v[op->a]
@@ -564,9 +574,7 @@ static void run_execute(ea_lang_run *r, const lang_clause *c, const bound_field 
 
     for (;; op++) {
         switch ((enum lang_code)op->code) {
-        case CODE_SKIP_TO:
-            skip = c->ops + op->imm;
-            continue;
+
         case CODE_CONST:
             DST = constants[op->imm];
             continue;
@@ -575,12 +583,7 @@ static void run_execute(ea_lang_run *r, const lang_clause *c, const bound_field 
             continue;
         case CODE_FIELD: {
             const bound_field *b = &fields[op->imm];
-            if (b->how == BOUND_FIXED && !b->to_float &&
-                (uint32_t)b->offset + b->width <= r->event->record->payload_bytes) {
-                DST = lang_fixed(b, r->event->record->payload + b->offset);
-                continue;
-            }
-            if (lang_read_field(r, b, &DST))
+            if (lang_read_quickly(r, b, &DST) || lang_read_field(r, b, &DST))
                 continue;
             r->counts.absent++;
             break;
@@ -591,15 +594,19 @@ static void run_execute(ea_lang_run *r, const lang_clause *c, const bound_field 
             r->counts.absent++;
             break;
         case CODE_HAS: {
-            uint64_t ignored;
-            DST = (uint64_t)lang_read_field(r, &fields[op->imm], &ignored);
+            int has = lang_read_field(r, &fields[op->imm], &DST);
+            DST = (uint64_t)has;
             continue;
         }
         case CODE_VALUE:
-            if (op->imm == VALUE_timestamp)
+            if (op->imm == VALUE_timestamp) {
                 DST = (uint64_t)r->now_utc_ns;
-            else
+            } else if (op->imm == VALUE_tid) {
+                lang_know_thread(r);
+                DST = (uint64_t)r->tid;
+            } else {
                 DST = op->imm == VALUE_module ? lang_read_module(r) : lang_read_value(r, op->imm);
+            }
             continue;
         case CODE_PARENT:
             DST = lang_read_parent(r, op->imm);
@@ -611,8 +618,16 @@ static void run_execute(ea_lang_run *r, const lang_clause *c, const bound_field 
         case CODE_LOAD:
             DST = run_load(r, op->imm, &B);
             continue;
+        case CODE_LOAD_SELF: {
+            const uint64_t *words = lang_table_get(&r->tables[op->imm], run_find_thread_key(r));
+            DST = words ? *words : 0;
+            continue;
+        }
         case CODE_STORE:
             run_store(r, op->imm, &B, A);
+            continue;
+        case CODE_STORE_SELF:
+            run_store_self(r, op->imm, A);
             continue;
         case CODE_AGGREGATE: {
             lang_aggregate *a = &r->aggregates[op->imm];
@@ -639,15 +654,11 @@ static void run_execute(ea_lang_run *r, const lang_clause *c, const bound_field 
         case CODE_MARK:
             run_mark(r, &A, op->imm);
             continue;
-        case CODE_DELTA: {
-            uint64_t ns;
-            if (run_delta(r, &A, op->imm, &ns)) {
-                DST = ns;
+        case CODE_DELTA:
+            if (run_delta(r, &A, op->imm, &DST))
                 continue;
-            }
             r->counts.absent++;
             break;
-        }
         case CODE_JUMP:
             op = c->ops + op->imm - 1;
             continue;
@@ -659,6 +670,17 @@ static void run_execute(ea_lang_run *r, const lang_clause *c, const bound_field 
             if (A)
                 op = c->ops + op->imm - 1;
             continue;
+        case CODE_JUMP_RANGE: {
+            const lang_range *range = &c->ranges[op->imm >> 16];
+            const bound_field *b = &fields[range->field];
+            if (lang_read_quickly(r, b, &DST) || lang_read_field(r, b, &DST)) {
+                if ((DST - range->low > range->span) != range->is_negated)
+                    op = c->ops + (op->imm & 0xFFFF) - 1;
+                continue;
+            }
+            r->counts.absent++;
+            break;
+        }
         case CODE_ADD:
             DST = A + B;
             continue;
@@ -824,11 +846,13 @@ static void run_execute(ea_lang_run *r, const lang_clause *c, const bound_field 
             r->is_over = 1;
             return;
         case CODE_END:
-        case CODE_COUNT:
             return;
+        case CODE_COUNT:
+        default:
+            __builtin_unreachable(); /* the verifier refuses all other codes */
         }
         /* the statement cannot go on */
-        op = skip - 1;
+        op = c->ops + c->skips[op - c->ops] - 1;
     }
 #undef A
 #undef B
@@ -912,7 +936,7 @@ static void run_begin_time(ea_lang_run *r, int64_t utc_ns) {
     }
 }
 
-static void run_free_thread(ea_lang_run *r) {
+static EA_APART void run_free_thread(ea_lang_run *r) {
     uint64_t tid;
     if (!lang_read_field(r, &r->plan->thread, &tid))
         return;
@@ -933,50 +957,74 @@ static int run_is_wanted(ea_lang_run *r) {
     return lang_glob((span){r->o.exe, strlen(r->o.exe)}, name->text, name->len_bytes);
 }
 
+/* What an event says beyond its clauses; the class does so seldom, or the program reads nothing of it. */
+static EA_APART void run_note_class(ea_lang_run *r, const plan *p) {
+    if (p->names_counters)
+        lang_note_counters(r);
+    if (p->begins_thread) /* the end of an earlier thread of this id may be lost */
+        run_free_thread(r);
+}
+
+static EA_APART void run_unmatched(ea_lang_run *r) {
+    r->this_number++;
+    r->bound = NULL;
+    r->is_thread_known = r->is_process_known = 0;
+    int is_of_others = r->is_selective && !run_is_wanted(r);
+    for (uint32_t i = 0; i < r->unmatched_count && !r->is_over && !is_of_others; i++)
+        run_apart(r, r->unmatched[i]);
+}
+
+static EA_APART void run_missing(ea_lang_run *r) {
+    for (uint32_t i = 0; i < r->missing_count && !r->is_over; i++)
+        run_apart(r, r->missing[i]);
+}
+
+static inline void run_take(ea_lang_run *r, const ea_lang_event *event, plan *p) {
+    r->event = event;
+    r->payload = event->record->payload;
+    r->payload_bytes = event->record->payload_bytes;
+    r->plan = p;
+    r->is_split = 0;
+    if (p->is_switch)
+        lang_note_switch(r);
+    if (p->names_counters || p->begins_thread)
+        run_note_class(r, p);
+}
+
 int ea_lang_run_event(ea_lang_run *r, const ea_lang_event *event) {
     plan *p = r->last && r->last->c == event->c ? r->last : run_find_plan(r, event->c);
     if (!p)
         return EA_ENOMEM;
     r->last = p;
-    r->event = event;
     if (!r->has_first)
         run_begin_time(r, event->utc_ns);
     r->now_utc_ns = event->utc_ns;
     r->counts.events++;
     if (r->tick_count && !r->o.is_clocked) {
+        r->event = event;
         run_ticks(r);
         if (r->is_over)
             return run_result(r);
     }
-    r->plan = p;
-    r->is_split = r->has_missed = r->is_shipped = 0;
-    if (p->is_switch)
-        lang_note_switch(r);
-    if (p->names_counters && r->p->counter_count)
-        lang_note_counters(r);
-    if (p->begins_thread && r->has_self) /* the end of an earlier thread of this id may be lost */
-        run_free_thread(r);
+    r->has_missed = r->is_shipped = 0;
+    run_take(r, event, p);
     if (p->clause_count) {
         r->counts.matched++;
         r->this_number++;
-        for (uint32_t i = 0; i < p->clause_count && !r->is_over; i++) {
-            r->bound = &p->clauses[i];
+        const bound_clause *end = p->clauses + p->clause_count;
+        for (const bound_clause *b = p->clauses; b < end && !r->is_over; b++) {
+            r->bound = b;
             r->is_thread_known = r->is_process_known = 0;
             if (r->is_selective && !run_is_wanted(r))
                 continue;
-            run_execute(r, &r->p->clauses[p->clauses[i].number], p->clauses[i].fields);
+            run_execute(r, b->clause, b->fields);
         }
-        for (uint32_t i = 0; r->has_missed && i < r->missing_count && !r->is_over; i++)
-            run_apart(r, r->missing[i]);
+        if (r->has_missed && r->missing_count)
+            run_missing(r);
     } else if (r->unmatched_count) {
-        r->this_number++;
-        r->bound = NULL;
-        r->is_thread_known = r->is_process_known = 0;
-        int is_of_others = r->is_selective && !run_is_wanted(r);
-        for (uint32_t i = 0; i < r->unmatched_count && !r->is_over && !is_of_others; i++)
-            run_apart(r, r->unmatched[i]);
+        run_unmatched(r);
     }
-    if (p->ends_thread && r->has_self)
+    if (p->ends_thread)
         run_free_thread(r);
     if (r->strings.count > r->strings.kept)
         lang_strings_forget(&r->strings);
@@ -1047,13 +1095,7 @@ int ea_lang_run_note(ea_lang_run *r, const ea_lang_event *event) {
     if (!p)
         return EA_ENOMEM;
     r->last = p;
-    r->event = event;
-    r->plan = p;
-    r->is_split = 0;
-    if (p->is_switch)
-        lang_note_switch(r);
-    if (p->names_counters && r->p->counter_count)
-        lang_note_counters(r);
+    run_take(r, event, p);
     return 0;
 }
 
