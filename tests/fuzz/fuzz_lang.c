@@ -100,10 +100,10 @@ static int change(ea_lang_program *p, const uint8_t *how) {
         op->b = how[5];
         break;
     case 4:
-        ((uint16_t *)(uintptr_t)c->skips)[at] = ea_load16(how + 5);
+        op->imm = ea_load16(how + 5);
         break;
     default:
-        op->imm = ea_load16(how + 5);
+        ((uint16_t *)(uintptr_t)c->skips)[at] = ea_load16(how + 5);
     }
     return lang_verify(p, &clause_number, &op_number);
 }
