@@ -1,5 +1,5 @@
 /* A compiled program: typed instructions for registers, and what they refer to. lang_compile.c makes it, lang_verify.c
- * checks it, lang_run.c executes it. Thread: constant once it was made. */
+ * checks it, lang_execute.c executes it. Thread: constant once it was made. */
 #ifndef EA_LANG_LANG_PROGRAM_H
 #define EA_LANG_LANG_PROGRAM_H
 
@@ -35,7 +35,7 @@ static inline double lang_double(uint64_t bits) {
 
 enum { LANG_REGISTERS = 240, COUNTERS_MAX = 16 };
 
-/* What values of the event and of the machine's state there are: name, type. The rest is in lang_run.c. */
+/* What values of the event and of the machine's state there are: name, type. The rest is in lang_values.c. */
 #define LANG_VALUES(X)                                                                                                 \
     X(timestamp, TYPE_INT)                                                                                             \
     X(elapsed, TYPE_INT)                                                                                               \

@@ -1,4 +1,5 @@
-/* A run of a program: what lang_run.c, lang_values.c and lang_print.c share. See lang.h. Thread: the run's. */
+/* A run of a program: what lang_run.c, lang_execute.c, lang_values.c, lang_stacks.c and lang_print.c share. See lang.h.
+ * Thread: the run's. */
 #ifndef EA_LANG_LANG_RUN_H
 #define EA_LANG_LANG_RUN_H
 
@@ -167,6 +168,29 @@ static inline int lang_read_quickly(const ea_lang_run *r, const bound_field *b, 
     *ret = (v ^ b->sign) - b->sign;
     return 1;
 }
+
+enum { MACHINE_SHIFT = 33 }; /* where keys have a machine's number */
+
+/* A text that stays after the event at hand: its number, or STRING_NO_ROOM. */
+static inline uint64_t lang_keep(ea_lang_run *r, uint64_t number) {
+    uint64_t kept = lang_strings_keep(&r->strings, number);
+    r->strings.refused += kept != number;
+    return kept;
+}
+
+static inline int lang_has_text(unsigned type) {
+    return type == TYPE_TEXT || type == TYPE_STACK;
+}
+
+/* The key of a thread's variables: threads of two machines may have one id. -1, no thread, has bit 32 as no id has. */
+static inline uint64_t lang_thread_key(const ea_lang_run *r, int64_t tid) {
+    return (uint64_t)tid ^ (uint64_t)r->machine << MACHINE_SHIFT;
+}
+
+/* ---- lang_execute.c ---- */
+
+/* Runs one clause on the event at hand. The verifier has proved that each index is good and that jumps go forward. */
+void lang_execute(ea_lang_run *r, const lang_clause *c, const bound_field *fields);
 
 /* ---- lang_values.c ---- */
 
