@@ -1,7 +1,6 @@
 /* See rules_processes.h. */
 #include "collector/detect/rules_processes.h"
 
-#include "collector/detect/rules_store.h"
 #include "collector/query/analysis/address_space.h"
 #include "collector/query/scan/cell.h"
 #include "collector/state/state_db.h"
@@ -250,6 +249,19 @@ static int facts_read_process(ec_process_facts *f, sqlite3_stmt *st, ec_process 
     *ret = p;
     int rc = facts_read_row(f, st, p, EC_FACT_ID, EC_FACT_PATH);
     return rc ? rc : ea_u64_map_put(&f->known, (uint64_t)key, (uint64_t)(uintptr_t)p);
+}
+
+void ec_rules_name_drive(ec_archive *archive, const ec_archive_stream *stream, ea_text *path) {
+    ea_resolver names;
+    ea_text named;
+    if (!path->len_bytes || path->data[0] != '\\' || ec_archive_names(archive, stream, &names, NULL) != 1)
+        return;
+    ea_text_init(&named);
+    if (names.path(names.arg, path->data, path->len_bytes, &named) && !named.failed) {
+        ea_text_clear(path);
+        ea_text_add(path, named.data, named.len_bytes);
+    }
+    ea_text_deinit(&named);
 }
 
 static int facts_name_path(ec_process_facts *f, ec_process_fact *path) {

@@ -64,6 +64,8 @@ EA_MUST_CHECK int ec_process_facts_find(ec_process_facts *f, int64_t key, int ha
 
 /* Appends the expression of a fact of a module; table: of modules, or what that is made of. */
 void ec_process_facts_column(ea_text *t, const char *table, enum ec_fact fact);
+/* Puts a drive letter in place of the device with which a path begins, where the stream has it; else the path stays. */
+void ec_rules_name_drive(ec_archive *archive, const ec_archive_stream *stream, ea_text *path);
 /* A failure of SQLite: EA_EFORMAT: it refuses the row; EA_ECANCELED: the time is over; else as ec_fail_sqlite. */
 int ec_rules_fail_sqlite(ea_err *err, sqlite3 *db, int code);
 

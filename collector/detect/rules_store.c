@@ -304,16 +304,3 @@ const ec_archive_stream *ec_rules_find_stream(ec_archive *archive, const char *h
             return &streams[i];
     return NULL;
 }
-
-void ec_rules_name_drive(ec_archive *archive, const ec_archive_stream *stream, ea_text *path) {
-    ea_resolver names;
-    ea_text named;
-    if (!path->len_bytes || path->data[0] != '\\' || ec_archive_names(archive, stream, &names, NULL) != 1)
-        return;
-    ea_text_init(&named);
-    if (names.path(names.arg, path->data, path->len_bytes, &named) && !named.failed) {
-        ea_text_clear(path);
-        ea_text_add(path, named.data, named.len_bytes);
-    }
-    ea_text_deinit(&named);
-}

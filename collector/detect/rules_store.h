@@ -75,8 +75,6 @@ EA_MUST_CHECK int ec_rules_statement_make(ec_rules_statement *ret, const ea_rule
                                           const char *table, enum ec_rules_scope scope);
 void ec_rules_statement_deinit(ec_rules_statement *s);
 
-/* Puts a drive letter in place of the device with which a path begins, where the stream has it; else the path stays. */
-void ec_rules_name_drive(ec_archive *archive, const ec_archive_stream *stream, ea_text *path);
 /* The stream of a host and an id in hex; NULL: it arrived after the archive was opened. */
 const ec_archive_stream *ec_rules_find_stream(ec_archive *archive, const char *host, const char *id);
 

@@ -291,7 +291,7 @@ static uint32_t screen_combination(const ea_rules *rules, ea_rules_screen *scree
 
 /* A screen says of each event what the early look says, whether it has judged the event's kinds before or not. */
 static void check_screen(const ea_rules *rules, ea_rules_run *run, const char *text, prospect_sums *sums) {
-    unsigned hidden = (unsigned)below(1u << FIELDS) & (unsigned)below(1u << FIELDS);
+    unsigned some = (unsigned)below(1u << FIELDS), hidden = some & (unsigned)below(1u << FIELDS);
     ea_rules_screen *screen = NULL;
     uint32_t unknown[FIELDS];
     size_t count = 0;
