@@ -90,7 +90,7 @@ static uint32_t add_labels(ec_flatbuffer *f, const ec_column_file_options *o, ui
     return ec_flatbuffer_places(f, places, o->label_count);
 }
 
-/* The table Schema; places: room for as many as there are columns, and labels. */
+/* The table Schema; places: room for a place of each column, and of each label. */
 static uint32_t add_arrow_schema(ec_flatbuffer *f, const ec_column_file_options *o, uint32_t *places) {
     uint32_t labels = add_labels(f, o, places);
     for (uint32_t i = 0; i < o->column_count; i++)
