@@ -155,7 +155,7 @@ int ec_arrow_create(ec_arrow **ret, const char *path, const ec_column_file_optio
     if (!a)
         return ea_fail(err, EA_ENOMEM, "write %.500s", path);
     a->o = *options;
-    int rc = ec_column_file_make(&a->file, path, err);
+    int rc = ec_column_file_make(&a->file, path, options->replaces, err);
     if (!rc)
         rc = ec_column_file_add(&a->file, ARROW_MAGIC, sizeof ARROW_MAGIC, err);
     if (!rc)

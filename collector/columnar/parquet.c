@@ -33,7 +33,7 @@ int ec_parquet_create(ec_parquet **ret, const char *path, const ec_column_file_o
         return ea_fail(err, EA_ENOMEM, "write %.500s", path);
     p->o = *options;
     ea_text_init(&p->groups);
-    int rc = ec_column_file_make(&p->file, path, err);
+    int rc = ec_column_file_make(&p->file, path, options->replaces, err);
     if (!rc)
         rc = ec_column_file_add(&p->file, MAGIC, sizeof MAGIC, err);
     if (rc) {
