@@ -52,7 +52,7 @@ static int read_mark(const ec_archiver *a, uint64_t *ret_events) {
     return is_there;
 }
 
-static int write_mark(const ec_archiver *a, const ec_event_files *f, ea_err *err) {
+static int archiver_write_mark(const ec_archiver *a, const ec_event_files *f, ea_err *err) {
     ea_text path, text;
     size_t files = 0;
     (void)ec_event_files_list(f, &files);
@@ -100,7 +100,7 @@ static void archiver_main(void *arg) {
     if (!a->rc) {
         a->events = ec_event_files_rows(f);
         a->damaged = ec_event_files_damage(f, &first);
-        a->rc = write_mark(a, f, &a->err);
+        a->rc = archiver_write_mark(a, f, &a->err);
     }
     ec_event_files_close(f);
     atomic_store_explicit(&a->is_done, 1, memory_order_release);
