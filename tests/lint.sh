@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Form and rules of the source: clang-format, the house rules, clang-tidy, ESLint, shell and Python syntax. About a minute per core
-# the first time; a file that was clean is looked at again only when it, a header or .clang-tidy changed.
+# the first time; a file that was clean is looked at again only when it, a header, a CMakeLists.txt, .clang-tidy or the tool changed. What was
+# clean is kept in EA_LINT_CACHE, or ~/.cache/etwagent/lint, for all clones.
 # usage: tests/lint.sh [--quick]     quick: clang-tidy without its path analyzer, which takes nine tenths of the time
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
@@ -24,12 +25,13 @@ formatted() { sources '*.c' '*.h' | xargs -0 -n 20 -P "$jobs" clang-format --dry
 
 # clang-tidy on every C file that the dev build compiles; a stamp is a clean file's hash, with that of all headers
 tidy() {
-    local out=build/lint
-    mkdir -p "$out"
+    local out=${EA_LINT_CACHE:-$HOME/.cache/etwagent/lint}
+    mkdir -p "$out" build
     # generated headers have to be there
-    { cmake --preset dev && cmake --build --preset dev -j "$jobs"; } >"$out/build.log" 2>&1 || { tail -n 20 "$out/build.log"; return 1; }
+    { cmake --preset dev && cmake --build --preset dev -j "$jobs"; } >build/lint-build.log 2>&1 || { tail -n 20 build/lint-build.log; return 1; }
     local common
-    common=$({ echo "$checks"; cat .clang-tidy; sources '*.h' '*.proto' | sort -z | xargs -0 cat; } | sha256sum | cut -c1-16)
+    common=$({ echo "$checks"; clang-tidy --version; cat .clang-tidy CMakePresets.json; sources '*.h' '*.proto' '*CMakeLists.txt' | sort -z | xargs -0 cat; } |
+        sha256sum | cut -c1-16)
     export out common checks
     sources '*.c' | while IFS= read -r -d '' f; do
         if grep -qF "$PWD/$f\"" build/dev/compile_commands.json; then printf '%s\0' "$f"; fi

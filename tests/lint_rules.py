@@ -37,7 +37,8 @@ BANNED = {
 TESTS_MAY = {"atoi", "atol", "atoll", "atof", "sscanf", "system", "popen"}
 BANNED_CALL = re.compile(r"(?<![\w.>])(" + "|".join(BANNED) + r")\s*\(")
 WINDOWS_HEADERS = {"windows.h", "winsock2.h", "evntrace.h", "evntcons.h", "evntprov.h", "tdh.h", "winternl.h"}
-WINDOWS_FILES = ("proto/base/delay_windows.c", "proto/base/platform_windows.c", "proto/base/trust_windows.c")
+WINDOWS_FILES = ("proto/base/delay_windows.c", "proto/base/platform_windows.c", "proto/base/platform_windows_files.c",
+                 "proto/base/trust_windows.c")
 WINDOWS_FOLDERS = ("service/etw/", "service/eventlog/channel_api.c", "service/scm/", "service/host/win/", "installer/windows/", "proto/announce/", "tests/windows/")
 SOCKETS = ("service/app/metrics_server.c", "winsock2.h")  # the same calls on both sides
 PARTS = ("proto", "config", "service", "collector")

@@ -59,8 +59,8 @@ OF_FILE = {
     "collector/query/analysis/block_keys.c": QUERY, "collector/query/analysis/methods.c": ["test_methods", "test_javascript"], "collector/query/analysis/dotnet_activity.c": ["test_dotnet"],
 }
 # Unit tests of the files below a path, quick ones; SLOW ones come after the judges.
-UNITS_OF = {"collector/state": ["ledger", "state_tables", "gaps", "watch"], "collector/app/cmd_ledger.c": [], "collector/query": ["sql", "aggregate", "trackers"],
-            "collector/query/sql/": ["select", "sql", "sql_push"], "collector/query/analysis/group_events.c": ["sql_push"], "collector/query/analysis/first_events.c": ["sql_push"], "collector/query/analysis/block_keys.c": ["sql_push", "aggregate"],
+UNITS_OF = {"collector/state": ["ledger", "ledger_edges", "state_tables", "gaps", "watch"], "collector/app/cmd_ledger.c": [], "collector/query": ["sql", "aggregate", "trackers"], "collector/query/scan/": ["sql", "aggregate", "trackers", "sql_texts", "sql_push"],
+            "collector/query/sql/": ["select", "sql", "sql_texts", "sql_push"], "collector/query/analysis/group_events.c": ["sql_push"], "collector/query/analysis/first_events.c": ["sql_push"], "collector/query/analysis/block_keys.c": ["sql_push", "aggregate"],
             "collector/web": []}
 SLOW_UNITS = {"collector/state": ["state_worker"], "collector/query": ["object_names_db"]}
 UNITS = sorted({unit for table in (UNITS_OF, SLOW_UNITS) for units in table.values() for unit in units})
@@ -129,9 +129,12 @@ def regions(text):
     yield "code", at, len(text)
 
 
+IN_QUOTES = re.compile(r"\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'")
+
+
 def closing(text, at):
     """The place after the bracket that closes the one at a place."""
-    depth = 0
+    text, depth = IN_QUOTES.sub(lambda quoted: "_" * len(quoted[0]), text), 0
     for i in range(at, len(text)):
         depth += (text[i] == "(") - (text[i] == ")")
         if not depth:

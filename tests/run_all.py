@@ -5,7 +5,8 @@
 Every stage runs even when another failed. What failed is shown with the end of its output; whole logs are in build/logs.
 A test that failed without a sanitizer's report runs once more at the end, alone on the machine. If it passes then, it is unsteady:
 still a failure, unless tests/quarantine.tsv lists it with the cause that the first log has. The second run is for the diagnosis.
-The scripts under Wine run at the same time as the native ones. After the table of what ran come the ten slowest tests, each test that
+A lane of low priority builds one preset while the tests of the last one run, and lints while the scripts run. The scripts under Wine run
+at the same time as the native ones. After the table of what ran come the ten slowest tests, each test that
 failed or is unsteady with the lines of its log that say why, and the tests that were skipped. The last line is "N passed, N failed",
 or "N passed, N failed, N skipped". Before `make test` calls this, installer/deps/packages.sh has run.
 
@@ -38,6 +39,7 @@ LOGS = BUILD / "logs"
 JOBS = int(os.environ.get("JOBS") or os.cpu_count() or 2)
 FUZZ_SECONDS = 1800  # of each target, in the long form
 NATIVE = ["dev", "asan-ubsan", "tsan"]
+LOW_PRIORITY = ["nice", "-n", "10"]  # of what runs beside tests: it takes the time in which they wait
 SANITIZER_OPTIONS = {
     "ASAN_OPTIONS": "detect_stack_use_after_return=1:strict_string_checks=1",
     "UBSAN_OPTIONS": "print_stacktrace=1",
@@ -184,7 +186,16 @@ def step(tally, stage, command, timeout):
 
 
 def build(tally, preset):
-    return step(tally, f"{preset}: build", ["bash", "-c", f"cmake --preset {preset} && cmake --build --preset {preset} -j {JOBS}"], 3600)
+    return step(tally, f"{preset}: build", [*LOW_PRIORITY, "bash", "-c", f"cmake --preset {preset} && cmake --build --preset {preset} -j {JOBS}"], 3600)
+
+
+def build_windows(tally):
+    """Whether there are programs for the scripts under Wine."""
+    if not step(tally, "windows: libraries", [*LOW_PRIORITY, "installer/deps/build-windows-deps.sh"], 1800) or not build(tally, "windows"):
+        return False
+    step(tally, "windows: imports", [sys.executable, "tests/windows/imports.py", BUILD / "windows"], 120)
+    step(tally, "windows: as for Microsoft's compiler", [*LOW_PRIORITY, sys.executable, "tests/windows/microsoft.py", BUILD / "windows"], 600)
+    return True
 
 
 SANITIZER_REPORT = re.compile(r"ERROR: (Address|Leak)Sanitizer|WARNING: ThreadSanitizer|runtime error: ")
@@ -223,7 +234,8 @@ def ctest(tally, preset, prefix, timeout, match):
     stage = f"{preset}: unit, golden and fuzz replay (ctest)"
     command = [*prefix, "ctest", "--test-dir", BUILD / preset, "--output-on-failure", *(["--no-tests=ignore", "-R", match] if match else ["--no-tests=error"]), "--label-exclude", "^(e2e|wine)$",
                "--test-output-size-passed", "100000"]
-    code, seconds, log = run(f"{preset}: ctest", [*command, "-j", JOBS, "--output-junit", report], timeout, SANITIZER_OPTIONS)
+    # unit tests wait for half of their time
+    code, seconds, log = run(f"{preset}: ctest", [*command, "-j", 2 * JOBS, "--output-junit", report], timeout, SANITIZER_OPTIONS)
     passed, failed, printed, times = cases(report)
     skipped, count = tally.skips(printed), 0
     tally.times += [(spent, f"{preset}: {name}") for spent, name in times]
@@ -256,8 +268,8 @@ def end_to_end_scripts():
 
 
 def wants(script, preset):
-    head = script.read_text(encoding="utf-8")[:2000]
-    return "# sanitizers: yes" in head or f"# sanitizers: {preset}" in head
+    line = re.search(r"^# sanitizers: (.+)$", script.read_text(encoding="utf-8")[:2000], re.M)
+    return bool(line) and (line[1] == "yes" or preset in line[1].split(", "))
 
 
 def closing_checks(log):
@@ -359,19 +371,20 @@ def main():
     presets = [arguments.only] if arguments.only else NATIVE
     prefix = no_randomization()
 
-    built = [preset for preset in presets if build(tally, preset)]
-    wine = []
-    if not arguments.only and step(tally, "windows: libraries", ["installer/deps/build-windows-deps.sh"], 1800) and build(tally, "windows"):
-        step(tally, "windows: imports", [sys.executable, "tests/windows/imports.py", BUILD / "windows"], 120)
-        step(tally, "windows: as for Microsoft's compiler", [sys.executable, "tests/windows/microsoft.py", BUILD / "windows"], 600)
-        wine = wine_scripts(arguments.soak)
-    for preset in built:
-        ctest(tally, preset, prefix if preset != "dev" else [], 3600 if arguments.soak else 900, arguments.match)
-    end_to_end(tally, native_scripts(built, prefix, arguments.soak, arguments.match), wine)
-    if "dev" in built and re.search(arguments.match, "demo"):
-        step(tally, "dev: demo", ["env", "DEMO_SECONDS=3", "tests/demo.sh", BUILD / "dev"], 300)
-    if not arguments.only:
-        step(tally, "lint", ["tests/lint.sh"] + ["--quick"] * (not arguments.soak), 3600)
+    built, windows = [], None
+    with concurrent.futures.ThreadPoolExecutor(1) as beside:
+        builds = {preset: beside.submit(build, tally, preset) for preset in presets}
+        if not arguments.only:
+            windows = beside.submit(build_windows, tally)
+            beside.submit(step, tally, "lint", [*LOW_PRIORITY, "tests/lint.sh"] + ["--quick"] * (not arguments.soak), 7200 if arguments.soak else 3600)
+        for preset, done in builds.items():
+            if done.result():
+                built.append(preset)
+                ctest(tally, preset, prefix if preset != "dev" else [], 3600 if arguments.soak else 900, arguments.match)
+        wine = wine_scripts(arguments.soak) if windows and windows.result() else []
+        end_to_end(tally, native_scripts(built, prefix, arguments.soak, arguments.match), wine)
+        if "dev" in built and re.search(arguments.match, "demo"):
+            step(tally, "dev: demo", ["env", "DEMO_SECONDS=3", "tests/demo.sh", BUILD / "dev"], 300)
     if arguments.soak and not arguments.only and build(tally, "windows-pdb"):
         step(tally, "windows: PDB", [sys.executable, "tests/windows/pdb.py", BUILD / "windows-pdb", BUILD / "dev"], 300)
     if arguments.soak and not arguments.only:

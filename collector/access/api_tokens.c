@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-static const char *const SCOPES[] = {"metrics", "read", "respond", "admin"};
+static const char *const SCOPES[] = {"metrics", "read", "respond", "operate", "admin"};
 
 const char *ec_scope_name(enum ec_scope scope) {
     return SCOPES[scope - EC_SCOPE_METRICS];
@@ -88,7 +88,7 @@ int ec_api_tokens_add(const char *dir, const char *name, enum ec_scope scope, co
     if (!ec_is_word(name, "._-", sizeof a.made.name, 0))
         return ea_fail(err, EA_EUSAGE, "--name: letters, digits and . _ - are allowed, at most 63");
     if (!ec_is_word(hosts, "._-*,", sizeof a.made.hosts, 1) ||
-        (*hosts && scope != EC_SCOPE_READ && scope != EC_SCOPE_RESPOND))
+        (*hosts && (scope < EC_SCOPE_READ || scope > EC_SCOPE_OPERATE)))
         return ea_fail(err, EA_EUSAGE, "--hosts: names with * in them, separated by commas, of a token that reads");
     if (life_s < 0 || life_s > INT64_MAX - a.made.created_s)
         return ea_fail(err, EA_EUSAGE, "--expires: too long");

@@ -25,10 +25,11 @@ enum ec_scope {
     EC_SCOPE_METRICS = 1, /* /metrics */
     EC_SCOPE_READ,        /* the dashboard and the API; a token may limit it to some hosts */
     EC_SCOPE_RESPOND,     /* also the states of detections; the same limit */
+    EC_SCOPE_OPERATE,     /* also handing in signed requests; the same limit */
     EC_SCOPE_ADMIN,       /* the list of tokens */
 };
 
-/* "metrics", "read", "respond", "admin". */
+/* "metrics", "read", "respond", "operate", "admin". */
 const char *ec_scope_name(enum ec_scope scope);
 
 typedef struct ec_token {

@@ -202,8 +202,8 @@ static void check_hosts(report *r, ec_store *s, int64_t now_ns) {
         t = NULL; /* no end is known */
     if (t && ec_ends_open(&ends, t, db, &err))
         ends = NULL;
-    int code = sqlite3_prepare_v2(db, SQL, -1, &st, NULL);
-    while ((code == SQLITE_OK || code == SQLITE_ROW) && (code = sqlite3_step(st)) == SQLITE_ROW) {
+    int code = SQLITE_DONE, rc = ec_sqlite_prepare(db, &st, SQL, "read the streams", &err);
+    while (!rc && (code = sqlite3_step(st)) == SQLITE_ROW) {
         const char *host = (const char *)sqlite3_column_text(st, 0);
         int64_t last = sqlite3_column_int64(st, 1), age = now_ns - last;
         newest = last > newest ? last : newest;
@@ -219,8 +219,9 @@ static void check_hosts(report *r, ec_store *s, int64_t now_ns) {
             add_finding(r, WARNING, "clock", "%s: its events are %" PRId64 " s ahead of their arrival",
                         host ? host : "?", (int64_t)sqlite3_column_int64(st, 2) / S_NS);
     }
-    if (code != SQLITE_DONE) {
-        (void)ec_fail_sqlite(&err, db, "read the streams");
+    if (!rc)
+        rc = ec_sqlite_end(st, code, 0, "read the streams", &err);
+    if (rc) {
         add_failure(r, "hosts", &err);
     } else {
         add_finding(r, FINE, "hosts",
@@ -234,7 +235,7 @@ static void check_hosts(report *r, ec_store *s, int64_t now_ns) {
     if (hosts && newest > now_ns + 60 * S_NS)
         add_finding(r, WRONG, "clock", "this machine's clock is %" PRId64 " s slower than the last stored batch",
                     (newest - now_ns) / S_NS);
-    else if (code == SQLITE_DONE)
+    else if (!rc)
         add_finding(r, FINE, "clock", "this machine's clock agrees with what was stored");
 }
 
@@ -303,9 +304,9 @@ static int check_gaps(report *r, ec_state_db *t, int64_t now_ns, ea_err *err) {
         " GROUP BY s.host ORDER BY s.host";
     sqlite3_stmt *st = NULL;
     uint64_t hosts = 0;
-    int code = SQLITE_DONE;
-    if (sqlite3_prepare_v2(ec_state_db_database(t), SQL, -1, &st, NULL) != SQLITE_OK)
-        return ec_fail_sqlite(err, ec_state_db_database(t), "read the gaps");
+    int code, rc = ec_sqlite_prepare(ec_state_db_database(t), &st, SQL, "read the gaps", err);
+    if (rc)
+        return rc;
     sqlite3_bind_int64(st, 1, now_ns);
     sqlite3_bind_int64(st, 2, ea_counter_row(EA_COUNT_stream_ended)->number);
     while ((code = sqlite3_step(st)) == SQLITE_ROW) {
@@ -323,9 +324,10 @@ static int check_gaps(report *r, ec_state_db *t, int64_t now_ns, ea_err *err) {
                 times.failed || !times.data ? "" : times.data);
         ea_text_deinit(&times);
     }
+    rc = ec_sqlite_end(st, code, 0, "read the gaps", err);
     sqlite3_finalize(st);
-    if (code != SQLITE_DONE)
-        return ec_fail_sqlite(err, ec_state_db_database(t), "read the gaps");
+    if (rc)
+        return rc;
     if (!hosts)
         add_finding(r, FINE, "gaps", "no batch is missing, and no agent admits a loss");
     return 0;
@@ -344,15 +346,15 @@ static void check_ledgers(report *r, int64_t now_ns) {
         add_finding(r, FINE, "ledger", "no history yet");
         return;
     }
-    if (!rc && sqlite3_prepare_v2(ec_state_db_database(t), SQL, -1, &st, NULL) != SQLITE_OK)
-        rc = ec_fail_sqlite(&err, ec_state_db_database(t), "read the alerts");
+    if (!rc)
+        rc = ec_sqlite_prepare(ec_state_db_database(t), &st, SQL, "read the alerts", &err);
     while (!rc && (code = sqlite3_step(st)) == SQLITE_ROW)
         if (++hosts <= HOSTS_LISTED)
             add_finding(r, WRONG, "ledger", "%s: %lld times the ledger did not balance: %.300s",
                         (const char *)sqlite3_column_text(st, 0), (long long)sqlite3_column_int64(st, 1),
                         (const char *)sqlite3_column_text(st, 2));
-    if (!rc && code != SQLITE_DONE)
-        rc = ec_fail_sqlite(&err, ec_state_db_database(t), "read the alerts");
+    if (!rc)
+        rc = ec_sqlite_end(st, code, 0, "read the alerts", &err);
     sqlite3_finalize(st);
     if (!rc)
         rc = ec_state_db_each_fold(t, NULL, doctor_judge, &j, &err);
@@ -380,8 +382,8 @@ static void check_incidents(report *r, int64_t now_ns) {
     ea_err err = {0};
     uint64_t open = 0, over = 0;
     int code = SQLITE_DONE, rc = ec_incidents_open(&a, r->o->store, 0, &err);
-    if (!rc && sqlite3_prepare_v2(ec_incidents_database(a), SQL, -1, &st, NULL) != SQLITE_OK)
-        rc = ec_fail_sqlite(&err, ec_incidents_database(a), "read the incidents");
+    if (!rc)
+        rc = ec_sqlite_prepare(ec_incidents_database(a), &st, SQL, "read the incidents", &err);
     if (!rc)
         sqlite3_bind_int64(st, 1, now_ns - 86400 * S_NS);
     while (!rc && (code = sqlite3_step(st)) == SQLITE_ROW) {
@@ -398,8 +400,8 @@ static void check_incidents(report *r, int64_t now_ns) {
             ea_text_deinit(&begin);
         }
     }
-    if (!rc && code != SQLITE_DONE)
-        rc = ec_fail_sqlite(&err, ec_incidents_database(a), "read the incidents");
+    if (!rc)
+        rc = ec_sqlite_end(st, code, 0, "read the incidents", &err);
     sqlite3_finalize(st);
     ec_incidents_close(a);
     if (rc)

@@ -63,7 +63,8 @@ static int ingest(opening *x, ea_err *err) {
                                                .path_count = x->path_count,
                                                .manifests = x->o->manifests.items,
                                                .manifest_count = x->o->manifests.count,
-                                               .shows_progress = ea_is_terminal(stderr)},
+                                               .shows_progress = ea_is_terminal(stderr),
+                                               .is_scratch = !x->o->store},
                              ea_stop_flag(), &x->report, err);
     ec_trace_warn(&x->report);
     x->seconds = (double)(ea_monotonic_ns() - begin_ns) / 1e9;

@@ -423,8 +423,7 @@ static int query_run(const void *arg, int operand_count, char **operands) {
     int code = rc ? ea_exit_code(rc) : query_report_missing(o, &outcome);
     int64_t begin_utc_ns, end_utc_ns;
     if (!rc && !p.rows && p.format == TABLE && ea_is_terminal(stderr) &&
-        !ec_data_time("--from", "start", o->store, o->host, NULL, &begin_utc_ns, NULL) &&
-        !ec_data_time("--to", "end", o->store, o->host, NULL, &end_utc_ns, NULL))
+        ec_data_span(o->store, o->host, NULL, &begin_utc_ns, &end_utc_ns, NULL) > 0)
         ec_answer_none("no rows", begin_utc_ns, end_utc_ns);
     if (o->fail_if_rows && p.rows && (!code || code == EXIT_LIMIT))
         code = EXIT_ROWS;

@@ -43,17 +43,6 @@ static int request_audit(const char *store, const ea_text *note, ea_err *err) {
     return rc;
 }
 
-static void put_window(ea_text *t, const ea_request *q) {
-    ea_text_str(t, "hosts ");
-    ea_text_safe(t, q->hosts, strlen(q->hosts));
-    ea_text_str(t, ", window ");
-    ea_text_utc_ns(t, q->from_utc_ns);
-    ea_text_str(t, " to ");
-    ea_text_utc_ns(t, q->to_utc_ns);
-    ea_text_printf(t, ", at most %" PRIu64 " bytes each, expires ", q->limit_bytes);
-    ea_text_utc_ns(t, q->expires_utc_ns);
-}
-
 /* ---- making one ---- */
 
 static int read_private_key(const char *path, EVP_PKEY **ret, ea_err *err) {
@@ -180,7 +169,7 @@ static int keep_request(const char *store, const uint8_t *data, size_t len_bytes
         return rc;
     ea_text_init(&note);
     ea_text_printf(&note, "request %" PRIu64 " added: ", q.serial);
-    put_window(&note, &q);
+    ec_request_describe(&q, &note);
     rc = request_audit(store, &note, err);
     if (!rc && (printf("%s\n", note.data) < 0 || fflush(stdout)))
         rc = ea_fail(err, EA_EIO, "write to standard output");
@@ -253,11 +242,6 @@ typedef struct listing {
     int64_t now_utc_ns;
 } listing;
 
-static const char *state_name(uint32_t state) {
-    static const char *const NAMES[] = {"", "accepted", "refused", "sent", "expired"};
-    return state < sizeof NAMES / sizeof *NAMES ? NAMES[state] : "";
-}
-
 static const char *request_state(const ec_request_row *row, int64_t now_utc_ns) {
     return row->is_withdrawn ? "withdrawn" : row->request.expires_utc_ns <= now_utc_ns ? "expired" : "open";
 }
@@ -274,7 +258,7 @@ static void list_json(listing *l, const ec_request_row *row) {
     if (row->host) {
         ea_text_printf(&l->out, "%s\n  {\"host\": ", l->has_report ? "," : "");
         ea_text_json_str(&l->out, row->host);
-        ea_text_printf(&l->out, ", \"state\": \"%s\"", state_name(p->state));
+        ea_text_printf(&l->out, ", \"state\": \"%s\"", ec_request_state(p->state, 0, 0));
         put_time_key(&l->out, "time", p->utc_ns);
         ea_text_printf(&l->out,
                        ", \"batches\": %" PRIu64 ", \"events\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"text\": ",
@@ -304,7 +288,7 @@ static int list_row(const ec_request_row *row, void *arg) {
         list_json(l, row);
     } else if (!row->host) {
         ea_text_printf(&l->out, "%" PRIu64 " %s: ", row->request.serial, request_state(row, l->now_utc_ns));
-        put_window(&l->out, &row->request);
+        ec_request_describe(&row->request, &l->out);
         ea_text_char(&l->out, '\n');
     } else {
         ea_text_str(&l->out, "  ");
@@ -312,7 +296,7 @@ static int list_row(const ec_request_row *row, void *arg) {
         ea_text_safe(&l->out, row->host, strlen(row->host));
         while (!l->out.failed && l->out.len_bytes - begin < HOST_COLUMNS)
             ea_text_char(&l->out, ' ');
-        ea_text_printf(&l->out, " %-8s", state_name(p->state));
+        ea_text_printf(&l->out, " %-8s", ec_request_state(p->state, 0, 0));
         if (p->state == EA_REPORT_SENT)
             ea_text_printf(&l->out, " %" PRIu64 " events in %" PRIu64 " batches, %" PRIu64 " bytes", p->events,
                            p->batches, p->bytes);

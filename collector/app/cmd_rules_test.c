@@ -1,15 +1,17 @@
-/* etwcollector rules test: Sigma rules on the stored events of a time range. Called by: main.c. Calls: rules_store.h,
- * proto/rules, collector/query/sql (ask.h). Threads: the main one, and one for each of several statements at once. */
+/* etwcollector rules test: Sigma rules on the stored events of a time range. Called by: main.c. Calls: rules_row.h,
+ * proto/rules, collector/query/sql. Threads: the main one, and one for each of several statements at once. */
 #include "collector/app/collector_commands.h"
 #include "collector/app/question.h"
 #include "collector/app/rules_own_tests.h"
 #include "collector/detect/rules_files.h"
+#include "collector/detect/rules_row.h"
 #include "collector/detect/stored_correlations.h"
 #include "collector/query/scan/archive.h"
 #include "collector/query/scan/data_times.h"
 #include "collector/query/sql/ask.h"
+#include "collector/sqlite/sqlite.h"
 #include "collector/state/state_worker.h"
-#include "proto/base/arena.h"
+#include "collector/store/sqlite_memory.h"
 #include "proto/base/array.h"
 #include "proto/base/clock.h"
 #include "proto/base/platform.h"
@@ -34,7 +36,7 @@ static const char TEST_DOING[] = "run the rules";
 typedef struct test_options {
     const char *store, *host, *from, *to;
     int64_t limit_ns, wait_ns;
-    uint64_t limit_bytes, limit_temp_bytes, limit_matches;
+    uint64_t limit_bytes, limit_matches;
     int json;
 } test_options;
 
@@ -77,28 +79,30 @@ typedef struct rules_test {
     int shows_progress;
 } rules_test;
 
-/* A thread that runs statements, each in a process of its own. */
+/* A thread that runs statements, each on the store as a connection of its own has it. */
 typedef struct test_worker {
     rules_test *t;
     ea_thread *thread;
     ea_rules_run *run;
-    ec_archive *archive;             /* names of drives */
-    const ec_archive_stream *stream; /* of the last path */
-    uint64_t *matches, *suppressed;  /* by rule */
+    ec_rules_row row;
+    const ec_archive_stream *stream; /* of the last row */
+    int64_t deadline_ns;             /* monotonic, of the statement */
+    int is_late;
+    uint64_t *matches, *suppressed; /* by rule */
     uint64_t event_count, match_count, suppressed_count, unshown_count;
     ec_outcome worst;
     test_task *task;
-    const ec_rules_statement *statement;
-    ea_arena arena; /* types of its columns */
-    const char **types;
-    ea_text cells[EC_RULES_HEAD_COLUMNS + EC_RULES_COLUMNS_MAX];
-    enum ec_look looks[EC_RULES_HEAD_COLUMNS + EC_RULES_COLUMNS_MAX];
     int rc;
     ea_err err;
 } test_worker;
 
 static const char *test_cell(const test_worker *w, size_t i) {
-    return w->cells[i].len_bytes ? w->cells[i].data : "";
+    return w->row.cells[i].len_bytes ? w->row.cells[i].data : "";
+}
+
+static const char *test_column(const test_worker *w, enum ec_rules_head column) {
+    const char *text = (const char *)sqlite3_column_text(w->row.st, column);
+    return text ? text : "";
 }
 
 /* A match, or a detection of a correlation, up to its fields. pid NULL: it is not known. */
@@ -131,19 +135,20 @@ static void test_print_fields(test_worker *w) {
     ea_text *out = &w->task->out;
     int is_json = w->t->options->json;
     const char *before = "{";
-    for (size_t i = 0; i < w->statement->field_count; i++) {
+    const ec_rules_statement *statement = &w->row.of->statement;
+    for (size_t i = 0; i < statement->field_count; i++) {
         size_t column = EC_RULES_HEAD_COLUMNS + i;
-        if (w->looks[column] == EC_LOOK_EMPTY)
+        if (w->row.looks[column] == EC_LOOK_EMPTY)
             continue;
         if (is_json) {
             ea_text_str(out, before);
-            ea_text_json_str(out, w->statement->names[i]);
+            ea_text_json_str(out, statement->names[i]);
             ea_text_str(out, ": ");
             ea_text_json_str(out, test_cell(w, column));
             before = ", ";
         } else {
-            ea_text_printf(out, "    %s: ", w->statement->names[i]);
-            ea_text_safe(out, test_cell(w, column), w->cells[column].len_bytes);
+            ea_text_printf(out, "    %s: ", statement->names[i]);
+            ea_text_safe(out, test_cell(w, column), w->row.cells[column].len_bytes);
             ea_text_char(out, '\n');
         }
     }
@@ -176,32 +181,12 @@ static void test_on_correlation(void *arg, const ec_stored_detection *d) {
     t->printed_count++;
 }
 
-static int test_on_columns(void *arg, size_t count, const char *const *names, const char *const *types) {
-    test_worker *w = arg;
-    (void)names;
-    ea_arena_reset(&w->arena);
-    w->types = ea_arena_zalloc(&w->arena, count + 1, sizeof *w->types);
-    if (!w->types || count != EC_RULES_HEAD_COLUMNS + w->statement->field_count)
-        return w->rc = ea_fail(&w->err, EA_ENOMEM, TEST_DOING);
-    for (size_t i = 0; i < count; i++)
-        if (!(w->types[i] = ea_arena_strdup(&w->arena, types[i])))
-            return w->rc = ea_fail(&w->err, EA_ENOMEM, TEST_DOING);
-    return 0;
-}
-
-/* The stream of the row; NULL: it arrived after the command began. */
-static const ec_archive_stream *test_stream(test_worker *w) {
-    const char *host = test_cell(w, EC_RULES_HOST), *id = test_cell(w, EC_RULES_STREAM);
+/* The stream of the row, whose drives paths are named by; NULL: it arrived after the command began. */
+static void test_set_stream(test_worker *w) {
+    const char *host = test_column(w, EC_RULES_HOST), *id = test_column(w, EC_RULES_STREAM);
     if (!w->stream || strcmp(w->stream->id, id) != 0 || strcmp(w->stream->row.host, host) != 0)
-        w->stream = ec_rules_find_stream(w->archive, host, id);
-    return w->stream;
-}
-
-/* Puts a drive letter in place of a device, where the trace has it. */
-static void test_name_drive(test_worker *w, size_t column) {
-    const ec_archive_stream *stream = test_stream(w);
-    if (stream)
-        ec_rules_name_drive(w->archive, stream, &w->cells[column]);
+        w->stream = ec_rules_find_stream(ec_sql_archive(w->row.sql), host, id);
+    w->row.archived = w->stream;
 }
 
 /* A line on the terminal, five times a second at the most. is_done: of a statement. */
@@ -219,11 +204,12 @@ static void test_show(test_worker *w, int is_done) {
     ea_mutex_unlock(t->mutex);
 }
 
-static int test_correlate(test_worker *w, const ec_value *cells, uint32_t rule) {
+static int test_correlate(test_worker *w, const ec_value *head, uint32_t rule) {
     if (!w->t->correlations)
         return 0;
     ea_mutex_lock(w->t->mutex);
-    int rc = ec_stored_correlations_take(w->t->correlations, w->statement, w->cells, w->looks, cells, rule, &w->err);
+    int rc = ec_stored_correlations_take(w->t->correlations, &w->row.of->statement, w->row.cells, w->row.looks, head,
+                                         rule, &w->err);
     ea_mutex_unlock(w->t->mutex);
     return rc;
 }
@@ -236,101 +222,128 @@ static int test_print_match(test_worker *w, uint32_t rule) {
         return ea_fail(&w->err, EA_ENOMEM, TEST_DOING);
     test_print_head(w->t, &k->out, ea_rules_info(w->t->rules, rule), test_cell(w, EC_RULES_TIME),
                     test_cell(w, EC_RULES_HOST),
-                    w->looks[EC_RULES_PID] == EC_LOOK_EMPTY ? NULL : test_cell(w, EC_RULES_PID));
+                    w->row.looks[EC_RULES_PID] == EC_LOOK_EMPTY ? NULL : test_cell(w, EC_RULES_PID));
     test_print_fields(w);
     k->ends[k->printed++] = k->out.len_bytes;
     return k->out.failed ? ea_fail(&w->err, EA_ENOMEM, TEST_DOING) : 0;
 }
 
-static int test_take_matches(test_worker *w, const ec_value *cells, const uint32_t *found, size_t found_count) {
-    int rc = 0;
+static int test_take_matches(test_worker *w, const uint32_t *found, size_t found_count) {
+    ec_value head[EC_RULES_HEAD_COLUMNS];
+    int rc = ec_rules_row_fill(&w->row, &w->err);
+    for (int i = 0; i < EC_RULES_HEAD_COLUMNS; i++)
+        head[i] = ec_sql_cell(w->row.st, i);
     for (size_t i = 0; i < found_count && !rc; i++) {
-        if (ea_rules_run_excepted(w->run, found[i], test_cell(w, EC_RULES_HOST), cells[EC_RULES_TIME].i) !=
-            UINT32_MAX) {
+        if (ea_rules_run_excepted(w->run, found[i], test_cell(w, EC_RULES_HOST), w->row.utc_ns) != UINT32_MAX) {
             w->suppressed[found[i]]++;
             w->suppressed_count++;
             continue;
         }
         w->matches[found[i]]++;
         w->match_count++;
-        rc = test_correlate(w, cells, found[i]);
+        rc = test_correlate(w, head, found[i]);
         if (!rc)
             rc = test_print_match(w, found[i]);
     }
     return rc;
 }
 
-static int test_on_row(void *arg, size_t count, const ec_value *cells) {
-    test_worker *w = arg;
-    ea_rules_value values[EC_RULES_COLUMNS_MAX];
-    size_t value_count = 0;
-    for (size_t i = 0; i < count; i++) {
-        ea_text_clear(&w->cells[i]);
-        w->looks[i] = ec_cell_text(&w->cells[i], &cells[i], w->types[i]);
-        if (w->cells[i].failed)
-            return w->rc = ea_fail(&w->err, EA_ENOMEM, TEST_DOING);
-        size_t field = i - EC_RULES_HEAD_COLUMNS;
-        if (i >= EC_RULES_HEAD_COLUMNS && w->statement->is_path[field] && w->cells[i].len_bytes)
-            test_name_drive(w, i);
-        if (i >= EC_RULES_HEAD_COLUMNS && w->looks[i] != EC_LOOK_EMPTY)
-            values[value_count++] =
-                (ea_rules_value){w->statement->fields[field], test_cell(w, i), w->cells[i].len_bytes};
-    }
-    const uint32_t *found = NULL;
-    size_t found_count = 0;
-    int rc = ea_rules_run_event(w->run, w->task->group, values, value_count, &found, &found_count);
-    if (rc)
-        return w->rc = ea_fail(&w->err, rc, TEST_DOING);
-    w->event_count++;
-    if (++w->unshown_count == SHOWN_EVENTS)
+static void test_count(test_worker *w, uint64_t events) {
+    w->event_count += events;
+    w->unshown_count += events;
+    if (w->unshown_count >= SHOWN_EVENTS)
         test_show(w, 0);
-    return w->rc = test_take_matches(w, cells, found, found_count);
 }
 
-static int test_ask(test_worker *w) {
-    const test_options *o = w->t->options;
-    const ec_value range[2] = {{.type = EC_INT, .i = w->t->from_utc_ns}, {.type = EC_INT, .i = w->t->to_utc_ns}};
-    ec_outcome outcome = {.ending = EC_ENDED_WHOLE};
-    ec_question question = {.store = o->store,
-                            .host = o->host,
-                            .sql = w->statement->sql.data,
-                            .params = range,
-                            .param_count = 2,
-                            .limit_ns = o->limit_ns,
-                            .limit_bytes = o->limit_bytes,
-                            .limit_temp_bytes = o->limit_temp_bytes};
-    int rc = ec_ask(&question, &(ec_listener){.on_columns = test_on_columns, .on_row = test_on_row, .arg = w},
-                    ea_stop_flag(), &outcome, &w->err);
+/* Runs the prepared statement of a class: 0 also at a limit, which *ret_ending has. */
+static int test_run_rows(test_worker *w, const ec_rules_class *c, enum ec_ending *ret_ending) {
+    int code = SQLITE_DONE, rc = 0;
+    while (!rc && (code = sqlite3_step(c->prepared)) == SQLITE_ROW) {
+        const uint32_t *found = NULL;
+        size_t found_count = 0;
+        test_set_stream(w);
+        rc = ec_rules_row_judge(&w->row, 0, &found, &found_count, &w->err);
+        if (rc)
+            break;
+        test_count(w, 1);
+        rc = found_count ? test_take_matches(w, found, found_count) : 0;
+    }
+    if (c->columns)
+        test_count(w, ec_rules_columns_take(c->columns));
+    if (!rc && code != SQLITE_DONE && ec_sqlite_lacks_memory(code))
+        rc = EA_ENOMEM;
+    else if (!rc && code != SQLITE_DONE)
+        rc = ec_rules_fail_sqlite(&w->err, ec_sql_database(w->row.sql), code);
+    if (rc == EA_ENOMEM || (rc && ec_sqlite_memory_refused()))
+        *ret_ending = EC_ENDED_MEMORY;
+    else if (rc == EA_ECANCELED)
+        *ret_ending = w->is_late ? EC_ENDED_TIME : EC_ENDED_CANCELED;
+    else
+        return rc;
+    w->err = (ea_err){0};
+    return 0;
+}
+
+static int test_keep_going(void *arg) {
+    test_worker *w = arg;
+    w->is_late |= ea_monotonic_ns() > w->deadline_ns;
+    return !w->is_late && !atomic_load(ea_stop_flag()) && !atomic_load(&w->t->has_failed);
+}
+
+static int test_ask(test_worker *w, ec_rules_class *c) {
+    const rules_test *t = w->t;
+    ec_process_facts *facts = NULL;
+    const char *damage;
+    int code = SQLITE_OK;
+    int64_t now_ns = ea_monotonic_ns();
+    w->deadline_ns = t->options->limit_ns > INT64_MAX - now_ns ? INT64_MAX : now_ns + t->options->limit_ns;
+    w->is_late = 0;
+    w->stream = NULL;
+    int rc = ec_sql_open(&w->row.sql, t->options->store,
+                         &(ec_sql_options){.host = t->options->host, .keep_going = test_keep_going, .arg = w}, &w->err);
     if (!rc)
-        rc = w->rc;
-    if (outcome.ending != EC_ENDED_WHOLE)
-        w->worst.ending = outcome.ending;
-    if (outcome.backlog > w->worst.backlog)
-        w->worst.backlog = outcome.backlog;
-    if (outcome.damaged > w->worst.damaged)
-        w->worst.damaged = outcome.damaged;
+        rc = ec_process_facts_create(&facts, w->row.sql, &w->err);
+    if (!rc)
+        rc = ec_rules_class_prepare(c, w->row.sql, t->rules, w->run, w->task->group, 1, facts, &code, &w->err);
+    if (!rc) {
+        enum ec_ending ending = EC_ENDED_WHOLE;
+        w->row.facts = facts;
+        sqlite3_bind_int64(c->prepared, 1, t->from_utc_ns);
+        sqlite3_bind_int64(c->prepared, 2, t->to_utc_ns);
+        ec_rules_row_begin(&w->row, c);
+        rc = test_run_rows(w, c, &ending);
+        ec_rules_row_begin(&w->row, NULL);
+        if (ending != EC_ENDED_WHOLE)
+            w->worst.ending = ending;
+        uint64_t damaged = ec_archive_damage(ec_sql_archive(w->row.sql), &damage);
+        w->worst.damaged = damaged > w->worst.damaged ? damaged : w->worst.damaged;
+    }
+    sqlite3_finalize(c->prepared);
+    c->prepared = NULL;
+    ec_process_facts_destroy(facts);
+    ec_sql_close(w->row.sql);
+    w->row.sql = NULL;
     return rc;
 }
 
 static int test_run_task(test_worker *w, test_task *k) {
-    ec_rules_statement statement;
-    int rc = ec_rules_statement_make(&statement, w->t->rules, k->group, k->source, k->class_name, strlen(k->class_name),
-                                     k->table, EC_RULES_OF_RANGE, EC_RULES_NOT_EARLY);
+    ec_rules_class c = {.group = k->group};
+    int rc = ec_rules_statement_make(&c.statement, w->t->rules, k->group, k->source, k->class_name,
+                                     strlen(k->class_name), k->table, EC_RULES_OF_RANGE);
     if (rc)
         rc = ea_fail(&w->err, rc, "make the statement for %s", k->table);
-    w->statement = &statement;
     w->task = k;
     if (!rc)
-        rc = test_ask(w);
-    w->statement = NULL;
-    ec_rules_statement_deinit(&statement);
+        rc = test_ask(w, &c);
+    ec_rules_class_deinit(&c);
     return rc;
 }
 
 static void test_work(void *arg) {
     test_worker *w = arg;
     rules_test *t = w->t;
-    int rc = ec_archive_open(&w->archive, t->options->store, NULL, t->options->host, &w->err);
+    int rc = 0;
+    ec_sqlite_memory_limit(t->options->limit_bytes);
     while (!rc && !atomic_load(&t->has_failed)) {
         size_t i = atomic_fetch_add(&t->next_task, 1);
         if (i >= t->task_count)
@@ -345,22 +358,18 @@ static void test_work(void *arg) {
 
 static int test_worker_init(test_worker *w, rules_test *t) {
     *w = (test_worker){.t = t};
-    ea_arena_init(&w->arena, 1 << 20);
-    for (size_t i = 0; i < sizeof w->cells / sizeof *w->cells; i++)
-        ea_text_init(&w->cells[i]);
+    ec_rules_row_init(&w->row);
     w->matches = calloc(ea_rules_count(t->rules) + 1, sizeof *w->matches);
     w->suppressed = calloc(ea_rules_count(t->rules) + 1, sizeof *w->suppressed);
-    return w->matches && w->suppressed && !ea_rules_run_create(&w->run, t->rules)
-               ? 0
-               : ea_fail(&w->err, EA_ENOMEM, TEST_DOING);
+    if (!w->matches || !w->suppressed || ea_rules_run_create(&w->run, t->rules))
+        return ea_fail(&w->err, EA_ENOMEM, TEST_DOING);
+    w->row.run = w->run;
+    return 0;
 }
 
 static void test_worker_deinit(test_worker *w) {
-    for (size_t i = 0; i < sizeof w->cells / sizeof *w->cells; i++)
-        ea_text_deinit(&w->cells[i]);
-    ea_arena_deinit(&w->arena);
+    ec_rules_row_deinit(&w->row);
     ea_rules_run_destroy(w->run);
-    ec_archive_close(w->archive);
     free(w->matches);
     free(w->suppressed);
 }
@@ -552,7 +561,7 @@ static int test_open(rules_test *t, const test_options *o, ea_err *err) {
     t->to_utc_ns = INT64_MAX;
     int rc = ec_state_worker_catch_up(o->store, o->host, EC_WAIT_FOLDED, o->wait_ns, &t->worst.backlog, err);
     if (!rc)
-        rc = ec_question_confine_asking(o->store, o->limit_bytes, err);
+        rc = ec_question_confine_with(o->store, &(ec_sandbox){.rights = EC_SANDBOX_THREADS}, err);
     if (!rc)
         rc = ec_archive_open(&t->archive, o->store, NULL, o->host, err);
     if (!rc && o->host)
@@ -631,7 +640,9 @@ static int rules_test_run(const void *arg, int operand_count, char **operands) {
     ec_rules_files files = {.is_json = o->json};
     rules_test t = {.options = o, .err = &err, .shows_progress = isatty(STDERR_FILENO)};
     ea_text_init(&t.out);
-    int rc = ea_sigma_tables_create(&tables, ea_sigma_files, &err);
+    int rc = ec_sqlite_memory_start(&err);
+    if (!rc)
+        rc = ea_sigma_tables_create(&tables, ea_sigma_files, &err);
     if (!rc)
         rc = ec_rules_files_read(&files, operand_count, operands, &err);
     t.rules = files.rules;
@@ -697,16 +708,9 @@ static const ea_option TEST_OPTIONS[] = {
      .type = EA_OPT_SIZE,
      .offset = offsetof(test_options, limit_bytes),
      .fallback = "1GiB",
-     .help = "memory of each process that reads the store: one a processor, at most 8",
+     .help = "SQLite's memory of each thread that reads the store: one a processor, at most 8",
      .min = 16 << 20,
      .max = UINT64_C(1) << 40},
-    {.name = "temp",
-     .argument = "BYTES",
-     .type = EA_OPT_SIZE,
-     .offset = offsetof(test_options, limit_temp_bytes),
-     .fallback = "4GiB",
-     .help = "temporary files of that process",
-     .max = UINT64_C(1) << 44},
     {EC_WAIT_OF(test_options, wait_ns), .help = "how long to wait until all stored batches are in the history"},
     {.name = "json", .type = EA_OPT_FLAG, .offset = offsetof(test_options, json), .help = "print JSON"},
     {.name = NULL},

@@ -28,6 +28,7 @@
 #include "proto/base/pattern.h"
 #include "proto/base/platform.h"
 #include "proto/base/stop_flag.h"
+#include "proto/wire/request_key.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -35,8 +36,8 @@
 #include <string.h>
 
 typedef struct options {
-    const char *config, *store, *listen, *cert, *key, *ca, *crl, *port_file, *web, *web_cert, *web_key, *enroll,
-        *ca_dir, *rules, *archive;
+    const char *config, *store, *listen, *cert, *key, *ca, *crl, *port_file, *web, *web_cert, *web_key, *request_key,
+        *enroll, *ca_dir, *rules, *archive;
     uint64_t state_streams, state_bytes, state_names, state_operations;
     uint64_t threads, max_body, max_waiting, max_connections, max_agent_connections, segment_bytes;
     uint64_t max_handshakes, max_address_handshakes, address_handshake_rate, max_address_connections,
@@ -78,6 +79,8 @@ static int run_check(const options *o, ea_err *err) {
         return ea_fail(err, EA_EUSAGE, "--web-cert and --web-key: both or none");
     if (o->enroll && !o->ca_dir)
         return ea_fail(err, EA_EUSAGE, "--enroll: needs --ca-dir");
+    if (o->request_key && !o->web_tokens)
+        return ea_fail(err, EA_EUSAGE, "--request-key: only with --web-tokens");
     if (o->web_memory_all < o->web_memory)
         return ea_fail(err, EA_EUSAGE, "--web-memory-all: at least --web-memory");
     if (o->max_waiting < o->max_body)
@@ -244,6 +247,7 @@ typedef struct web_parts {
     struct ec_tls *tls;
     ec_access *access;
     ec_audit *audit;
+    ea_request_key *request_key;
 } web_parts;
 
 static void stop_web(web_parts *w) {
@@ -251,6 +255,7 @@ static void stop_web(web_parts *w) {
     ec_audit_close(w->audit);
     ec_access_close(w->access);
     ec_tls_destroy(w->tls);
+    ea_request_key_destroy(w->request_key);
     ea_text_deinit(&w->symbol_folder);
 }
 
@@ -305,6 +310,7 @@ static int start_web(web_parts *w, const options *o, const ec_guard_limits *limi
                          .tls = w->tls,
                          .access = w->access,
                          .audit = w->audit,
+                         .request_key = w->request_key,
                          .quota = quota,
                          .gauges = gauges,
                          .log = log,
@@ -416,6 +422,8 @@ static int run_confine(const options *o, ec_broker *broker, enroll_parts *e, web
         rc = ec_store_make_private(o->store, ec_run_on_store_note, log, err);
     if (!rc)
         rc = prepare_symbols(w, o, err);
+    if (!rc && o->request_key)
+        rc = ea_request_key_read(&w->request_key, o->request_key, err);
     if (!rc)
         rc = ec_run_confine(&(ec_run_confinement){.store = o->store,
                                                   .symbols = w->has_symbols ? &w->symbols : NULL,
@@ -836,6 +844,13 @@ static const ea_option OPTIONS[] = {
      .type = EA_OPT_STRING,
      .offset = offsetof(options, web_key),
      .help = "its private key (PEM)"},
+    {.name = "request-key",
+     .argument = "FILE",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, request_key),
+     .help =
+         "with --web-tokens: the public half of the key of requests (PEM); tokens of scope operate may hand in what "
+         "it signed"},
     {.name = "audit-size",
      .argument = "SIZE",
      .type = EA_OPT_SIZE,

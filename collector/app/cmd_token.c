@@ -18,7 +18,7 @@ typedef struct options {
     int64_t life_ns;
 } options;
 
-static const char *const SCOPES[] = {"metrics", "read", "respond", "admin", NULL};
+static const char *const SCOPES[] = {"metrics", "read", "respond", "operate", "admin", NULL};
 static const int64_t S_NS = INT64_C(1000000000);
 
 /* Adds a change of tokens to the audit log, which also has the requests that were made with the tokens. */
@@ -145,8 +145,7 @@ static const ea_option ADD_OPTIONS[] = {
      .fallback = "read",
      .choices = SCOPES,
      .help = "what it is good for: /metrics; also the dashboard and the API; also setting the state of detections; "
-             "also the list "
-             "of tokens"},
+             "also handing in signed requests; also the list of tokens"},
     {.name = "hosts",
      .argument = "NAMES",
      .type = EA_OPT_STRING,

@@ -58,18 +58,6 @@ int ec_question_confine_symbols(const char *store, const ec_symbols_options *sym
     return rc;
 }
 
-int ec_question_confine_asking(const char *store, uint64_t limit_child_bytes, ea_err *err) {
-    ec_own_programs own = {.count = 0};
-    int rc = ec_own_programs_list(&own, err);
-    EA_IGNORE(ec_child_set_score(getpid())); /* the children cannot do it then */
-    if (!rc)
-        rc = question_confine(store,
-                              &(ec_sandbox){.rights = EC_SANDBOX_PROGRAMS, .paths = own.paths, .path_count = own.count},
-                              limit_child_bytes < MEMORY_MAX_BYTES ? MEMORY_MAX_BYTES : limit_child_bytes, err);
-    ec_own_programs_deinit(&own);
-    return rc;
-}
-
 void ec_answer_none(const char *what, int64_t begin_utc_ns, int64_t end_utc_ns) {
     ea_text t;
     ea_text_init(&t);

@@ -61,10 +61,6 @@ EA_MUST_CHECK int ec_question_confine(const char *store, ea_err *err);
 EA_MUST_CHECK int ec_question_confine_symbols(const char *store, const ec_symbols_options *symbols, ea_err *err);
 /* The same, and what `more` lists and allows beside the store. */
 EA_MUST_CHECK int ec_question_confine_with(const char *store, const ec_sandbox *more, ea_err *err);
-/* The same for a command that asks in processes of this program, each of which may have so much memory, and confines
- * itself further. */
-EA_MUST_CHECK int ec_question_confine_asking(const char *store, uint64_t limit_child_bytes, ea_err *err);
-
 /* Says on standard error that an answer has nothing, and from when to when events are stored; nothing is, when the
  * begin is after the end. */
 void ec_answer_none(const char *what, int64_t begin_utc_ns, int64_t end_utc_ns);

@@ -92,6 +92,7 @@ static int trace_operands_run(void *arg) {
                                                .host = w->host,
                                                .paths = w->paths,
                                                .path_count = w->count,
+                                               .is_scratch = 1,
                                                .shows_progress = ea_is_terminal(stderr)},
                              NULL, &report, &err);
     ec_trace_warn(&report);

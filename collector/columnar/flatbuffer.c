@@ -20,7 +20,7 @@ void ec_flatbuffer_clear(ec_flatbuffer *f) {
     f->failed = 0;
 }
 
-/* Room for n bytes before those in use; NULL: there is none. */
+/* Room for n bytes in front of the bytes written so far; NULL: the buffer cannot grow. */
 static uint8_t *grow_down(ec_flatbuffer *f, size_t n) {
     if (f->failed || n > CAPACITY_MAX - f->len_bytes) {
         f->failed = 1;

@@ -1,15 +1,15 @@
 /* See webhook.h. */
 #include "collector/curl/webhook.h"
 
-#include "collector/curl/curl.h"
 #include "proto/base/text.h"
+#include "proto/curl/curl.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 struct ec_webhook {
-    ec_curl lib;
+    ea_curl lib;
     struct curl_slist *headers;
     size_t answer_max_bytes;
     const atomic_int *stop;
@@ -93,7 +93,7 @@ int ec_webhook_create(ec_webhook **ret, const ec_webhook_options *options, ea_er
     if (!w)
         return ea_fail(err, EA_ENOMEM, "prepare libcurl");
     snprintf(w->url, sizeof w->url, "%s", options->url);
-    int rc = ec_curl_open(&w->lib, err);
+    int rc = ea_curl_open(&w->lib, err);
     if (rc) {
         free(w);
         return rc;
@@ -107,22 +107,22 @@ int ec_webhook_create(ec_webhook **ret, const ec_webhook_options *options, ea_er
         rc = webhook_add_header(w, "Expect:", err); /* no wait for leave to send the body */
     if (!rc)
         rc = webhook_add_headers(w, options->headers, err);
-    EC_CURL_SET(&w->lib, bad, CURLOPT_TIMEOUT_MS,
+    EA_CURL_SET(&w->lib, bad, CURLOPT_TIMEOUT_MS,
                 (long)(options->answer_ms ? options->answer_ms : EC_WEBHOOK_ANSWER_MS));
-    EC_CURL_SET(&w->lib, bad, CURLOPT_WRITEFUNCTION, webhook_on_data);
-    EC_CURL_SET(&w->lib, bad, CURLOPT_WRITEDATA, w);
-    EC_CURL_SET(&w->lib, bad, CURLOPT_XFERINFOFUNCTION, webhook_on_progress);
-    EC_CURL_SET(&w->lib, bad, CURLOPT_XFERINFODATA, w);
-    EC_CURL_SET(&w->lib, bad, CURLOPT_NOPROGRESS, 0L);
-    EC_CURL_SET(&w->lib, bad, CURLOPT_URL, w->url);
-    EC_CURL_SET(&w->lib, bad, CURLOPT_POST, 1L);
-    EC_CURL_SET(&w->lib, bad, CURLOPT_HTTPHEADER, w->headers);
+    EA_CURL_SET(&w->lib, bad, CURLOPT_WRITEFUNCTION, webhook_on_data);
+    EA_CURL_SET(&w->lib, bad, CURLOPT_WRITEDATA, w);
+    EA_CURL_SET(&w->lib, bad, CURLOPT_XFERINFOFUNCTION, webhook_on_progress);
+    EA_CURL_SET(&w->lib, bad, CURLOPT_XFERINFODATA, w);
+    EA_CURL_SET(&w->lib, bad, CURLOPT_NOPROGRESS, 0L);
+    EA_CURL_SET(&w->lib, bad, CURLOPT_URL, w->url);
+    EA_CURL_SET(&w->lib, bad, CURLOPT_POST, 1L);
+    EA_CURL_SET(&w->lib, bad, CURLOPT_HTTPHEADER, w->headers);
     if (options->ca)
-        EC_CURL_SET(&w->lib, bad, CURLOPT_CAINFO, options->ca);
+        EA_CURL_SET(&w->lib, bad, CURLOPT_CAINFO, options->ca);
     if (options->has_cookies)
-        EC_CURL_SET(&w->lib, bad, CURLOPT_COOKIEFILE, ""); /* of no file */
+        EA_CURL_SET(&w->lib, bad, CURLOPT_COOKIEFILE, ""); /* of no file */
     if (!rc)
-        rc = ec_curl_check(&w->lib, bad, err);
+        rc = ea_curl_check(&w->lib, bad, err);
     if (rc) {
         ec_webhook_destroy(w);
         return rc;
@@ -134,7 +134,7 @@ int ec_webhook_create(ec_webhook **ret, const ec_webhook_options *options, ea_er
 void ec_webhook_destroy(ec_webhook *w) {
     if (!w)
         return;
-    ec_curl_close(&w->lib);
+    ea_curl_close(&w->lib);
     w->lib.slist_free_all(w->headers);
     ea_text_deinit(&w->answer);
     free(w);
@@ -178,7 +178,7 @@ int ec_webhook_send(ec_webhook *w, const char *text, size_t len_bytes, ec_webhoo
 
 int ec_webhook_turn(ec_webhook *w, const char *url, ea_err *err) {
     CURLcode bad = CURLE_OK;
-    EC_CURL_SET(&w->lib, bad, CURLOPT_URL, url); /* which it copies */
+    EA_CURL_SET(&w->lib, bad, CURLOPT_URL, url); /* which it copies */
     return bad == CURLE_OK ? 0 : ea_fail(err, EA_ENOMEM, "prepare a request");
 }
 

@@ -4,8 +4,8 @@
 #include "collector/detect/correlations.h"
 #include "collector/detect/detector_reach.h"
 #include "collector/detect/matched_row.h"
-#include "collector/detect/rules_early.h"
 #include "collector/detect/rules_files.h"
+#include "collector/detect/rules_row.h"
 #include "collector/query/sql/sql.h"
 #include "collector/state/detections.h"
 #include "collector/state/state_db.h"
@@ -40,13 +40,10 @@ enum {
 
 #define NS_OF_MS(ms) ((int64_t)(ms)*1000000)
 
-/* A statement for one class of a log source, prepared for the store of this round. */
+/* A class of a log source, prepared for the store of this round. */
 typedef struct detector_class {
-    ec_rules_statement statement;
-    sqlite3_stmt *prepared;
-    uint32_t group;
-    char name[256]; /* of the class */
-    const char *types[EC_RULES_HEAD_COLUMNS + EC_RULES_COLUMNS_MAX];
+    ec_rules_class of;
+    char name[256];
 } detector_class;
 
 typedef struct detector_match {
@@ -93,8 +90,7 @@ struct ec_detector {
     detector_turn turns[STREAMS_A_ROUND];
     ec_sql *sql; /* of the round */
     sqlite3_stmt *process_of_key;
-    ec_rules_mains *mains;
-    ec_rules_early *early;
+    ec_process_facts *facts;
     int is_broken;        /* it could not be opened in this round */
     int64_t opened_ns;    /* of the thread's processor time */
     uint64_t range_count; /* since it was opened */
@@ -107,7 +103,6 @@ struct ec_detector {
     uint64_t row_bytes;            /* of values that were judged since the last look at the time */
     int is_by_rows;                /* this batch's rows are tried before they are judged */
     /* of the range of batches at hand */
-    const ec_archive_stream *archived;
     detector_match *matches;
     size_t match_count, match_capacity;
     detector_left_out *left_out;
@@ -117,9 +112,8 @@ struct ec_detector {
     uint32_t *counts; /* matches by rule */
     uint64_t event_count;
     ea_arena arena;
-    ea_text cells[EC_RULES_HEAD_COLUMNS + EC_RULES_COLUMNS_MAX];
-    enum ec_look looks[EC_RULES_HEAD_COLUMNS + EC_RULES_COLUMNS_MAX];
-    ec_matched_row row; /* of these */
+    ec_rules_row event;
+    ec_matched_row row; /* of that */
     char said[400];     /* the last failure that was reported */
 };
 
@@ -205,10 +199,6 @@ static int load_rules(ec_detector *d, ea_err *err) {
 
 /* ---- the events of a range of batches ---- */
 
-static const char *detector_cell_at(const ec_detector *d, size_t i) {
-    return d->cells[i].len_bytes ? d->cells[i].data : "";
-}
-
 /* ---- the process and its parents ---- */
 
 enum chain_column {
@@ -254,10 +244,10 @@ static void chain_add_process(ec_detector *d, sqlite3_stmt *st) {
 
 /* The process of a row, its parent, and so on, as a JSON array; NULL: there is none, or no memory. A parent that cannot
  * be read ends it. */
-static const char *match_chain(ec_detector *d, sqlite3_stmt *row) {
+static const char *match_chain(ec_detector *d, const ec_process *process) {
     sqlite3_stmt *st = d->process_of_key;
-    sqlite3_int64 key = sqlite3_column_int64(row, EC_RULES_PROCESS_KEY);
-    int has_more = sqlite3_column_type(row, EC_RULES_PROCESS_KEY) != SQLITE_NULL;
+    sqlite3_int64 key = process ? process->key : 0;
+    int has_more = process != NULL;
     ea_text_clear(&d->row.json);
     for (int i = 0; has_more && i < EC_DETECTOR_CHAIN_MAX &&
                     d->row.json.len_bytes + CHAIN_PROCESS_MAX_BYTES < EC_DETECTOR_CHAIN_MAX_BYTES;
@@ -322,13 +312,31 @@ static int take_hits(ec_detector *d, const detector_match *m, ea_err *err) {
     return rc;
 }
 
+/* Where and when the row at hand happened, and in which process. */
+static int match_of_row(ec_detector *d, sqlite3_stmt *st, detector_match *ret, const ec_process **ret_process,
+                        ea_err *err) {
+    *ret = (detector_match){.batch = (uint64_t)sqlite3_column_int64(st, EC_RULES_BATCH),
+                            .position = (uint64_t)sqlite3_column_int64(st, EC_RULES_POSITION),
+                            .utc_ns = d->event.utc_ns,
+                            .pid = (uint32_t)sqlite3_column_int64(st, EC_RULES_PID)};
+    int rc = ec_rules_row_fill(&d->event, err);
+    if (!rc)
+        rc = ec_rules_row_process(&d->event, EC_RULES_OF_PROCESS, ret_process, err);
+    if (rc)
+        return rc;
+    if (*ret_process && (*ret_process)->facts[EC_FACT_ID].text)
+        ret->pid = (uint32_t)strtoll((*ret_process)->facts[EC_FACT_ID].text, NULL, 10);
+    ret->has_pid = ret->pid != UINT32_MAX;
+    return 0;
+}
+
 static int take_matches(ec_detector *d, sqlite3_stmt *st, const char *host, const uint32_t *rules, size_t count,
                         ea_err *err) {
-    detector_match m = {.batch = (uint64_t)sqlite3_column_int64(st, EC_RULES_BATCH),
-                        .position = (uint64_t)sqlite3_column_int64(st, EC_RULES_POSITION),
-                        .utc_ns = sqlite3_column_int64(st, EC_RULES_TIME),
-                        .pid = (uint32_t)sqlite3_column_int64(st, EC_RULES_PID)};
-    m.has_pid = m.pid != UINT32_MAX && sqlite3_column_type(st, EC_RULES_PID) != SQLITE_NULL;
+    detector_match m;
+    const ec_process *process = NULL;
+    int got = match_of_row(d, st, &m, &process, err);
+    if (got)
+        return got;
     int is_kept = 0;
     for (size_t i = 0; i < count; i++) {
         m.rule = rules[i];
@@ -346,7 +354,7 @@ static int take_matches(ec_detector *d, sqlite3_stmt *st, const char *host, cons
         if (d->counts[m.rule] < EC_DETECTIONS_AN_HOUR && !is_kept) {
             m.fields = ec_matched_row_fields(&d->row);
             m.process = ec_matched_row_process(&d->row);
-            m.chain = match_chain(d, st);
+            m.chain = match_chain(d, process);
             is_kept = 1;
         }
         if (d->counts[m.rule] >= EC_DETECTIONS_AN_HOUR || !m.fields)
@@ -362,41 +370,17 @@ static int take_matches(ec_detector *d, sqlite3_stmt *st, const char *host, cons
     return 0;
 }
 
-static int judge_row(ec_detector *d, sqlite3_stmt *st, const detector_class *c, const char *host, ea_err *err) {
-    ea_rules_value values[EC_RULES_COLUMNS_MAX];
-    size_t value_count = 0, columns = EC_RULES_HEAD_COLUMNS + c->statement.field_count, found_count = 0;
+static int judge_row(ec_detector *d, sqlite3_stmt *st, const char *host, int judges, ea_err *err) {
+    size_t found_count = 0;
     const uint32_t *found = NULL;
-    for (size_t i = EC_RULES_PROCESS; i < columns; i++) {
-        if (i == EC_RULES_PROCESS_KEY)
-            continue;
-        ec_value v = ec_sql_cell(st, (int)i);
-        ea_text_clear(&d->cells[i]);
-        d->looks[i] = ec_cell_text(&d->cells[i], &v, c->types[i]);
-        size_t field = i - EC_RULES_HEAD_COLUMNS;
-        if (i >= EC_RULES_HEAD_COLUMNS && c->statement.is_path[field] && d->archived)
-            ec_rules_name_drive(ec_sql_archive(d->sql), d->archived, &d->cells[i]);
-        if (d->cells[i].failed)
-            return ea_fail(err, EA_ENOMEM, "run the rules");
-        if (i >= EC_RULES_HEAD_COLUMNS && d->looks[i] != EC_LOOK_EMPTY)
-            values[value_count++] =
-                (ea_rules_value){c->statement.fields[field], detector_cell_at(d, i), d->cells[i].len_bytes};
-        d->row_bytes += d->cells[i].len_bytes;
-    }
-    d->event_count++;
-    int rc = ea_rules_run_event(d->run, c->group, values, value_count, &found, &found_count);
-    if (rc)
-        return ea_fail(err, rc, "run the rules");
-    d->row.statement = &c->statement;
-    return found_count ? take_matches(d, st, host, found, found_count, err) : 0;
+    int rc = ec_rules_row_judge(&d->event, !judges, &found, &found_count, err);
+    d->row_bytes += d->event.len_bytes;
+    d->event_count += judges && !rc;
+    d->row.statement = &d->event.of->statement;
+    return rc || !found_count ? rc : take_matches(d, st, host, found, found_count, err);
 }
 
 /* ---- rows that SQLite refuses ---- */
-
-/* A failure that is of a row, such as a text that becomes too long, and not of this moment. */
-static int is_refusal(int code) {
-    int primary = code & 0xff;
-    return primary == SQLITE_ERROR || primary == SQLITE_TOOBIG || primary == SQLITE_MISMATCH || primary == SQLITE_RANGE;
-}
 
 static void bind_range(sqlite3_stmt *st, const ec_detections_stream *s, uint64_t last, uint64_t from, uint64_t to) {
     sqlite3_bind_text(st, 1, s->host, -1, SQLITE_STATIC);
@@ -409,25 +393,21 @@ static void bind_range(sqlite3_stmt *st, const ec_detections_stream *s, uint64_t
 
 /* Judges the rows of a statement whose range is bound. EA_ECANCELED: the time is over. EA_EFORMAT: SQLite refuses a
  * row, which is not among those that were judged. judges 0: the rows are read alone. */
-static int judge_rows(ec_detector *d, sqlite3_stmt *st, const detector_class *c, const char *host, int judges,
-                      ea_err *err) {
-    int code, rc = 0;
+static int judge_rows(ec_detector *d, const ec_rules_class *c, const char *host, int judges, ea_err *err) {
+    sqlite3_stmt *st = c->prepared;
+    int code = SQLITE_DONE, rc = 0;
     uint64_t rows = 0;
-    while ((code = sqlite3_step(st)) == SQLITE_ROW && !rc) {
-        rc = judges ? judge_row(d, st, c, host, err) : 0;
+    while (!rc && (code = sqlite3_step(st)) == SQLITE_ROW) {
+        rc = judge_row(d, st, host, judges, err);
         if (!rc && (++rows % DEADLINE_ROWS == 0 || d->row_bytes > DEADLINE_BYTES)) {
             d->row_bytes = 0;
             rc = ea_thread_cpu_ns() > d->deadline_ns ? EA_ECANCELED : 0;
         }
     }
-    if (!rc && (code & 0xff) == SQLITE_INTERRUPT)
-        rc = EA_ECANCELED;
-    if (!rc && is_refusal(code))
-        rc = ea_fail(err, EA_EFORMAT, "run the rules: %s", sqlite3_errmsg(ec_sql_database(d->sql)));
     if (!rc && code != SQLITE_DONE)
-        rc = ec_fail_sqlite(err, ec_sql_database(d->sql), "run the rules");
+        rc = ec_rules_fail_sqlite(err, ec_sql_database(d->sql), code);
     sqlite3_reset(st);
-    uint64_t left = ec_rules_early_take(d->early);
+    uint64_t left = c->columns ? ec_rules_columns_take(c->columns) : 0;
     d->event_count += judges ? left : 0;
     return rc;
 }
@@ -445,13 +425,13 @@ static void refuse_row(ec_detector *d, const detector_class *c, const ec_detecti
 
 /* Judges the rows of a batch at positions from to to without those that SQLite refuses: halves are tried until a half
  * has none, or is one. */
-static int judge_allowed(ec_detector *d, sqlite3_stmt *st, const detector_class *c, const ec_detections_stream *s,
-                         uint64_t from, uint64_t to, ea_err *err) {
+static int judge_allowed(ec_detector *d, const detector_class *c, const ec_detections_stream *s, uint64_t from,
+                         uint64_t to, ea_err *err) {
     ea_err why = {0};
-    bind_range(st, s, s->next, from, to);
-    int rc = judge_rows(d, st, c, s->host, 0, &why);
+    bind_range(c->of.prepared, s, s->next, from, to);
+    int rc = judge_rows(d, &c->of, s->host, 0, &why);
     if (!rc)
-        return judge_rows(d, st, c, s->host, 1, err);
+        return judge_rows(d, &c->of, s->host, 1, err);
     if (rc == EA_EFORMAT && from == to) {
         refuse_row(d, c, s, from, why.message);
         return 0;
@@ -461,21 +441,24 @@ static int judge_allowed(ec_detector *d, sqlite3_stmt *st, const detector_class 
         return rc;
     }
     uint64_t middle = from + (to - from) / 2;
-    rc = judge_allowed(d, st, c, s, from, middle, err);
-    return rc ? rc : judge_allowed(d, st, c, s, middle + 1, to, err);
+    rc = judge_allowed(d, c, s, from, middle, err);
+    return rc ? rc : judge_allowed(d, c, s, middle + 1, to, err);
 }
 
 /* Asks the rules of one class. Errors: of judge_rows. */
 static int judge_class(ec_detector *d, detector_class *c, const ec_detections_stream *s, uint64_t last, ea_err *err) {
-    sqlite3_stmt *st = c->prepared;
     int rc = 0;
+    d->event.host = s->host;
+    d->event.stream = s->stream;
+    ec_rules_row_begin(&d->event, &c->of);
     if (d->is_by_rows) {
-        rc = judge_allowed(d, st, c, s, 0, EA_BATCH_MAX_EVENTS - 1, err);
+        rc = judge_allowed(d, c, s, 0, EA_BATCH_MAX_EVENTS - 1, err);
     } else {
-        bind_range(st, s, last, 0, EA_BATCH_MAX_EVENTS);
-        rc = judge_rows(d, st, c, s->host, 1, err);
+        bind_range(c->of.prepared, s, last, 0, EA_BATCH_MAX_EVENTS);
+        rc = judge_rows(d, &c->of, s->host, 1, err);
     }
-    sqlite3_clear_bindings(st);
+    ec_rules_row_begin(&d->event, NULL);
+    sqlite3_clear_bindings(c->of.prepared);
     return rc;
 }
 
@@ -560,14 +543,9 @@ static int keep_range(ec_detector *d, const ec_detections_stream *s, uint64_t la
 
 /* ---- the classes that are stored ---- */
 
-static void drop_class(detector_class *c) {
-    sqlite3_finalize(c->prepared);
-    ec_rules_statement_deinit(&c->statement);
-}
-
 static void drop_classes(ec_detector *d) {
     for (size_t i = 0; i < d->class_count; i++)
-        drop_class(&d->classes[i]);
+        ec_rules_class_deinit(&d->classes[i].of);
     d->class_count = 0;
 }
 
@@ -580,7 +558,7 @@ typedef struct detector_preparing {
 /* A class as agents describe it, without a field that rules name: it must not keep the rules from all other events. */
 static void leave_class(ec_detector *d, const char *name, const char *why) {
     char line[600];
-    drop_class(&d->classes[--d->class_count]);
+    ec_rules_class_deinit(&d->classes[--d->class_count].of);
     snprintf(line, sizeof line, "rules are not run on events of %s as they are stored: %.200s", name, why);
     detector_note_once(d, name, line);
 }
@@ -588,34 +566,26 @@ static void leave_class(ec_detector *d, const char *name, const char *why) {
 /* table: of the class, or of a part of it. */
 static int prepare_part(const detector_preparing *p, const char *class_name, size_t len, const char *table) {
     ec_detector *d = p->d;
-    const char *tail;
     char name[256];
+    int code = SQLITE_OK;
     snprintf(name, sizeof name, "%.*s", (int)len, class_name);
     if (EA_GROW(d->classes, d->class_capacity, d->class_count + 1, SIZE_MAX))
         return ea_fail(p->err, EA_ENOMEM, "run the rules");
     detector_class *c = &d->classes[d->class_count];
-    *c = (detector_class){.group = p->group};
+    *c = (detector_class){.of = {.group = p->group}};
     snprintf(c->name, sizeof c->name, "%s", name);
-    int rc = ec_rules_statement_make(&c->statement, d->files.rules, p->group, d->source, class_name, len, table,
-                                     EC_RULES_OF_BATCHES, ec_rules_early_next(d->early));
+    int rc = ec_rules_statement_make(&c->of.statement, d->files.rules, p->group, d->source, class_name, len, table,
+                                     EC_RULES_OF_BATCHES);
     d->class_count++;
     if (rc)
         return ea_fail(p->err, rc, "make the statement for %s", name);
-    int code = ec_sql_prepare(d->sql, c->statement.sql.data, &c->prepared, &tail, p->err);
-    if (code != SQLITE_OK && ((code & 0xff) == SQLITE_ERROR || p->err->code == EA_EUSAGE)) {
-        leave_class(d, name, p->err->code ? p->err->message : sqlite3_errmsg(ec_sql_database(d->sql)));
+    rc = ec_rules_class_prepare(&c->of, d->sql, d->files.rules, d->run, p->group, 1, d->facts, &code, p->err);
+    if (rc && ((code & 0xff) == SQLITE_ERROR || p->err->code == EA_EUSAGE)) {
+        leave_class(d, name, p->err->message);
         *p->err = (ea_err){0};
         return 0;
     }
-    if (code != SQLITE_OK)
-        return p->err->code ? p->err->code : ec_fail_sqlite(p->err, ec_sql_database(d->sql), "run the rules");
-    for (size_t i = 0; i < EC_RULES_HEAD_COLUMNS + c->statement.field_count; i++) {
-        const char *type = sqlite3_column_decltype(c->prepared, (int)i);
-        c->types[i] = type ? type : "";
-    }
-    if (ec_rules_early_add(d->early, p->group, &c->statement, c->types))
-        return ea_fail(p->err, EA_ENOMEM, "run the rules");
-    return 0;
+    return rc;
 }
 
 static int prepare_class(void *arg, const char *class_name, size_t len) {
@@ -642,17 +612,9 @@ static int detector_keep_going(void *arg) {
     return !atomic_load_explicit(&d->stop, memory_order_relaxed) && ea_thread_cpu_ns() <= d->deadline_ns;
 }
 
-static void detector_name_drive(void *arg, ea_text *path) {
-    ec_detector *d = arg;
-    if (d->archived)
-        ec_rules_name_drive(ec_sql_archive(d->sql), d->archived, path);
-}
-
 /* Opens the store as it is now, and prepares the statements for the classes in it. */
 static int open_round(ec_detector *d, ea_err *err) {
     const ec_sql_options options = {.keep_going = detector_keep_going, .arg = d};
-    const ec_rules_early_options early = {
-        .rules = d->files.rules, .run = d->run, .name_drive = detector_name_drive, .arg = d};
     size_t count = 0;
     const ea_sigma_source *sources = ea_sigma_sources(d->tables, &count);
     const char *tail;
@@ -662,9 +624,10 @@ static int open_round(ec_detector *d, ea_err *err) {
     if (!rc && ec_sql_prepare(d->sql, CHAIN_SQL, &d->process_of_key, &tail, err) != SQLITE_OK)
         rc = err->code ? err->code : ec_fail_sqlite(err, ec_sql_database(d->sql), "run the rules");
     if (!rc)
-        rc = ec_rules_mains_create(&d->mains, ec_sql_database(d->sql), err);
-    if (!rc)
-        rc = ec_rules_early_create(&d->early, ec_sql_database(d->sql), &early, err);
+        rc = ec_process_facts_create(&d->facts, d->sql, err);
+    d->event.sql = d->sql;
+    d->event.facts = d->facts;
+    d->event.run = d->run;
     for (size_t i = 0; i < count && !rc; i++) {
         detector_preparing p = {.d = d, .err = err};
         if (sources[i].is_service)
@@ -682,13 +645,11 @@ static void close_round(ec_detector *d) {
     drop_classes(d);
     sqlite3_finalize(d->process_of_key);
     d->process_of_key = NULL;
-    ec_rules_mains_destroy(d->mains);
-    d->mains = NULL;
-    ec_rules_early_destroy(d->early);
-    d->early = NULL;
+    ec_process_facts_destroy(d->facts);
+    d->facts = NULL;
     ec_sql_close(d->sql);
     d->sql = NULL;
-    d->archived = NULL;
+    d->event.archived = NULL;
 }
 
 /* ---- streams ---- */
@@ -702,7 +663,6 @@ static int judge_range(ec_detector *d, const ec_detections_stream *s, uint64_t l
     d->range_count++;
     ea_arena_reset(&d->arena);
     memset(d->counts, 0, ea_rules_count(d->files.rules) * sizeof *d->counts);
-    ec_rules_mains_clear(d->mains); /* what the history has become since counts */
     (void)ec_sqlite_memory_refused();
     d->deadline_ns = ea_thread_cpu_ns() + limit_ns;
     for (size_t i = 0; i < d->class_count && !rc; i++)
@@ -718,7 +678,7 @@ static int open_again(ec_detector *d, const ec_detections_stream *s, ea_err *err
     int rc = open_round(d, err);
     d->is_broken = rc != 0;
     if (!rc)
-        d->archived = ec_rules_find_stream(ec_sql_archive(d->sql), s->host, s->stream);
+        d->event.archived = ec_rules_find_stream(ec_sql_archive(d->sql), s->host, s->stream);
     return rc;
 }
 
@@ -740,7 +700,7 @@ static int judge_stream(ec_detector *d, ec_detections_stream *s, const ec_detect
     uint64_t step = 1;
     int rc = 0, is_over = 0, is_large = 0;
     d->is_by_rows = 0;
-    d->archived = ec_rules_find_stream(ec_sql_archive(d->sql), s->host, s->stream);
+    d->event.archived = ec_rules_find_stream(ec_sql_archive(d->sql), s->host, s->stream);
     while (!rc && !is_over && s->next <= reach->last && !atomic_load(&d->stop)) {
         uint64_t last = reach->last - s->next < step ? reach->last : s->next + step - 1;
         int64_t begin_ns = ea_thread_cpu_ns();
@@ -978,8 +938,7 @@ static void work(void *arg) {
 static void detector_destroy(ec_detector *d) {
     ec_correlations_close(d->correlations);
     ec_detections_close(d->kept);
-    for (size_t i = 0; i < sizeof d->cells / sizeof *d->cells; i++)
-        ea_text_deinit(&d->cells[i]);
+    ec_rules_row_deinit(&d->event);
     ec_matched_row_deinit(&d->row);
     ea_text_deinit(&d->unprepared);
     ea_arena_deinit(&d->arena);
@@ -1008,13 +967,12 @@ int ec_detector_start(ec_detector **ret, const ec_detector_options *options, ea_
         return ea_fail(err, EA_ENOMEM, "start the thread of the rules");
     d->options = *options;
     ea_text_init(&d->files.problems);
-    for (size_t i = 0; i < sizeof d->cells / sizeof *d->cells; i++)
-        ea_text_init(&d->cells[i]);
+    ec_rules_row_init(&d->event);
     ea_text_init(&d->unprepared);
     ea_arena_init(&d->arena, FOUND_MAX_BYTES);
     ec_matched_row_init(&d->row, &d->arena);
-    d->row.cells = d->cells;
-    d->row.looks = d->looks;
+    d->row.cells = d->event.cells;
+    d->row.looks = d->event.looks;
     ea_u64_map_init(&d->taken_ns, 0);
     ea_u64_map_init(&d->used_ns, 0);
     ea_u64_map_init(&d->refused, 0);

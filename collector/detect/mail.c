@@ -1,8 +1,8 @@
 /* See mail.h. */
 #include "collector/detect/mail.h"
 
-#include "collector/curl/curl.h"
 #include "collector/detect/receiver_address.h"
+#include "proto/curl/curl.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@ static const ec_receiver_way WAYS[] = {{"smtps://", "465"}, {"smtp://", "587"}};
 enum { WAY_COUNT = sizeof WAYS / sizeof *WAYS, LINE_BYTES = 57 /* of a text: 76 of base64 */ };
 
 struct ec_mail {
-    ec_curl lib;
+    ea_curl lib;
     ec_receiver_address at;
     struct curl_slist *recipients;
     char from[EC_MAIL_ADDRESS_MAX + 3]; /* in angle brackets */
@@ -89,24 +89,24 @@ static int set_options(ec_mail *m, const ec_mail_options *o, size_t way, ea_err 
     int needs_tls = !ec_receiver_is_local(&m->at);
     snprintf(url, sizeof url, "%s%s%s%s:%s/", WAYS[way].scheme, m->at.is_v6 ? "[" : "", m->at.host,
              m->at.is_v6 ? "]" : "", m->at.port);
-    EC_CURL_SET(&m->lib, bad, CURLOPT_PROTOCOLS_STR, "smtp,smtps");
-    EC_CURL_SET(&m->lib, bad, CURLOPT_URL, url);
-    EC_CURL_SET(&m->lib, bad, CURLOPT_PROXY, ""); /* one of HTTP is none of SMTP */
-    EC_CURL_SET(&m->lib, bad, CURLOPT_USE_SSL, (long)(needs_tls ? CURLUSESSL_ALL : CURLUSESSL_NONE));
-    EC_CURL_SET(&m->lib, bad, CURLOPT_MAIL_FROM, m->from);
-    EC_CURL_SET(&m->lib, bad, CURLOPT_MAIL_RCPT, m->recipients);
-    EC_CURL_SET(&m->lib, bad, CURLOPT_UPLOAD, 1L);
-    EC_CURL_SET(&m->lib, bad, CURLOPT_READFUNCTION, mail_on_read);
-    EC_CURL_SET(&m->lib, bad, CURLOPT_READDATA, m);
-    EC_CURL_SET(&m->lib, bad, CURLOPT_TIMEOUT_MS, (long)EC_MAIL_WAIT_MS);
-    EC_CURL_SET(&m->lib, bad, CURLOPT_FORBID_REUSE, 1L);
+    EA_CURL_SET(&m->lib, bad, CURLOPT_PROTOCOLS_STR, "smtp,smtps");
+    EA_CURL_SET(&m->lib, bad, CURLOPT_URL, url);
+    EA_CURL_SET(&m->lib, bad, CURLOPT_PROXY, ""); /* one of HTTP is none of SMTP */
+    EA_CURL_SET(&m->lib, bad, CURLOPT_USE_SSL, (long)(needs_tls ? CURLUSESSL_ALL : CURLUSESSL_NONE));
+    EA_CURL_SET(&m->lib, bad, CURLOPT_MAIL_FROM, m->from);
+    EA_CURL_SET(&m->lib, bad, CURLOPT_MAIL_RCPT, m->recipients);
+    EA_CURL_SET(&m->lib, bad, CURLOPT_UPLOAD, 1L);
+    EA_CURL_SET(&m->lib, bad, CURLOPT_READFUNCTION, mail_on_read);
+    EA_CURL_SET(&m->lib, bad, CURLOPT_READDATA, m);
+    EA_CURL_SET(&m->lib, bad, CURLOPT_TIMEOUT_MS, (long)EC_MAIL_WAIT_MS);
+    EA_CURL_SET(&m->lib, bad, CURLOPT_FORBID_REUSE, 1L);
     if (*m->name) {
-        EC_CURL_SET(&m->lib, bad, CURLOPT_USERNAME, m->name);
-        EC_CURL_SET(&m->lib, bad, CURLOPT_PASSWORD, m->password);
+        EA_CURL_SET(&m->lib, bad, CURLOPT_USERNAME, m->name);
+        EA_CURL_SET(&m->lib, bad, CURLOPT_PASSWORD, m->password);
     }
     if (o->ca)
-        EC_CURL_SET(&m->lib, bad, CURLOPT_CAINFO, o->ca);
-    return ec_curl_check(&m->lib, bad, err);
+        EA_CURL_SET(&m->lib, bad, CURLOPT_CAINFO, o->ca);
+    return ea_curl_check(&m->lib, bad, err);
 }
 
 int ec_mail_create(ec_mail **ret, const ec_mail_options *o, ea_err *err) {
@@ -122,7 +122,7 @@ int ec_mail_create(ec_mail **ret, const ec_mail_options *o, ea_err *err) {
     if (!rc)
         rc = take_login(m, o->login, err);
     if (!rc)
-        rc = ec_curl_open(&m->lib, err);
+        rc = ea_curl_open(&m->lib, err);
     if (!rc)
         rc = add_recipients(m, o->recipients, err);
     if (!rc) {
@@ -140,7 +140,7 @@ void ec_mail_destroy(ec_mail *m) {
     if (!m)
         return;
     struct curl_slist *recipients = m->recipients;
-    ec_curl_close(&m->lib);
+    ea_curl_close(&m->lib);
     if (recipients)
         m->lib.slist_free_all(recipients);
     free(m);

@@ -1,27 +1,27 @@
 /* Stored events as a Sigma rule sees them: a statement of SQL for each class of events of a log source, whose columns
- * are the rules' fields. Called by: cmd_rules_test.c, detector.c. Calls: proto/rules, collector/query. Thread: any. */
+ * are the rules' fields; what rules name of processes is asked beside it (rules_processes.h). Called by: rules_row.c,
+ * cmd_rules_test.c, detector.c. Calls: proto/rules, collector/query. Thread: any. */
 #ifndef EC_DETECT_RULES_STORE_H
 #define EC_DETECT_RULES_STORE_H
 
+#include "collector/detect/rules_processes.h"
 #include "collector/query/scan/archive.h"
 #include "proto/base/text.h"
 #include "proto/rules/rules.h"
 #include "proto/rules/sigma_fields.h"
-
-#include <sqlite3.h>
 
 enum { EC_RULES_HEAD_COLUMNS = 8, EC_RULES_COLUMNS_MAX = 64 };
 
 /* The head's columns. */
 enum ec_rules_head {
     EC_RULES_TIME,
-    EC_RULES_HOST,
-    EC_RULES_PID, /* of the process that the event is about; EC_RULES_OF_RANGE: of the event's head */
+    EC_RULES_HOST, /* EC_RULES_OF_BATCHES: NULL, as the stream */
+    EC_RULES_PID,  /* of the event's head */
     EC_RULES_STREAM,
     EC_RULES_BATCH,
     EC_RULES_POSITION,
-    EC_RULES_PROCESS,     /* the file name of the process's program; NULL: it is not known, or EC_RULES_OF_RANGE */
-    EC_RULES_PROCESS_KEY, /* of SQL; NULL the same way */
+    EC_RULES_PROCESS, /* the number of the process that the event is about; of ec_rules_row: its program's file name */
+    EC_RULES_TARGET,  /* the number of the other process that it is about; NULL: there is none */
 };
 
 enum ec_rules_scope {
@@ -34,44 +34,46 @@ enum ec_rules_scope {
 #define EC_RULES_PARTS_NOTE                                                                                            \
     "rules are not run on all events of %.250s: it has more than %d kinds of columns; %zu are left out"
 
-/* What brings a column. Statements ask for it in this order. */
-enum ec_rules_stage {
-    EC_RULES_STAGE_OWN,     /* the event alone */
-    EC_RULES_STAGE_PROCESS, /* its process, the module and the file of that, or the file of the event */
-    EC_RULES_STAGE_OTHERS,  /* parents and other processes */
+/* What has a field's value. */
+enum ec_rules_of {
+    EC_RULES_OF_EVENT, /* a column of the statement */
+    EC_RULES_OF_PROCESS,
+    EC_RULES_OF_PARENT,
+    EC_RULES_OF_GRANDPARENT,
+    EC_RULES_OF_TARGET,
+    EC_RULES_OF_COUNT
 };
 
-#define EC_RULES_NOT_EARLY UINT32_MAX
+typedef struct ec_rules_source {
+    enum ec_rules_of of;
+    enum ec_fact fact; /* of a process */
+    int column;        /* of the statement */
+} ec_rules_source;
 
 typedef struct ec_rules_statement {
-    ea_text sql; /* with the parameters of its scope */
-    /* After the head's columns, one for each of these: the field's number in the group (ea_rules_field). */
+    ea_text sql; /* with the parameters of its scope; its columns: the head's, and those of fields of the event */
+    size_t column_count;
+    enum ec_rules_scope scope;
+    int is_simple; /* its conditions are kept by a scan of the class: a filter of that scan sees the statement's events
+                    */
+    /* One for each field: its number in the group (ea_rules_field). */
     uint32_t fields[EC_RULES_COLUMNS_MAX];
     const char *names[EC_RULES_COLUMNS_MAX];
-    uint8_t is_path[EC_RULES_COLUMNS_MAX]; /* as the kernel logs it: \\Device\\... */
-    uint8_t stages[EC_RULES_COLUMNS_MAX];  /* enum ec_rules_stage */
+    const char *own[EC_RULES_COLUMNS_MAX]; /* our field, as sigma_fields.h has it */
+    ec_rules_source sources[EC_RULES_COLUMNS_MAX];
     size_t field_count;
 } ec_rules_statement;
 
 /* Classes of a source that have rows, each once: calls fn for each; stops at the first non-zero, which it returns. */
 int ec_rules_each_class(const ea_sigma_source *s, int (*fn)(void *arg, const char *class_name, size_t len), void *arg);
 
-/* The statement for one class, over a table of events of it: its own, or that of a part (ec_archive_parts). Those
- * fields are columns that a rule of the group names and that the class has. early: of ec_rules_early_next;
- * EC_RULES_NOT_EARLY: no event is left before all joins. *ret is to be given to
- * ec_rules_statement_deinit, also on failure. Errors: EA_ENOMEM. */
+/* The statement for one class, over a table of events of it: its own, or that of a part (ec_archive_parts). Fields are
+ * those that a rule of the group names and that the class has. *ret is to be given to ec_rules_statement_deinit, also
+ * on failure. Errors: EA_ENOMEM. */
 EA_MUST_CHECK int ec_rules_statement_make(ec_rules_statement *ret, const ea_rules *rules, uint32_t group,
                                           const ea_sigma_source *s, const char *class_name, size_t len,
-                                          const char *table, enum ec_rules_scope scope, uint32_t early);
+                                          const char *table, enum ec_rules_scope scope);
 void ec_rules_statement_deinit(ec_rules_statement *s);
-
-/* The module that has the name of its process, which statements of EC_RULES_OF_BATCHES look up for each event: a
- * process is searched once until ec_rules_mains_clear. The function of SQL belongs to the connection. */
-typedef struct ec_rules_mains ec_rules_mains;
-
-EA_MUST_CHECK int ec_rules_mains_create(ec_rules_mains **ret, sqlite3 *db, ea_err *err);
-void ec_rules_mains_clear(ec_rules_mains *m);
-void ec_rules_mains_destroy(ec_rules_mains *m); /* before its connection is closed; NULL is allowed */
 
 /* Puts a drive letter in place of the device with which a path begins, where the stream has it; else the path stays. */
 void ec_rules_name_drive(ec_archive *archive, const ec_archive_stream *stream, ea_text *path);

@@ -1,10 +1,10 @@
 /* See syslog.h. */
 #include "collector/detect/syslog.h"
 
-#include "collector/curl/curl.h"
 #include "collector/detect/receiver_address.h"
 #include "proto/base/clock.h"
 #include "proto/base/platform.h"
+#include "proto/curl/curl.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -34,7 +34,7 @@ struct ec_syslog {
     enum syslog_way way;
     ec_receiver_address at;
     char *ca;
-    ec_curl lib;
+    ea_curl lib;
     int fd; /* of the connection, which libcurl has, or of UDP; -1: none */
     ea_text frame;
 };
@@ -60,8 +60,8 @@ int ec_syslog_create(ec_syslog **ret, const char *url, const char *ca, ea_err *e
     if (!rc && ca && !(s->ca = strdup(ca)))
         rc = ea_fail(err, EA_ENOMEM, "prepare a connection");
     if (!rc && way != SYSLOG_UDP) { /* a missing library is found now */
-        rc = ec_curl_open(&s->lib, err);
-        ec_curl_close(&s->lib);
+        rc = ea_curl_open(&s->lib, err);
+        ea_curl_close(&s->lib);
     }
     if (rc) {
         ec_syslog_destroy(s);
@@ -75,7 +75,7 @@ static void syslog_disconnect(ec_syslog *s) {
     if (s->way == SYSLOG_UDP && s->fd >= 0)
         close(s->fd);
     s->fd = -1;
-    ec_curl_close(&s->lib);
+    ea_curl_close(&s->lib);
 }
 
 void ec_syslog_destroy(ec_syslog *s) {
@@ -109,19 +109,19 @@ static int connect_stream(ec_syslog *s, ea_err *err) {
     char url[EC_RECEIVER_HOST_BYTES + 32];
     CURLcode bad = CURLE_OK;
     curl_socket_t fd = CURL_SOCKET_BAD;
-    int rc = ec_curl_open(&s->lib, err);
+    int rc = ea_curl_open(&s->lib, err);
     if (rc)
         return rc;
     snprintf(url, sizeof url, "%s://%s%s%s:%s/", CONNECTS[s->way], s->at.is_v6 ? "[" : "", s->at.host,
              s->at.is_v6 ? "]" : "", s->at.port);
-    EC_CURL_SET(&s->lib, bad, CURLOPT_URL, url);
-    EC_CURL_SET(&s->lib, bad, CURLOPT_CONNECT_ONLY, 1L);
-    EC_CURL_SET(&s->lib, bad, CURLOPT_PROXY, ""); /* one of HTTP is none of syslog */
-    EC_CURL_SET(&s->lib, bad, CURLOPT_SSL_ENABLE_ALPN, 0L);
-    EC_CURL_SET(&s->lib, bad, CURLOPT_TIMEOUT_MS, (long)EC_SYSLOG_WAIT_MS);
+    EA_CURL_SET(&s->lib, bad, CURLOPT_URL, url);
+    EA_CURL_SET(&s->lib, bad, CURLOPT_CONNECT_ONLY, 1L);
+    EA_CURL_SET(&s->lib, bad, CURLOPT_PROXY, ""); /* one of HTTP is none of syslog */
+    EA_CURL_SET(&s->lib, bad, CURLOPT_SSL_ENABLE_ALPN, 0L);
+    EA_CURL_SET(&s->lib, bad, CURLOPT_TIMEOUT_MS, (long)EC_SYSLOG_WAIT_MS);
     if (s->ca)
-        EC_CURL_SET(&s->lib, bad, CURLOPT_CAINFO, s->ca);
-    rc = ec_curl_check(&s->lib, bad, err);
+        EA_CURL_SET(&s->lib, bad, CURLOPT_CAINFO, s->ca);
+    rc = ea_curl_check(&s->lib, bad, err);
     CURLcode code = rc ? CURLE_OK : s->lib.easy_perform(s->lib.handle);
     if (!rc && code == CURLE_OK)
         code = s->lib.easy_getinfo(s->lib.handle, CURLINFO_ACTIVESOCKET, &fd);

@@ -98,10 +98,11 @@ static int metrics_take_value(const char *name, uint32_t counter, uint64_t value
 static int read_gaps(ec_state_db *t, stream *to, ea_err *err) {
     sqlite3 *db = ec_state_db_database(t);
     sqlite3_stmt *s = NULL;
-    int code;
-    if (sqlite3_prepare_v2(db, "SELECT cause, row_count, CAST(least_count AS INTEGER) FROM gap_sums WHERE stream = ?1",
-                           -1, &s, NULL) != SQLITE_OK)
-        return ec_fail_sqlite(err, db, "read the gaps");
+    int code, rc = ec_sqlite_prepare(
+                  db, &s, "SELECT cause, row_count, CAST(least_count AS INTEGER) FROM gap_sums WHERE stream = ?1",
+                  "read the gaps", err);
+    if (rc)
+        return rc;
     sqlite3_bind_int64(s, 1, to->fold.stream_number);
     while ((code = sqlite3_step(s)) == SQLITE_ROW) {
         const char *kind = ec_gap_kind((uint32_t)sqlite3_column_int64(s, 0));
@@ -111,27 +112,20 @@ static int read_gaps(ec_state_db *t, stream *to, ea_err *err) {
                 to->gap_events[k] += (uint64_t)sqlite3_column_int64(s, 2);
             }
     }
+    rc = ec_sqlite_end(s, code, 0, "read the gaps", err);
     sqlite3_finalize(s);
-    return code == SQLITE_DONE ? 0 : ec_fail_sqlite(err, db, "read the gaps");
+    return rc;
 }
 
 static int read_streams(ec_state_db *t, size_t max, streams *ret, uint64_t *ret_left_out, ea_err *err) {
-    sqlite3 *db = ec_state_db_database(t);
+    static const char SQL[] =
+        "SELECT stream, host, id, event_count, (SELECT row_count FROM alert_sums a WHERE a.stream = s.stream),"
+        " (SELECT utc_ns FROM ledger_batches b WHERE b.stream = s.stream ORDER BY number DESC LIMIT 1) AS utc_ns,"
+        " last_instance FROM streams s ORDER BY utc_ns DESC, stream DESC";
     sqlite3_stmt *s = NULL;
-    int rc = 0, code;
     uint64_t total = 0;
-    if (sqlite3_prepare_v2(
-            db,
-            "SELECT stream, host, id, event_count, (SELECT row_count FROM alert_sums a WHERE a.stream = s.stream),"
-            " (SELECT utc_ns FROM ledger_batches b WHERE b.stream = s.stream ORDER BY number DESC LIMIT 1) AS utc_ns,"
-            " last_instance FROM streams s ORDER BY utc_ns DESC, stream DESC",
-            -1, &s, NULL) != SQLITE_OK)
-        return ec_fail_sqlite(err, db, "read the ledgers");
-    while (!rc && (code = sqlite3_step(s)) != SQLITE_DONE) {
-        if (code != SQLITE_ROW) {
-            rc = ec_fail_sqlite(err, db, "read the ledgers");
-            break;
-        }
+    int code = SQLITE_DONE, rc = ec_sqlite_prepare(ec_state_db_database(t), &s, SQL, "read the ledgers", err);
+    while (!rc && (code = sqlite3_step(s)) == SQLITE_ROW) {
         total++;
         if (ret->count == max || sqlite3_column_type(s, 5) == SQLITE_NULL)
             continue;
@@ -152,6 +146,8 @@ static int read_streams(ec_state_db *t, size_t max, streams *ret, uint64_t *ret_
         if (!rc)
             rc = read_gaps(t, to, err);
     }
+    if (s)
+        rc = ec_sqlite_end(s, code, rc, "read the ledgers", err);
     sqlite3_finalize(s);
     *ret_left_out = total - ret->count;
     return rc;
@@ -302,25 +298,25 @@ static void add_ledgers(const exposition *x, const streams *all, uint64_t left_o
 static int add_states(const exposition *x, ec_state_db *tables, const streams *all, ea_err *err) {
     sqlite3 *db = ec_state_db_database(tables);
     sqlite3_stmt *s = NULL;
-    int rc = 0;
     add_head(x, "etwcollector_state_instances_total", EA_COUNTER,
              "processes, threads and modules of the stream that became known");
     for (size_t i = 0; i < all->count; i++)
         add_sample(x->t, "etwcollector_state_instances_total", &all->items[i], "", all->items[i].fold.last_instance);
-    if (sqlite3_prepare_v2(db, "SELECT count(*) FROM processes WHERE stream = ?1 AND end_utc_ns = 9223372036854775807",
-                           -1, &s, NULL) != SQLITE_OK)
-        return ec_fail_sqlite(err, db, "count the processes");
+    int rc = ec_sqlite_prepare(db, &s,
+                               "SELECT count(*) FROM processes WHERE stream = ?1 AND end_utc_ns = 9223372036854775807",
+                               "count the processes", err);
+    if (rc)
+        return rc;
     add_head(x, "etwcollector_open_processes", EA_GAUGE, "processes of the stream that run, as far as is known");
-    for (size_t i = 0; i < all->count && !rc; i++) {
+    for (size_t i = 0; i < all->count && rc >= 0; i++) {
         sqlite3_bind_int64(s, 1, all->items[i].fold.stream_number);
-        if (sqlite3_step(s) == SQLITE_ROW)
+        rc = ec_sqlite_step(s, "count the processes", err);
+        if (rc > 0)
             add_sample(x->t, "etwcollector_open_processes", &all->items[i], "", (uint64_t)sqlite3_column_int64(s, 0));
-        else
-            rc = ec_fail_sqlite(err, db, "count the processes");
         sqlite3_reset(s);
     }
     sqlite3_finalize(s);
-    return rc;
+    return rc < 0 ? rc : 0;
 }
 
 static void metrics_add_number(const exposition *x, const char *name, const char *help, uint64_t value) {
@@ -337,11 +333,12 @@ static int metrics_add_notices(const exposition *x, sqlite3 *db, ea_err *err) {
     };
 
     sqlite3_stmt *s = NULL;
-    int code = SQLITE_DONE;
+    int code = SQLITE_DONE, rc = 0;
     ea_text lines; /* each without its name */
     ea_text_init(&lines);
-    if (sqlite3_prepare_v2(db, "SELECT agent, kind, count(*) FROM incidents GROUP BY agent, kind", -1, &s, NULL) ==
-        SQLITE_OK) {
+    /* an index that was never written to has no such table */
+    if (ec_sqlite_prepare(db, &s, "SELECT agent, kind, count(*) FROM incidents GROUP BY agent, kind", NULL, NULL) ==
+        0) {
         while ((code = sqlite3_step(s)) == SQLITE_ROW) {
             const unsigned char *host = sqlite3_column_text(s, 0);
             ea_text_str(&lines, "{host=\"");
@@ -349,6 +346,7 @@ static int metrics_add_notices(const exposition *x, sqlite3 *db, ea_err *err) {
             ea_text_printf(&lines, "\",kind=\"%s\"} %lld\n", ec_notice_name((uint32_t)sqlite3_column_int64(s, 1)),
                            (long long)sqlite3_column_int64(s, 2));
         }
+        rc = ec_sqlite_end(s, code, 0, "read the notices", err);
         for (size_t i = 0; i < 2; i++) {
             add_head(x, NAMES[i][0], EA_GAUGE, NAMES[i][1]);
             for (const char *line = lines.failed ? NULL : lines.data, *end; line && *line; line = end + 1) {
@@ -362,7 +360,7 @@ static int metrics_add_notices(const exposition *x, sqlite3 *db, ea_err *err) {
         x->t->failed = 1;
     ea_text_deinit(&lines);
     sqlite3_finalize(s);
-    return code == SQLITE_DONE ? 0 : ec_fail_sqlite(err, db, "read the notices");
+    return rc;
 }
 
 /* When each agent was heard last: those that were heard last of all, and how many others there are. */
@@ -370,12 +368,12 @@ static int add_hosts(const exposition *x, sqlite3 *db, ea_err *err) {
     static const char NAME[] = "etwcollector_host_last_received_timestamp_seconds";
     sqlite3_stmt *s = NULL;
     uint64_t count = 0;
-    int code;
-    if (sqlite3_prepare_v2(db,
-                           "SELECT agent, max(received_last_utc_ns) AS last FROM streams GROUP BY agent"
-                           " ORDER BY last DESC, agent",
-                           -1, &s, NULL) != SQLITE_OK)
-        return ec_fail_sqlite(err, db, "read the streams");
+    int code, rc = ec_sqlite_prepare(db, &s,
+                                     "SELECT agent, max(received_last_utc_ns) AS last FROM streams GROUP BY agent"
+                                     " ORDER BY last DESC, agent",
+                                     "read the streams", err);
+    if (rc)
+        return rc;
     add_head(x, NAME, EA_GAUGE, "when something of the agent was stored last");
     while ((code = sqlite3_step(s)) == SQLITE_ROW) {
         if (count++ >= EC_METRICS_HOSTS)
@@ -385,9 +383,10 @@ static int add_hosts(const exposition *x, sqlite3 *db, ea_err *err) {
         ea_exposition_label(x->t, host ? (const char *)host : "");
         ea_text_printf(x->t, "\"} %.3f\n", (double)sqlite3_column_int64(s, 1) / 1e9);
     }
+    rc = ec_sqlite_end(s, code, 0, "read the streams", err);
     sqlite3_finalize(s);
-    if (code != SQLITE_DONE)
-        return ec_fail_sqlite(err, db, "read the streams");
+    if (rc)
+        return rc;
     metrics_add_number(x, "etwcollector_hosts", "agents of which something was ever stored", count);
     metrics_add_number(x, "etwcollector_hosts_left_out", "agents that are not named here",
                        count > EC_METRICS_HOSTS ? count - EC_METRICS_HOSTS : 0);
@@ -399,12 +398,13 @@ static int add_ends(const exposition *x, ec_state_db *t, sqlite3 *db, ea_err *er
     static const char NAME[] = "etwcollector_host_ended_timestamp_seconds";
     sqlite3_stmt *s = NULL;
     ec_ends *ends = NULL;
-    int rc = 0, code = SQLITE_DONE;
-    if (sqlite3_prepare_v2(db,
-                           "SELECT agent FROM streams GROUP BY agent ORDER BY max(received_last_utc_ns) DESC, agent"
-                           " LIMIT ?1",
-                           -1, &s, NULL) != SQLITE_OK)
-        return ec_fail_sqlite(err, db, "read the streams");
+    int code = SQLITE_DONE,
+        rc = ec_sqlite_prepare(db, &s,
+                               "SELECT agent FROM streams GROUP BY agent ORDER BY max(received_last_utc_ns) DESC, agent"
+                               " LIMIT ?1",
+                               "read the streams", err);
+    if (rc)
+        return rc;
     sqlite3_bind_int64(s, 1, EC_METRICS_HOSTS);
     rc = ec_ends_open(&ends, t, db, err);
     add_head(x, NAME, EA_GAUGE,
@@ -419,11 +419,10 @@ static int add_ends(const exposition *x, ec_state_db *t, sqlite3 *db, ea_err *er
         ea_exposition_label(x->t, host ? host : "");
         ea_text_printf(x->t, "\"} %.3f\n", (double)ended_ns / 1e9);
     }
+    rc = ec_sqlite_end(s, code, rc < 0 ? rc : 0, "read the streams", err);
     sqlite3_finalize(s);
     ec_ends_close(ends);
-    if (rc < 0)
-        return rc;
-    return code == SQLITE_DONE ? 0 : ec_fail_sqlite(err, db, "read the streams");
+    return rc;
 }
 
 /* ---- sums of all streams of a host ---- */
@@ -448,11 +447,8 @@ static int read_host_sums(sqlite3 *db, host_sums **ret, size_t *ret_count, ea_er
     int code = SQLITE_DONE;
     if (!items)
         return ea_fail(err, EA_ENOMEM, "read the sums of hosts");
-    if (sqlite3_prepare_v2(db, SQL, -1, &s, NULL) != SQLITE_OK) {
-        free(items);
-        return ec_fail_sqlite(err, db, "read the sums of hosts");
-    }
-    while ((code = sqlite3_step(s)) == SQLITE_ROW) {
+    int rc = ec_sqlite_prepare(db, &s, SQL, "read the sums of hosts", err);
+    while (!rc && (code = sqlite3_step(s)) == SQLITE_ROW) {
         const char *text = (const char *)sqlite3_column_text(s, 0), *host = text ? text : "";
         if (!count || strcmp(items[count - 1].host, host) != 0) {
             if (count == EC_METRICS_HOSTS)
@@ -471,10 +467,12 @@ static int read_host_sums(sqlite3 *db, host_sums **ret, size_t *ret_count, ea_er
         values[HOST_LOST_EVENTS] += is_counted ? sqlite3_column_double(s, 6) : 0;
         values[HOST_MISSING_BATCHES] += sqlite3_column_double(s, 7);
     }
+    if (!rc)
+        rc = ec_sqlite_end(s, code, 0, "read the sums of hosts", err);
     sqlite3_finalize(s);
-    if (code != SQLITE_DONE && code != SQLITE_ROW) {
+    if (rc) {
         free(items);
-        return ec_fail_sqlite(err, db, "read the sums of hosts");
+        return rc;
     }
     *ret = items;
     *ret_count = count;

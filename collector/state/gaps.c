@@ -154,6 +154,7 @@ static uint32_t gaps_cause_of(const ea_class *c) {
     return c && strcmp(c->name, "LostEvent/RTLostFile") == 0 ? EC_GAP_LOST_FILE : 0;
 }
 
+/* Each event's source is one of the batch's: ea_batch_get_events refuses others. */
 static int64_t utc_of(const ea_batch_view *v, const ea_batch_events *e, uint32_t i) {
     return ea_clock_to_utc_ns(&ea_batch_source(v, e->source[i])->clock, e->time[i]);
 }
@@ -176,10 +177,8 @@ int ec_lost_find(ea_batch_view *v, ec_lost_record *ret, size_t *ret_count, ea_er
     for (size_t i = 0; i < CPUS; i++)
         last[i] = INT64_MIN;
     for (uint32_t i = 0; i < e->count; i++) {
-        uint32_t cause =
-            e->source[i] < ea_batch_source_count(v) ? gaps_cause_of(ea_batch_group_class(v, e->group[i])) : 0;
-        int64_t utc_ns = e->source[i] < ea_batch_source_count(v) ? utc_of(v, e, i) : INT64_MIN,
-                *before = &last[e->cpu[i]];
+        uint32_t cause = gaps_cause_of(ea_batch_group_class(v, e->group[i]));
+        int64_t utc_ns = utc_of(v, e, i), *before = &last[e->cpu[i]];
         if (cause && count == EC_LOST_RECORDS) {
             ret[count - 1].count++;
             if (utc_ns > ret[count - 1].end_utc_ns)
@@ -209,7 +208,7 @@ int ec_lost_look_back(ea_batch_view *v, ec_lost_record *records, size_t count, s
     for (size_t k = 0; k < count; k++)
         found[k] = INT64_MIN;
     for (uint32_t i = 0; i < e->count; i++) {
-        int64_t utc_ns = e->source[i] < ea_batch_source_count(v) ? utc_of(v, e, i) : INT64_MIN;
+        int64_t utc_ns = utc_of(v, e, i);
         for (size_t k = 0; k < count; k++)
             if (records[k].begin_utc_ns == INT64_MIN && records[k].cpu == e->cpu[i] && utc_ns > found[k])
                 found[k] = utc_ns;

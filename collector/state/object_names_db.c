@@ -1,10 +1,17 @@
 /* Names of kernel addresses in the state tables. See object_names_db.h. */
 #include "collector/state/object_names_db.h"
 
+#include "proto/base/array.h"
+#include "proto/base/map.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHARE_THAT_GOES = 16 };
+enum {
+    SHARE_THAT_GOES = 16,
+    UNWRITTEN_MAX = 8192,     /* operations */
+    SPELLINGS_BYTES = 1 << 20 /* of the names of their classes */
+};
 
 /* ?1 is the stream in each. */
 #define NAME_COLUMNS      "number, address, begin_utc_ns, end_utc_ns, name"
@@ -55,6 +62,13 @@ struct ec_object_names_db {
     sqlite3_stmt *prepared[STATEMENT_COUNT];
     uint64_t name_count, name_bytes, last_name;
     uint64_t first_operation, last_operation; /* numbers */
+    /* Operations that are not in the table yet: the last ones. Most end soon, and are written once instead of twice. A
+     * row of an IRP among them is its last one when none in the table began later. */
+    ea_operation_row *unwritten; /* their numbers are consecutive; names in spellings */
+    size_t unwritten_count, unwritten_capacity;
+    int64_t written_begin_utc_ns; /* the latest begin in the table; INT64_MAX: not known */
+    ea_u64_map unwritten_irps;    /* IRP -> index of its last operation there */
+    ea_string_pool spellings;
     ea_text scratch, found;
     ea_volume volumes[EA_VOLUMES_MAX];
     size_t volume_count;
@@ -112,6 +126,7 @@ static int object_names_db_count_rows(ec_object_names_db *n, ea_err *err) {
         return rc;
     n->first_operation = (uint64_t)sqlite3_column_int64(s, 0);
     n->last_operation = (uint64_t)sqlite3_column_int64(s, 1);
+    n->written_begin_utc_ns = n->last_operation ? INT64_MAX : INT64_MIN;
     sqlite3_reset(s);
     return 0;
 }
@@ -132,6 +147,8 @@ int ec_object_names_db_open(ec_object_names_db **ret, ec_state_db *tables, int64
         n->options.limit_operations = (uint64_t)1 << 20;
     ea_text_init(&n->scratch);
     ea_text_init(&n->found);
+    ea_u64_map_init(&n->unwritten_irps, 0);
+    ea_string_pool_init(&n->spellings, SPELLINGS_BYTES);
     int rc = object_names_db_count_rows(n, err);
     if (rc) {
         ec_object_names_db_close(n);
@@ -152,6 +169,9 @@ void ec_object_names_db_close(ec_object_names_db *n) {
     }
     ea_text_deinit(&n->scratch);
     ea_text_deinit(&n->found);
+    free(n->unwritten);
+    ea_u64_map_deinit(&n->unwritten_irps);
+    ea_string_pool_deinit(&n->spellings);
     free(n);
 }
 
@@ -247,10 +267,47 @@ static int object_names_db_put_name(void *arg, const ea_name_row *row, ea_err *e
     return 0;
 }
 
+static int write_operation(ec_object_names_db *n, const ea_operation_row *row, ea_err *err) {
+    sqlite3_stmt *s = NULL;
+    int rc = object_names_db_prepare(n, S_ADD_OPERATION, &s, err);
+    if (rc)
+        return rc;
+    sqlite3_bind_int64(s, 2, (int64_t)row->number);
+    sqlite3_bind_int64(s, 3, ec_u64_to_sql(row->irp));
+    sqlite3_bind_int64(s, 4, row->begin_utc_ns);
+    sqlite3_bind_int64(s, 5, row->end_utc_ns);
+    sqlite3_bind_int64(s, 6, row->status);
+    sqlite3_bind_int64(s, 7, ec_u64_to_sql(row->information));
+    sqlite3_bind_text(s, 8, row->name, -1, SQLITE_STATIC);
+    return ec_sqlite_run(s, "keep a name", err);
+}
+
+int ec_object_names_db_flush(ec_object_names_db *n, ea_err *err) {
+    int rc = 0;
+    for (size_t i = 0; !rc && i < n->unwritten_count; i++) {
+        const ea_operation_row *row = &n->unwritten[i];
+        rc = write_operation(n, row, err);
+        if (row->begin_utc_ns > n->written_begin_utc_ns)
+            n->written_begin_utc_ns = row->begin_utc_ns;
+    }
+    for (size_t i = 0; i < n->unwritten_count; i++)
+        ea_string_pool_release(&n->spellings, n->unwritten[i].name);
+    n->unwritten_count = 0;
+    ea_u64_map_clear(&n->unwritten_irps);
+    return rc;
+}
+
 static int object_names_db_last_operation(void *arg, uint64_t irp, ea_operation_row *ret, ea_err *err) {
     ec_object_names_db *n = arg;
+    const uint64_t *at = n->unwritten_count ? ea_u64_map_get(&n->unwritten_irps, irp) : NULL;
     sqlite3_stmt *s = NULL;
-    int rc = object_names_db_prepare(n, S_LAST_OPERATION, &s, err);
+    if (at && n->unwritten[*at].begin_utc_ns >= n->written_begin_utc_ns) {
+        *ret = n->unwritten[*at];
+        return 1;
+    }
+    int rc = at ? ec_object_names_db_flush(n, err) : 0;
+    if (!rc)
+        rc = object_names_db_prepare(n, S_LAST_OPERATION, &s, err);
     if (rc)
         return rc;
     sqlite3_bind_int64(s, 2, ec_u64_to_sql(irp));
@@ -263,7 +320,9 @@ static int object_names_db_last_operation(void *arg, uint64_t irp, ea_operation_
 static int drop_operations(ec_object_names_db *n, ea_err *err) {
     sqlite3_stmt *s = NULL;
     uint64_t count = n->options.limit_operations / SHARE_THAT_GOES + 1;
-    int rc = object_names_db_prepare(n, S_DROP_OPERATIONS, &s, err);
+    int rc = ec_object_names_db_flush(n, err);
+    if (!rc)
+        rc = object_names_db_prepare(n, S_DROP_OPERATIONS, &s, err);
     if (rc)
         return rc;
     sqlite3_bind_int64(s, 2, (int64_t)(n->first_operation + count - 1));
@@ -275,10 +334,44 @@ static int drop_operations(ec_object_names_db *n, ea_err *err) {
     return 0;
 }
 
+/* Keeps a new operation in memory; without memory for it in the table. */
+static int object_names_db_add_operation(ec_object_names_db *n, const ea_operation_row *row, ea_err *err) {
+    ea_operation_row added = *row;
+    int rc = n->unwritten_count == UNWRITTEN_MAX ? ec_object_names_db_flush(n, err) : 0;
+    added.number = n->last_operation + 1;
+    if (rc)
+        return rc;
+    added.name = ea_string_pool_take(&n->spellings, row->name, strlen(row->name));
+    const uint64_t *at = ea_u64_map_get(&n->unwritten_irps, row->irp);
+    int is_last = !at || n->unwritten[*at].begin_utc_ns <= row->begin_utc_ns;
+    if (!added.name || EA_GROW(n->unwritten, n->unwritten_capacity, n->unwritten_count + 1, UNWRITTEN_MAX) ||
+        (is_last && ea_u64_map_put(&n->unwritten_irps, row->irp, n->unwritten_count))) {
+        if (added.name)
+            ea_string_pool_release(&n->spellings, added.name);
+        added.name = row->name;
+        rc = ec_object_names_db_flush(n, err);
+        if (!rc)
+            rc = write_operation(n, &added, err);
+        if (!rc && row->begin_utc_ns > n->written_begin_utc_ns)
+            n->written_begin_utc_ns = row->begin_utc_ns;
+    } else {
+        n->unwritten[n->unwritten_count++] = added;
+    }
+    n->last_operation += !rc;
+    return rc;
+}
+
 static int object_names_db_put_operation(void *arg, const ea_operation_row *row, ea_err *err) {
     ec_object_names_db *n = arg;
     sqlite3_stmt *s = NULL;
     int rc;
+    if (row->number && n->unwritten_count && row->number >= n->unwritten[0].number) {
+        ea_operation_row *to = &n->unwritten[row->number - n->unwritten[0].number];
+        to->end_utc_ns = row->end_utc_ns;
+        to->status = row->status;
+        to->information = row->information;
+        return 0;
+    }
     if (row->number) {
         rc = object_names_db_prepare(n, S_END_OPERATION, &s, err);
         if (rc)
@@ -290,21 +383,7 @@ static int object_names_db_put_operation(void *arg, const ea_operation_row *row,
         return ec_sqlite_run(s, "keep a name", err);
     }
     rc = n->last_operation + 1 - n->first_operation >= n->options.limit_operations ? drop_operations(n, err) : 0;
-    if (!rc)
-        rc = object_names_db_prepare(n, S_ADD_OPERATION, &s, err);
-    if (rc)
-        return rc;
-    sqlite3_bind_int64(s, 2, (int64_t)(n->last_operation + 1));
-    sqlite3_bind_int64(s, 3, ec_u64_to_sql(row->irp));
-    sqlite3_bind_int64(s, 4, row->begin_utc_ns);
-    sqlite3_bind_int64(s, 5, row->end_utc_ns);
-    sqlite3_bind_int64(s, 6, row->status);
-    sqlite3_bind_int64(s, 7, ec_u64_to_sql(row->information));
-    sqlite3_bind_text(s, 8, row->name, -1, SQLITE_STATIC);
-    rc = ec_sqlite_run(s, "keep a name", err);
-    if (!rc)
-        n->last_operation++;
-    return rc;
+    return rc ? rc : object_names_db_add_operation(n, row, err);
 }
 
 static int put_volume(void *arg, const char *nt, const char *dos, ea_err *err) {
@@ -422,7 +501,9 @@ static int object_names_db_completion(const void *arg, const ea_record *r, const
     sqlite3_stmt *s = NULL;
     if (n->last_operation == 0 || !ea_object_names_operation(r, c, &irp, &is_end))
         return 0;
-    int rc = object_names_db_prepare(n, S_FIND_OPERATIONS, &s, &err);
+    int rc = ec_object_names_db_flush(n, &err);
+    if (!rc)
+        rc = object_names_db_prepare(n, S_FIND_OPERATIONS, &s, &err);
     if (rc)
         return object_names_db_answer(n, rc, &err);
     sqlite3_bind_int64(s, 2, ec_u64_to_sql(irp));

@@ -30,13 +30,16 @@ void ec_object_names_db_close(ec_object_names_db *n); /* NULL is allowed */
 EA_MUST_CHECK int ec_object_names_db_apply(ec_object_names_db *n, const ea_record *record, const ea_class *c,
                                            int64_t utc_ns, ea_err *err);
 
+/* Writes what is kept in memory; before each commit of the caller's transaction. */
+EA_MUST_CHECK int ec_object_names_db_flush(ec_object_names_db *n, ea_err *err);
+
 /* Appends the name of the address at that time, as Windows wrote it: 1; 0 when it is unknown. */
 EA_MUST_CHECK int ec_object_names_db_find(ec_object_names_db *n, enum ea_name_kind kind, uint64_t address,
                                           int64_t utc_ns, ea_text *out, ea_err *err);
 /* For rendering: names with drive letters, and the ends of operations. What the database cannot answer is left out; the
  * first such error stays in ec_object_names_db_error. Volumes are read once, by the first question. */
 ea_resolver ec_object_names_db_resolver(ec_object_names_db *n);
-/* NULL while all is well. */
+/* The first error of the resolver; NULL: there was none. */
 const ea_err *ec_object_names_db_error(const ec_object_names_db *n);
 
 #endif

@@ -2,6 +2,7 @@
 #include "collector/state/requests.h"
 
 #include "collector/sqlite/sqlite.h"
+#include "proto/base/clock.h"
 #include "proto/base/pattern.h"
 #include "proto/base/platform.h"
 
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { REQUESTS_BUSY_MS = 200, REQUESTS_PATH_BYTES = 1400 };
+enum { REQUESTS_BUSY_MS = 200, REQUESTS_READ_BUSY_MS = 5000, REQUESTS_PATH_BYTES = 1400 };
 
 static const int64_t REQUESTS_KEEP_NS = EC_REQUEST_KEEP_DAYS * INT64_C(86400000000000);
 static const char REQUESTS_DOING[] = "keep requests";
@@ -46,10 +47,12 @@ static const char *const REQUESTS_SQL[REQUESTS_STATEMENTS] = {
     [WITHDRAW] = "UPDATE requests SET withdrawn = 1 WHERE serial = ?1",
     [OFFER] = "SELECT hosts, bytes FROM requests WHERE serial > ?1 AND expires_utc_ns > ?2 AND NOT withdrawn AND NOT"
               " EXISTS (SELECT 1 FROM reports WHERE reports.serial = requests.serial AND host = ?3) ORDER BY serial",
-    /* of requests that were made here; a refusal does not replace what was accepted before */
+    /* of requests that were made here; a refusal does not replace what was accepted before. All rows are counted for a
+       new one alone */
     [PUT_REPORT] =
-        "INSERT INTO reports SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8 FROM requests WHERE serial = ?1 AND (SELECT count(*)"
-        " FROM reports) < ?9 ON CONFLICT DO UPDATE SET state = excluded.state, utc_ns = excluded.utc_ns, batches ="
+        "INSERT INTO reports SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8 FROM requests WHERE serial = ?1 AND (EXISTS (SELECT"
+        " 1 FROM reports WHERE serial = ?1 AND host = ?2) OR (SELECT count(*) FROM reports) < ?9) ON CONFLICT DO UPDATE"
+        " SET state = excluded.state, utc_ns = excluded.utc_ns, batches ="
         " excluded.batches, events = excluded.events, bytes = excluded.bytes, text = excluded.text WHERE excluded.state"
         " <> 2 OR state = 2",
     [EACH] = "SELECT r.bytes, r.added_utc_ns, r.withdrawn, p.host, p.state, p.utc_ns, p.batches, p.events, p.bytes,"
@@ -334,6 +337,46 @@ int ec_requests_poll(ec_requests *r, const char *agent, const uint8_t *data, siz
     ea_mutex_unlock(r->lock);
     free(reports);
     return rc;
+}
+
+int ec_requests_read(sqlite3 **ret, const char *dir, ea_err *err) {
+    char path[REQUESTS_PATH_BYTES];
+    sqlite3 *db = NULL;
+    if (snprintf(path, sizeof path, "%s/requests.db", dir) >= (int)sizeof path)
+        return ea_fail(err, EA_EUSAGE, "the path of the store is too long");
+    int is_there = ea_path_exists(path), rc = 0;
+    if (sqlite3_open_v2(is_there ? path : ":memory:", &db,
+                        SQLITE_OPEN_NOMUTEX | (is_there ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE),
+                        NULL) != SQLITE_OK)
+        rc = db ? ec_fail_sqlite(err, db, "read the requests") : ea_fail(err, EA_ENOMEM, "read the requests");
+    if (!rc)
+        sqlite3_busy_timeout(db, REQUESTS_READ_BUSY_MS);
+    if (!rc && !is_there)
+        rc = ec_sqlite_exec(db, REQUESTS_SCHEMA, "read the requests", err);
+    if (rc) {
+        sqlite3_close(db);
+        return rc;
+    }
+    *ret = db;
+    return 0;
+}
+
+void ec_request_describe(const ea_request *q, ea_text *t) {
+    ea_text_str(t, "hosts ");
+    ea_text_safe(t, q->hosts, strlen(q->hosts));
+    ea_text_str(t, ", window ");
+    ea_text_utc_ns(t, q->from_utc_ns);
+    ea_text_str(t, " to ");
+    ea_text_utc_ns(t, q->to_utc_ns);
+    ea_text_printf(t, ", at most %" PRIu64 " bytes of each recorder, expires ", q->limit_bytes);
+    ea_text_utc_ns(t, q->expires_utc_ns);
+}
+
+const char *ec_request_state(uint32_t reported, int is_withdrawn, int is_expired) {
+    static const char *const NAMES[] = {NULL, "accepted", "refused", "sent", "expired"};
+    if (reported && reported < sizeof NAMES / sizeof *NAMES)
+        return NAMES[reported];
+    return is_withdrawn ? "withdrawn" : is_expired ? "expired" : "waiting";
 }
 
 int ec_requests_forget(const char *dir, const char *host, ea_err *err) {

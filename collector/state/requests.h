@@ -1,12 +1,14 @@
 /* What agents are asked, in DIR/requests.db: signed requests, as they travel, and what each agent reported of them. An
  * agent is offered the requests of its name that have not expired, whose serials are larger than the last one that it
  * decided about. The collector has no key: it passes on what a person signed.
- * Called by: the commands request ..., run (for ingest), forget. Calls: SQLite. Thread: any, unless it says otherwise;
- * an ec_requests has a lock. */
+ * Called by: the commands request ..., run (for ingest and the API), SQL, forget. Calls: SQLite. Thread: any, unless it
+ * says otherwise; an ec_requests has a lock. */
 #ifndef EC_STATE_REQUESTS_H
 #define EC_STATE_REQUESTS_H
 
 #include "proto/wire/request.h"
+
+#include <sqlite3.h>
 
 enum {
     EC_REQUESTS_MAX = 1024,           /* that have not expired */
@@ -46,6 +48,13 @@ typedef struct ec_request_row {
 /* Newest first; the agents of one by name. Stops at the first non-zero, which it returns. */
 EA_MUST_CHECK int ec_requests_each(ec_requests *r, int (*fn)(const ec_request_row *row, void *arg), void *arg,
                                    ea_err *err);
+/* A connection that reads the tables, as requests.c has them; of a store without the file they are empty. */
+EA_MUST_CHECK int ec_requests_read(sqlite3 **ret, const char *dir, ea_err *err);
+/* "hosts ..., window ... to ..., at most ... bytes of each recorder, expires ...": for logs and lists. */
+void ec_request_describe(const ea_request *q, ea_text *t);
+/* What became of a request at a machine, and how the request itself is: a report's state (0: none), or "waiting",
+ * "withdrawn", "expired". */
+const char *ec_request_state(uint32_t reported, int is_withdrawn, int is_expired);
 /* Removes what an agent reported. */
 EA_MUST_CHECK int ec_requests_forget(const char *dir, const char *host, ea_err *err);
 

@@ -74,6 +74,30 @@ static int state_catch_up_measure(const char *dir, const char *host, goals *g, u
     return rc;
 }
 
+/* The streams of host (NULL: of all) as the store has them now. */
+static int state_catch_up_read(goals *g, const char *dir, const char *host, ea_err *err) {
+    ec_store *store = NULL;
+    int rc = ec_store_open(&store, dir, &(ec_store_options){0}, err);
+    if (!rc)
+        rc = ec_store_each_stream(store, host, add_goal, g, err);
+    if (!rc)
+        rc = ec_store_position(store, &g->place, err);
+    ec_store_close(store);
+    return rc == EA_ENOMEM ? ea_fail(err, rc, "look at the streams of %s", dir) : rc;
+}
+
+int ec_state_worker_is_caught_up(const char *dir, const char *host) {
+    ea_err ignored = {0};
+    goals g = {0};
+    uint64_t backlog = 0;
+    int rc = state_catch_up_read(&g, dir, host, &ignored);
+    if (!rc)
+        rc = state_catch_up_measure(dir, host, &g, &backlog, &ignored);
+    int is_caught_up = !rc && g.count && !backlog && !g.is_older;
+    free(g.items);
+    return is_caught_up;
+}
+
 int ec_state_fold_here(const char *dir, const char *host, int *ret_rc, ea_err *why, ea_err *err) {
     ec_state_worker *h = NULL;
     int failed, can = ec_state_worker_open(&h, dir, &(ec_state_worker_options){.hole_wait_ns = -1}, why);
@@ -98,17 +122,9 @@ int ec_state_worker_catch_up(const char *dir, const char *host, enum ec_state_wa
     if (!err)
         err = &local;
     int64_t deadline_ns = ea_monotonic_ns() + wait_ns;
-    ec_store *store = NULL;
     goals g = {0};
     uint64_t backlog = 0;
-    int rc = ec_store_open(&store, dir, &(ec_store_options){0}, err);
-    if (!rc)
-        rc = ec_store_each_stream(store, host, add_goal, &g, err);
-    if (!rc)
-        rc = ec_store_position(store, &g.place, err);
-    ec_store_close(store);
-    if (rc == EA_ENOMEM)
-        rc = ea_fail(err, rc, "look at the streams of %s", dir);
+    int rc = state_catch_up_read(&g, dir, host, err);
     while (!rc && !(rc = state_catch_up_measure(dir, host, &g, &backlog, err)) && (backlog || g.is_older)) {
         ea_err why = {0};
         int can = state_folder(dir, host, &rc, &why, err);

@@ -400,8 +400,12 @@ static int state_db_open_tables(ec_state_db *t, const char *path, const char *lo
             return rc;
         version = 0;
     }
-    rc = run_sql(t, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -8192;",
+    rc = run_sql(t,
+                 writable == EC_STATE_SCRATCH ? "PRAGMA synchronous = OFF; PRAGMA journal_mode = WAL;"
+                                              : "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;",
                  "set up the state tables", err);
+    if (!rc)
+        rc = run_sql(t, "PRAGMA cache_size = -8192;", "set up the state tables", err);
     if (rc || version == SCHEMA_VERSION)
         return rc ? rc : complete_tables(t, err);
     ea_text sql;

@@ -24,6 +24,8 @@ static inline uint64_t ec_u64_from_sql(int64_t v) {
 
 typedef struct ec_state_db ec_state_db;
 
+enum { EC_STATE_READ = 0, EC_STATE_WRITE, EC_STATE_SCRATCH /* writing without making anything durable */ };
+
 /* Opens DIR/state.db; writable: makes it when it is missing or of another version, and takes the lock (EA_EBUSY when
  * another process folds). Not writable: EA_ENOTFOUND while there is none. */
 EA_MUST_CHECK int ec_state_db_open(ec_state_db **ret, const char *dir, int writable, ea_err *err);

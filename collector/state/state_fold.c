@@ -492,6 +492,8 @@ static int fold_some(ec_state_live *l, const ec_state_work *w, int *ret_more, ea
     if (!rc)
         rc = ec_state_db_put_pending_facts(h->tables, l->fold.stream_number, l->machine, err);
     if (!rc)
+        rc = ec_object_names_db_flush(l->naming, err);
+    if (!rc)
         rc = ec_state_db_set_fold(h->tables, &l->fold, err);
     if (!rc)
         rc = ec_state_db_commit(h->tables, err);

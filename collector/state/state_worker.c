@@ -215,7 +215,7 @@ int ec_state_worker_open(ec_state_worker **ret, const char *dir, const ec_state_
     int rc = h->lives ? ec_store_open(&h->store, dir, &(ec_store_options){0}, err)
                       : ea_fail(err, EA_ENOMEM, "open the history of %s", dir);
     if (!rc)
-        rc = ec_state_db_open(&h->tables, dir, 1, err);
+        rc = ec_state_db_open(&h->tables, dir, h->options.is_scratch ? EC_STATE_SCRATCH : EC_STATE_WRITE, err);
     if (!rc)
         rc = ec_store_position(h->store, &h->begin, err);
     if (!rc)

@@ -25,6 +25,7 @@ typedef struct ec_state_worker ec_state_worker;
 typedef struct ec_state_worker_options {
     uint32_t live_streams;                  /* machines kept in memory; others are read back when they go on; 0: 64 */
     uint32_t batches_per_commit;            /* 0: 16 */
+    int is_scratch;                         /* of the store, see ec_store_options */
     int64_t hole_wait_ns;                   /* after the stream's last arrival; 0: 30 s; negative: do not wait */
     uint64_t hole_batches;                  /* batches after a hole that end the waiting; 0: 256 */
     size_t limit_state_bytes;               /* of each such machine, see machine.h; 0: 64 MiB */
@@ -70,6 +71,9 @@ enum ec_state_wait {
  * error: then nothing is folded. */
 EA_MUST_CHECK int ec_state_worker_catch_up(const char *dir, const char *host, enum ec_state_wait wait, int64_t wait_ns,
                                            uint64_t *ret_backlog, ea_err *err);
+
+/* 1 when all that is stored now of host (NULL: of all) is folded. A store that has nothing of the host: 0. */
+int ec_state_worker_is_caught_up(const char *dir, const char *host);
 
 /* The daemon's: a thread that folds what arrives, in rounds. keep_going and on_gap of the options are not used. */
 typedef struct ec_state_worker_worker ec_state_worker_worker;

@@ -1026,7 +1026,7 @@ int ec_store_commit(ec_store *s, ea_err *err) {
     look_for_rollback(s);
     if (s->group_failed)
         rc = ea_fail(err, EA_EIO, "commit to %s: an append failed", s->dir);
-    if (!rc && s->segment.end != s->durable_end)
+    if (!rc && s->segment.end != s->durable_end && !s->is_scratch)
         rc = ec_segment_sync(&s->segment, err);
     if (!rc && s->segment.end != s->durable_end)
         rc = ec_db_run(s, ec_db_bind(s, EC_ST_SET_POSITION, "ii", (int64_t)s->segment.number, (int64_t)s->segment.end),

@@ -186,8 +186,8 @@ static int connect_database(ec_store *s, const char *name, int flags, int *ret_v
     /* cache_size: in KiB, as it is negative. A batch may bring 16,384 descriptions, whose hashes are all over an index;
      * SQLite's 2 MiB are less than the pages that it changes, which then were written and read several times. */
     if (s->writable &&
-        (rc = database_exec(s, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -16384",
-                            err)) != 0)
+        ((rc = database_exec(s, s->is_scratch ? "PRAGMA synchronous = OFF" : "PRAGMA synchronous = NORMAL", err)) ||
+         (rc = database_exec(s, "PRAGMA journal_mode = WAL; PRAGMA cache_size = -16384", err))))
         return rc;
     if (sqlite3_prepare_v2(s->db, "PRAGMA user_version", -1, &st, NULL) != SQLITE_OK ||
         sqlite3_step(st) != SQLITE_ROW) {

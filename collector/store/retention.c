@@ -32,12 +32,18 @@ static int retention_fail(ec_store *s, ea_err *err, const char *what) {
                       ec_store_folder(s), ec_sqlite_text(db));
 }
 
+/* NULL: retention_fail says why. */
+static sqlite3_stmt *retention_prepare(ec_store *s, const char *sql) {
+    sqlite3_stmt *st = NULL;
+    return ec_sqlite_prepare(ec_store_database(s), &st, sql, NULL, NULL) == 0 ? st : NULL;
+}
+
 /* Runs SQL with up to three numbers bound; the first column of its last row goes to *ret (may be NULL): 1, or 0 without
  * a row or with NULL in it. */
 static int retention_ask(ec_store *s, const char *sql, int64_t a, int64_t b, int64_t c, int64_t *ret, ea_err *err) {
-    sqlite3_stmt *st = NULL;
+    sqlite3_stmt *st = retention_prepare(s, sql);
     const int64_t values[] = {a, b, c};
-    int found = 0, code = sqlite3_prepare_v2(ec_store_database(s), sql, -1, &st, NULL);
+    int found = 0, code = st ? SQLITE_OK : SQLITE_ERROR;
     for (int i = 0; code == SQLITE_OK && i < 3 && i < sqlite3_bind_parameter_count(st); i++)
         code = sqlite3_bind_int64(st, i + 1, values[i]);
     if (code == SQLITE_OK)
@@ -53,13 +59,8 @@ static int retention_ask(ec_store *s, const char *sql, int64_t a, int64_t b, int
     return found;
 }
 
-static sqlite3_stmt *retention_prepare(ec_store *s, const char *sql) {
-    sqlite3_stmt *st = NULL;
-    return sqlite3_prepare_v2(ec_store_database(s), sql, -1, &st, NULL) == SQLITE_OK ? st : NULL;
-}
-
 static int retention_run(ec_store *s, const char *sql, ea_err *err) {
-    if (sqlite3_exec(ec_store_database(s), sql, NULL, NULL, NULL) == SQLITE_OK)
+    if (ec_sqlite_exec(ec_store_database(s), sql, sql, NULL) == 0)
         return 0;
     int rc = retention_fail(s, err, "delete what is too old");
     if (!sqlite3_get_autocommit(ec_store_database(s)))
@@ -116,7 +117,7 @@ static uint64_t pages_in_use(sqlite3 *db) {
     uint64_t v[3] = {0};
     for (int i = 0; i < 3; i++) {
         sqlite3_stmt *st = NULL;
-        if (sqlite3_prepare_v2(db, PRAGMAS[i], -1, &st, NULL) == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW)
+        if (ec_sqlite_prepare(db, &st, PRAGMAS[i], NULL, NULL) == 0 && ec_sqlite_step(st, PRAGMAS[i], NULL) == 1)
             v[i] = (uint64_t)sqlite3_column_int64(st, 0);
         sqlite3_finalize(st);
     }
@@ -161,10 +162,9 @@ int ec_store_what_is_left(ec_store *s, const char *agent, const uint8_t *stream,
         "SELECT (SELECT min(number) FROM batches b WHERE b.stream_id = s.stream_id), (SELECT min(begin_utc_ns) FROM"
         " (SELECT begin_utc_ns FROM batches b WHERE b.stream_id = s.stream_id AND begin_utc_ns IS NOT NULL"
         " ORDER BY number LIMIT 256)) FROM streams s WHERE agent = ?1 AND stream = ?2";
-    sqlite3_stmt *st = NULL;
+    sqlite3_stmt *st = retention_prepare(s, LEFT);
     int rc = 0;
-    if (sqlite3_prepare_v2(ec_store_database(s), LEFT, -1, &st, NULL) != SQLITE_OK ||
-        sqlite3_bind_text(st, 1, agent, -1, SQLITE_STATIC) != SQLITE_OK ||
+    if (!st || sqlite3_bind_text(st, 1, agent, -1, SQLITE_STATIC) != SQLITE_OK ||
         sqlite3_bind_blob(st, 2, stream, EA_STREAM_ID_BYTES, SQLITE_STATIC) != SQLITE_OK)
         rc = retention_fail(s, err, "look what is left of a stream");
     int code = rc ? SQLITE_ERROR : sqlite3_step(st);
@@ -229,7 +229,7 @@ static int copy_kept(const char *index, const char *made, ea_err *err) {
     if (!rc &&
         (sqlite3_open_v2(index, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK ||
          sqlite3_busy_timeout(db, KEEP_BUSY_MS) != SQLITE_OK ||
-         sqlite3_prepare_v2(db, "ATTACH ?1 AS kept", -1, &attach, NULL) != SQLITE_OK ||
+         ec_sqlite_prepare(db, &attach, "ATTACH ?1 AS kept", NULL, NULL) ||
          sqlite3_bind_text(attach, 1, made, -1, SQLITE_STATIC) != SQLITE_OK || sqlite3_step(attach) != SQLITE_DONE ||
          sqlite3_reset(attach) != SQLITE_OK || sqlite3_exec(db, ATTACHED_UNSYNCED, NULL, NULL, NULL) != SQLITE_OK ||
          sqlite3_exec(db, KEEP, NULL, NULL, NULL) != SQLITE_OK))
@@ -693,10 +693,8 @@ static int retire(ec_store *s, uint64_t segment, const char *why, ea_err *err) {
     if (rc == 0) {
         snprintf(text, sizeof text, "segment %" PRIu64 " was deleted: %s; further ones of this hour are only counted",
                  segment, why);
-        sqlite3_stmt *st = NULL;
-        if (sqlite3_prepare_v2(ec_store_database(s), "INSERT INTO incidents VALUES(NULL, ?1, '', ?2, ?3)", -1, &st,
-                               NULL) != SQLITE_OK ||
-            sqlite3_bind_int64(st, 1, now) != SQLITE_OK ||
+        sqlite3_stmt *st = retention_prepare(s, "INSERT INTO incidents VALUES(NULL, ?1, '', ?2, ?3)");
+        if (!st || sqlite3_bind_int64(st, 1, now) != SQLITE_OK ||
             sqlite3_bind_int64(st, 2, EC_NOTICE_RETENTION) != SQLITE_OK ||
             sqlite3_bind_text(st, 3, text, -1, SQLITE_STATIC) != SQLITE_OK || sqlite3_step(st) != SQLITE_DONE)
             rc = retention_fail(s, err, "keep a notice");

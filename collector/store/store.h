@@ -17,6 +17,7 @@ typedef struct ec_store_options {
     int writable;
     uint64_t segment_bytes; /* 0: 256 MiB */
     int trusts_checksums;   /* 1: append does not compute a batch's checksum from its records */
+    int is_scratch;         /* 1: the store is removed after its use: a commit does not make its data durable */
     ea_counters *counters;  /* borrowed; may be NULL */
     /* Most that is kept of one agent; 0: no bound. Classes are those that it was the first to describe. Bytes of
      * definitions are those of what else its streams name by hash (sources, shapes, dictionaries), each once, and 512

@@ -23,6 +23,7 @@ int ec_store_open(ec_store **ret, const char *dir, const ec_store_options *optio
     if (!s)
         return ea_fail(err, EA_ENOMEM, "open %s", dir);
     s->writable = options->writable;
+    s->is_scratch = options->is_scratch;
     s->segment_bytes = options->segment_bytes ? options->segment_bytes : (uint64_t)DEFAULT_SEGMENT_MIB << 20;
     s->trusts_checksums = options->trusts_checksums;
     s->agent_streams = options->agent_streams;

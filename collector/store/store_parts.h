@@ -138,7 +138,7 @@ typedef struct ec_stored_name {
 
 struct ec_store {
     char *dir, *segments;
-    int writable;
+    int writable, is_scratch;
     uint64_t segment_bytes;
     int trusts_checksums;
     uint64_t agent_streams, agent_classes, agent_tombstones, agent_definition_bytes; /* see ec_store_options */

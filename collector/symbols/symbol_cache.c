@@ -27,7 +27,7 @@ enum {
 struct ec_symbol_cache {
     ec_symbol_cache_options o;
     ec_symbol_path path;
-    ec_server *server;
+    ea_symbol_server *server;
     int64_t silent_until_ns[EC_SYMBOL_ELEMENTS_MAX]; /* by the path's element, monotonic: its server gave no answer */
     uint64_t kept_bytes;                             /* of the default cache, as far as it is known */
     size_t absent_count;                             /* of its marks, likewise */
@@ -501,7 +501,7 @@ static int fetch(ec_symbol_cache *c, quest *q, const char *server, const char *f
     int rc =
         place.failed ? ea_fail(err, EA_ENOMEM, "keep %s", q->name) : symbol_cache_part_name(&part, place.data, err);
     if (!rc)
-        rc = ec_server_fetch(c->server, server, q->name, q->key, file, part.data, err);
+        rc = ea_symbol_server_fetch(c->server, server, q->name, q->key, file, part.data, err);
     if (!rc && is_pointer) {
         rc = read_pointer(part.data, server, target, sizeof target, err);
         if (!rc) /* a server does not say which of our files are read */
@@ -541,7 +541,7 @@ static int look_at_server(ec_symbol_cache *c, quest *q, const char *server, cons
     int rc = folder.failed ? ea_fail(&first, EA_ENOMEM, "keep %s", q->name) : ea_path_make_dirs(folder.data, &first);
     ea_text_deinit(&folder);
     if (!rc && !c->server)
-        rc = ec_server_create(&c->server, &c->o.server, &first);
+        rc = ea_symbol_server_create(&c->server, &c->o.server, &first);
     if (rc) {
         add_error(q, &first);
         return 0;
@@ -555,7 +555,7 @@ static int look_at_server(ec_symbol_cache *c, quest *q, const char *server, cons
         if (e.code != EA_ENOTFOUND)
             break;
     }
-    if (ec_server_is_silent(c->server))
+    if (ea_symbol_server_is_silent(c->server))
         *silent_until_ns = ea_monotonic_ns() + c->o.failure_ns;
     symbol_cache_add_reason(q, NULL, first.message);
     if (strcmp(cache, c->o.folder) != 0)
@@ -632,7 +632,7 @@ int ec_symbol_cache_open(ec_symbol_cache **ret, const ec_symbol_cache_options *o
 void ec_symbol_cache_close(ec_symbol_cache *c) {
     if (!c)
         return;
-    ec_server_destroy(c->server);
+    ea_symbol_server_destroy(c->server);
     ec_symbol_path_deinit(&c->path);
     free(c);
 }

@@ -14,8 +14,8 @@
 #define EC_SYMBOLS_SYMBOL_CACHE_H
 
 #include "collector/symbols/symbol_path.h"
-#include "collector/symbols/symbol_server.h"
 #include "proto/base/text.h"
+#include "proto/curl/symbol_server.h"
 
 enum { EC_SYMBOL_NAME_MAX = 200, EC_SYMBOL_KEY_MAX = 48 };
 
@@ -27,7 +27,7 @@ typedef struct ec_symbol_cache_options {
     int64_t limit_age_ns; /* since a file in it was used */
     int64_t absent_ns;    /* how long a server's "no such file" is believed; 0: it is asked each time */
     int64_t failure_ns;   /* how long a server that failed is left alone, for this file; without a word: for all */
-    ec_server_options server;
+    ea_symbol_server_options server;
 } ec_symbol_cache_options;
 
 typedef struct ec_symbol_cache ec_symbol_cache;

@@ -31,7 +31,8 @@ static void trace_ingest_add_strings(ea_text *t, const char *const *items, size_
         ec_message_string(t, items[i]);
 }
 
-/* u64 the process that asks; store, host; paths; manifests: each a u32 and so many strings. */
+/* u64 the process that asks; store, host; u8 whether the store is removed after its use; paths; manifests: each a u32
+ * and so many strings. */
 static int send_order(int in, const ec_trace_order *o, ea_err *err) {
     ea_text t;
     ea_text_init(&t);
@@ -39,6 +40,7 @@ static int send_order(int in, const ec_trace_order *o, ea_err *err) {
     ec_message_u64(&t, (uint64_t)getpid());
     ec_message_string(&t, o->store);
     ec_message_string(&t, o->host);
+    ec_message_u8(&t, (uint8_t)(o->is_scratch != 0));
     trace_ingest_add_strings(&t, o->paths, o->path_count);
     trace_ingest_add_strings(&t, o->manifests, o->manifest_count);
     int rc = ec_message_send(in, &t);

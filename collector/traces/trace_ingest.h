@@ -4,7 +4,8 @@
  * ec_trace_worker_main then): it reads files that others wrote, so it gives up everything but those files and the store
  * first (sandbox.h). In it a trace becomes batches by the agent's own pipeline (service/core/ingest_session.h), which
  * puts them in a spool; a thread takes them from there and appends them with ec_store_append, which checks each as one
- * that came over the network. Then the history is folded. The spool is a folder of the store and is removed at the end.
+ * that came over the network, and another folds them into the history. The spool is a folder of the store and is
+ * removed at the end.
  *
  * A trace has the stream that a replay of it has, so the same trace is stored once. Called by: the commands open and
  * ingest, trace_store.h. Calls: trace_worker.c in the child. Thread: any. */
@@ -27,6 +28,7 @@ typedef struct ec_trace_order {
     const char *const *manifests; /* as --manifest of "etwagent replay" */
     size_t manifest_count;        /* likewise */
     int shows_progress;           /* a line on standard error */
+    int is_scratch;               /* the store is removed after its use: nothing is made durable */
 } ec_trace_order;
 
 typedef struct ec_trace_report {

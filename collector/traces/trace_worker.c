@@ -1,5 +1,6 @@
 /* The process that reads traces into a store. See trace_ingest.h. Threads: the main one reads the traces; the
- * pipeline's encoders; one that stores batches, which alone uses the store meanwhile. */
+ * pipeline's encoders; one that stores batches, which alone writes to the store meanwhile; one that folds what is
+ * stored into the history. */
 #include "collector/sandbox/child.h"
 #include "collector/sandbox/message.h"
 #include "collector/sandbox/sandbox.h"
@@ -23,6 +24,7 @@ enum {
     GROUP_BYTES = 32 << 20,  /* and so many bytes */
     LOOK_NS = 50000000,      /* how long the storing thread waits for a batch before it looks whether all is done */
     END_LOOK_NS = 1000000,   /* how often it is looked whether all is stored */
+    FOLD_LOOK_NS = 5000000,  /* how often it is looked whether there is more to fold */
     PROGRESS_NS = 250000000, /* between two lines of progress */
 };
 
@@ -34,6 +36,7 @@ typedef struct job {
     const char *store_dir, *host;
     const char *paths[EC_TRACE_PATHS_MAX];
     size_t path_count;
+    int is_scratch; /* the store is removed after its use */
     ea_schema_options schemas;
     char spool_dir[PATH_BYTES], segments[PATH_BYTES];
 
@@ -44,6 +47,7 @@ typedef struct job {
     ea_spool *spool;
     ea_ingest_session *session;
     atomic_int draining, stored_all; /* the source is at its end; the storing thread has ended */
+    atomic_uint commits;             /* of the store */
 
     /* the storing thread's, until it has ended */
     ea_spool_item *items;
@@ -73,6 +77,7 @@ static int read_order(job *j) {
     j->parent = ec_message_get(&m, 8);
     j->store_dir = ec_message_get_string(&m);
     j->host = ec_message_get_string(&m);
+    j->is_scratch = ec_message_get(&m, 1) != 0;
     j->path_count = trace_worker_read_strings(&m, j->paths);
     _Static_assert((int)EA_STRINGS_MAX >= (int)EC_TRACE_PATHS_MAX, "manifests have room");
     j->schemas.manifests.count = trace_worker_read_strings(&m, j->schemas.manifests.items);
@@ -176,6 +181,7 @@ static void store_batches(void *arg) {
         for (size_t i = 0; i < count; i++)
             j->outcomes[i] = j->rc ? EA_SPOOL_AGAIN : store_batch(j, &j->items[i]);
         int rc = j->rc ? 0 : ec_store_commit(j->store, &err);
+        atomic_fetch_add(&j->commits, 1);
         if (rc) {
             memset(j->outcomes, EA_SPOOL_AGAIN, count);
             fail_store(j, rc, &err);
@@ -185,6 +191,28 @@ static void store_batches(void *arg) {
             fail_store(j, rc, &err);
     }
     atomic_store(&j->stored_all, 1);
+}
+
+/* Keeps what is stored in the history while the rest of the trace is read, until all is stored. What it cannot keep is
+ * found by trace_worker_fold, which says why. */
+static void fold_stored(void *arg) {
+    job *j = arg;
+    ec_state_worker *h = NULL;
+    ea_err ignored = {0};
+    unsigned seen = 0;
+    int rc = ec_state_worker_open(&h, j->store_dir, &(ec_state_worker_options){.is_scratch = j->is_scratch}, &ignored);
+    while (!rc) {
+        int is_last = atomic_load(&j->stored_all);
+        unsigned commits = atomic_load(&j->commits);
+        if (commits != seen)
+            rc = ec_state_worker_fold(h, NULL, &ignored);
+        else if (is_last)
+            break;
+        else
+            ea_sleep_ns(FOLD_LOOK_NS);
+        seen = commits;
+    }
+    ec_state_worker_close(h);
 }
 
 /* ---- reading ---- */
@@ -217,12 +245,15 @@ static void report_progress(void *arg) {
 
 /* From the files to the store. */
 static int trace_worker_transfer(job *j, ea_err *err) {
-    ea_thread *storing, *watching;
+    ea_thread *storing, *watching, *folding;
     int rc = ea_thread_start(&storing, "store", store_batches, j, err);
     if (rc)
         return rc;
     rc = ea_thread_start(&watching, "progress", report_progress, j, err);
     int is_watched = !rc;
+    if (!rc)
+        rc = ea_thread_start(&folding, "fold", fold_stored, j, err);
+    int is_folded = is_watched && !rc;
     if (!rc)
         rc = ea_ingest_session_run(j->session, err);
     int ended = 0;
@@ -237,11 +268,19 @@ static int trace_worker_transfer(job *j, ea_err *err) {
     ea_thread_join(storing);
     if (is_watched)
         ea_thread_join(watching);
+    if (is_folded)
+        ea_thread_join(folding);
     if (j->rc) { /* the reason why reading ended, too */
         *err = j->err;
         return j->rc;
     }
     return rc > 0 ? 0 : rc;
+}
+
+static int trace_worker_open_store(job *j, ea_err *err) {
+    return ec_store_open(&j->store, j->store_dir,
+                         &(ec_store_options){.writable = 1, .is_scratch = j->is_scratch, .counters = &j->counters},
+                         err);
 }
 
 static int trace_worker_open_all(job *j, ea_err *err) {
@@ -250,7 +289,7 @@ static int trace_worker_open_all(job *j, ea_err *err) {
     j->outcomes = calloc(ITEMS, 1);
     int rc = j->items && j->outcomes ? 0 : ea_fail(err, EA_ENOMEM, "read a trace");
     if (!rc)
-        rc = ec_store_open(&j->store, j->store_dir, &(ec_store_options){.writable = 1, .counters = &j->counters}, err);
+        rc = trace_worker_open_store(j, err);
     if (!rc)
         rc = ea_schema_options_read(&j->known, &j->schemas, err);
     if (!rc)
@@ -332,7 +371,7 @@ static int store_from_file(const uint8_t *batch, size_t len_bytes, void *arg) {
 static int store_files(job *j, ea_err *err) {
     batch_files b = {.job = j, .err = err};
     ea_err why = {0};
-    int rc = ec_store_open(&j->store, j->store_dir, &(ec_store_options){.writable = 1, .counters = &j->counters}, err);
+    int rc = trace_worker_open_store(j, err);
     for (size_t i = 0; !rc && i < j->path_count; i++) {
         rc = ea_batch_file_each(j->paths[i], store_from_file, &b, err);
         if (rc != EA_ETRUNCATED && rc != EA_ECORRUPT)
@@ -344,6 +383,10 @@ static int store_files(job *j, ea_err *err) {
     }
     if (!rc)
         rc = ec_store_commit(j->store, err);
+    atomic_fetch_add(&j->commits, 1);
+    atomic_store(&j->stored_all, 1);
+    if (!rc)
+        fold_stored(j);
     if (!rc && j->report.refused)
         rc = ea_fail(err, EA_EREFUSED, "%" PRIu64 " batches are not stored: %s", j->report.refused, j->report.refusal);
     return rc;
@@ -386,8 +429,8 @@ static int trace_worker_run(job *j, ea_err *err) {
     return rc;
 }
 
-/* Keeps what is stored now in the history, so that the first question does not wait for it, and no process outside of
- * this sandbox has to read the batches for it. */
+/* What the history still lacks, so that the first question does not wait for it, and no process outside of this sandbox
+ * has to read the batches for it. */
 static int trace_worker_fold(job *j, ea_err *err) {
     uint64_t backlog;
     return ec_state_worker_catch_up(j->store_dir, j->host, EC_WAIT_FOLDED, INT64_C(10000000000), &backlog, err);

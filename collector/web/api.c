@@ -8,6 +8,7 @@
 #include "collector/web/events.h"
 #include "collector/web/flame.h"
 #include "collector/web/questions.h"
+#include "collector/web/request_queue.h"
 #include "collector/web/result.h"
 #include "collector/web/server.h"
 #include "collector/web/watch_metrics.h"
@@ -154,6 +155,8 @@ const ec_route EC_ROUTES[] = {
     {EC_GET, "/api/v1/detections", EC_POOL_QUESTION, ec_list, NULL},
     {EC_GET, "/api/v1/detections/{number}", EC_POOL_QUESTION, ec_list, NULL},
     {EC_POST, "/api/v1/detections/{number}", EC_POOL_QUESTION, ec_detection_set, ""},
+    {EC_GET, "/api/v1/requests", EC_POOL_QUESTION, ec_list, NULL},
+    {EC_POST, "/api/v1/requests", EC_POOL_QUESTION, ec_request_hand_in, ""},
     {EC_GET, "/api/v1/gaps", EC_POOL_QUESTION, ec_list, NULL},
     {EC_GET, "/api/v1/blindness", EC_POOL_QUESTION, ec_list, NULL},
     {EC_GET, "/api/v1/hosts/{host}/ledger", EC_POOL_QUESTION, ec_list, NULL},

@@ -2,6 +2,7 @@
 #include "collector/web/events.h"
 
 #include "collector/query/sql/sql.h"
+#include "collector/web/nothing_found.h"
 #include "collector/web/questions.h"
 #include "collector/web/result.h"
 #include "collector/web/unknown_names.h"
@@ -431,10 +432,17 @@ static int on_nothing(void *arg, size_t count, const char *const *names, const c
     return 0;
 }
 
-/* The last part of an answer: why it ends, and what it lacks. */
-static void write_ending(ec_call *c, const char *ending, const ec_outcome *outcome) {
-    ea_text_printf(&c->out, ",\"ending\":\"%s\",\"damaged\":%" PRIu64 ",\"behind\":%" PRIu64 "}\n", ending,
-                   outcome->damaged, outcome->backlog);
+/* The last part of an answer: why it ends, and what it lacks; a whole one without events has the times that are stored.
+ */
+static int write_ending(ec_call *c, const search *s, int is_empty, const char *ending, const ec_outcome *outcome,
+                        ea_err *err) {
+    int rc = 0;
+    ea_text_printf(&c->out, ",\"ending\":\"%s\",\"damaged\":%" PRIu64 ",\"behind\":%" PRIu64, ending, outcome->damaged,
+                   outcome->backlog);
+    if (is_empty && outcome->ending == EC_ENDED_WHOLE)
+        rc = ec_nothing_found(c, host_of(s), &(ec_asked_range){s->from_ns, s->to_ns}, "", err);
+    ea_text_str(&c->out, "}\n");
+    return rc;
 }
 
 static int answer_newest(ec_call *c, search *s, ea_err *err) {
@@ -457,7 +465,9 @@ static int answer_newest(ec_call *c, search *s, ea_err *err) {
         ea_text_printf(&c->out, "\"%" PRId64 ".0\"", next);
     else
         ea_text_str(&c->out, "null");
-    write_ending(c, next != INT64_MIN ? "time" : ec_ending_name(outcome.ending), &outcome);
+    if (!rc)
+        rc = write_ending(c, s, !p.rows && next == INT64_MIN && !ec_call_param(c, "cursor"),
+                          next != INT64_MIN ? "time" : ec_ending_name(outcome.ending), &outcome, err);
     forget_columns(&p);
     ea_text_deinit(&p.cell);
     return rc;
@@ -466,11 +476,13 @@ static int answer_newest(ec_call *c, search *s, ea_err *err) {
 /* ---- in the order in which they are stored, for exports; or by time ---- */
 
 static int answer_in_order(ec_call *c, search *s, ea_err *err) {
+    ec_asked_range range = {s->from_ns, s->to_ns};
     ea_text sql;
     ec_result q = {.host = s->host,
                    .params = s->params,
                    .form = s->form,
                    .limit_rows = s->is_whole ? 0 : s->limit,
+                   .range = &range,
                    .offset = s->skip,
                    .is_empty_without_table = 1,
                    .names_class = 1,
@@ -591,7 +603,7 @@ static void events_add_time(ea_text *out, int64_t ns) {
     }
 }
 
-static void write_counts(ec_call *c, const counts *n, const ec_outcome *outcome) {
+static int write_counts(ec_call *c, const search *s, const counts *n, const ec_outcome *outcome, ea_err *err) {
     int64_t first = n->count ? floored(n->from_ns, n->width_ns) : 0;
     ea_text_str(&c->out, "{\"items\":[");
     for (size_t i = 0; i < n->count; i++) {
@@ -604,7 +616,7 @@ static void write_counts(ec_call *c, const counts *n, const ec_outcome *outcome)
         ea_text_printf(&c->out, "\",\"count\":%" PRIu64 "}", n->of[i]);
     }
     ea_text_char(&c->out, ']');
-    write_ending(c, ec_ending_name(outcome->ending), outcome);
+    return write_ending(c, s, !n->total, ec_ending_name(outcome->ending), outcome, err);
 }
 
 static int answer_counts(ec_call *c, search *s, uint64_t most, counts *n, ea_err *err) {
@@ -638,7 +650,7 @@ static int answer_counts(ec_call *c, search *s, uint64_t most, counts *n, ea_err
     if (outcome.ending != EC_ENDED_WHOLE)
         n->count = 0; /* a part of the counts would look like all */
     if (!rc)
-        write_counts(c, n, &outcome);
+        rc = write_counts(c, s, n, &outcome, err);
     ea_text_deinit(&sql);
     return rc;
 }
@@ -691,6 +703,7 @@ int ec_events_values(ec_call *c, ea_err *err) {
                          .param_count = s.param_count > OWN_PARAMS ? s.param_count : OWN_PARAMS - 1, /* it has no ?3 */
                          .limit_rows = s.is_whole ? 0 : s.limit,
                          .form = s.form,
+                         .range = &(ec_asked_range){s.from_ns, s.to_ns},
                          .is_empty_without_table = 1,
                          .names_class = 1},
             err);

@@ -26,6 +26,7 @@ enum param_kind {
     PARAM_GROUP,   /* what groups machines: health, host, agent_version or labels.NAME */
     PARAM_ADDRESS, /* an IP address, or a network as 10.0.0.0/8; "": any */
     PARAM_STATE,   /* of a detection; "": any */
+    PARAM_REQUEST, /* the state of a request at a machine; "": any */
     PARAM_AMONG,   /* an agent's name: what it sent is compared with that of all others */
 };
 
@@ -431,6 +432,14 @@ static const fixed LISTS[] = {
      NULL,
      {{"number", PARAM_NUMBER, NULL}},
      FIXED_DETECTION},
+    {"/api/v1/requests",
+     "What machines were asked, and what became of it at each of them",
+     "SELECT host, request, kind, state, begin, \"end\", limit_bytes, added, expires, time, batches, events, bytes, "
+     "text,"
+     " hosts FROM requests WHERE (?1 = '' OR host = ?1) AND (?2 = '' OR state = ?2) AND (?3 = 0 OR request = ?3)",
+     "request DESC, host",
+     {ANY_HOST, {"state", PARAM_REQUEST, ""}, {"request", PARAM_NUMBER, "0"}},
+     FIXED_LIST},
     {"/api/v1/gaps", GAPS_OF_ALL},
     {"/api/v1/blindness", GAPS_OF_ALL}, /* the old name, until version 0.2 */
     {"/api/v1/hosts/{host}/ledger",
@@ -730,6 +739,14 @@ static int is_network(const char *text) {
     return !prefix || (ea_digits_parse(&end, 10, &bits) && !*end && bits <= (is_v4 ? 32 : 128));
 }
 
+static int is_request_state(const char *text) {
+    static const char *const STATES[] = {"", "waiting", "accepted", "sent", "refused", "expired", "withdrawn"};
+    for (size_t i = 0; i < sizeof STATES / sizeof *STATES; i++)
+        if (strcmp(text, STATES[i]) == 0)
+            return 1;
+    return 0;
+}
+
 static int read_param(const ec_call *c, const param_spec *spec, ea_text *like, ec_result *q, ec_value *ret,
                       ea_err *err) {
     const char *text = given(c, spec->name), *name = spec->name;
@@ -796,6 +813,11 @@ static int read_param(const ec_call *c, const param_spec *spec, ea_text *like, e
     case PARAM_STATE:
         if (*text && strcmp(text, "open") != 0 && strcmp(text, "acknowledged") != 0 && strcmp(text, "closed") != 0)
             return ea_fail(err, EA_EUSAGE, "%s: open, acknowledged or closed is expected", spec->name);
+        break;
+    case PARAM_REQUEST:
+        if (!is_request_state(text))
+            return ea_fail(err, EA_EUSAGE, "%s: waiting, accepted, sent, refused, expired or withdrawn is expected",
+                           spec->name);
         break;
     case PARAM_WIDTH:
         if (ea_duration_parse(text, &number) || number <= 0)
@@ -895,6 +917,7 @@ static int answer_fixed(ec_call *c, const fixed *f, ea_err *err) {
     int rc = check_params(c, f, err);
     if (!rc)
         rc = ec_param_form(c, is_one(f) ? EC_FORM_ONE : EC_FORM_ITEMS, &q.form, err);
+    ec_asked_range range;
     int is_whole = 0;
     if (!rc)
         rc = ec_param_limit(c, q.form, &q.limit_rows, &is_whole, err);
@@ -910,8 +933,11 @@ static int answer_fixed(ec_call *c, const fixed *f, ea_err *err) {
     for (size_t i = 0; !rc && i < PARAMS_MAX && f->params[i].name; i++) {
         rc = read_param(c, &f->params[i], &likes[i], &q, &params[i], err);
         q.param_count = i + 1;
-        if (!rc && i && strcmp(f->params[i].name, "to") == 0 && strcmp(f->params[i - 1].name, "from") == 0)
-            rc = ec_param_check_range(params[i - 1].i, params[i].i, err);
+        if (!rc && i && strcmp(f->params[i].name, "to") == 0 && strcmp(f->params[i - 1].name, "from") == 0) {
+            range = (ec_asked_range){params[i - 1].i, params[i].i};
+            q.range = &range;
+            rc = ec_param_check_range(range.from_ns, range.to_ns, err);
+        }
     }
     if (!rc)
         rc = write_statement(c, f, &q, &sql, err);
@@ -946,7 +972,7 @@ int ec_query_names(ec_call *c, ea_err *err) {
     static const char *const KINDS[] = {
         [PARAM_TEXT] = "text",       [PARAM_LIKE] = "part",      [PARAM_HOST] = "host",  [PARAM_TIME] = "time",
         [PARAM_NUMBER] = "number",   [PARAM_WIDTH] = "duration", [PARAM_FLAG] = "flag",  [PARAM_GROUP] = "group",
-        [PARAM_ADDRESS] = "address", [PARAM_STATE] = "state",    [PARAM_AMONG] = "host",
+        [PARAM_ADDRESS] = "address", [PARAM_STATE] = "state",    [PARAM_AMONG] = "host", [PARAM_REQUEST] = "state",
     };
     ea_text *out = &c->out;
     (void)err;

@@ -2,6 +2,7 @@
 #include "collector/web/result.h"
 
 #include "collector/query/scan/cell.h"
+#include "collector/web/nothing_found.h"
 #include "collector/web/unknown_names.h"
 
 #include <inttypes.h>
@@ -196,7 +197,11 @@ static int result_finish(printer *p, const ec_outcome *outcome) {
         }
         ea_text_printf(out, ",\"ending\":\"%s\",\"damaged\":%" PRIu64 ",\"behind\":%" PRIu64,
                        ec_ending_name(outcome->ending), outcome->damaged, outcome->backlog);
-        if (q->form == EC_FORM_ARRAY && *outcome->notice) {
+        if (!p->rows && !q->offset && outcome->ending == EC_ENDED_WHOLE) {
+            int rc = ec_nothing_found(p->call, q->host && *q->host ? q->host : NULL, q->range, outcome->notice, p->err);
+            if (rc)
+                return rc;
+        } else if (q->form == EC_FORM_ARRAY && *outcome->notice) {
             ea_text_str(out, ",\"notice\":\"");
             ea_text_json(out, outcome->notice, strlen(outcome->notice));
             ea_text_char(out, '"');

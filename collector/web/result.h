@@ -14,6 +14,11 @@ enum ec_form {
     EC_FORM_JSONL, /* likewise */
 };
 
+/* Both ends are included; INT64_MIN + 1 and INT64_MAX - 1: open. */
+typedef struct ec_asked_range {
+    int64_t from_ns, to_ns;
+} ec_asked_range;
+
 typedef struct ec_result {
     const char *sql, *host; /* host NULL: of all */
     const ec_value *params;
@@ -27,8 +32,9 @@ typedef struct ec_result {
     uint64_t offset;
     const char *subject; /* a statement whose row is the params again, without which the answer is 404; NULL: none */
     const char *missing; /* the sentence of a 404; NULL: "there is no such thing" */
-    int is_empty_without_table; /* a class that was never stored has no table: no rows then */
-    int names_class;            /* ... which the caller names: one that is unknown is an error */
+    int is_empty_without_table;  /* a class that was never stored has no table: no rows then */
+    int names_class;             /* ... which the caller names: one that is unknown is an error */
+    const ec_asked_range *range; /* that was asked for; NULL: the question has none */
 } ec_result;
 
 /* Asks, and fills the call's answer (or sends it in pieces). */

@@ -347,10 +347,11 @@ static void audit_call(ec_sender *s) {
 /* 0; 403 when the token is not good for this. A POST that is no question changes something. */
 static int is_forbidden(const ec_call *c) {
     int changes = c->route->method == EC_POST && strcmp(c->route->path, "/api/v1/sql") != 0;
-    enum ec_scope needed = strcmp(c->route->path, "/metrics") == 0         ? EC_SCOPE_METRICS
-                           : strcmp(c->route->path, "/api/v1/tokens") == 0 ? EC_SCOPE_ADMIN
-                           : changes                                       ? EC_SCOPE_RESPOND
-                                                                           : EC_SCOPE_READ;
+    enum ec_scope needed = strcmp(c->route->path, "/metrics") == 0                      ? EC_SCOPE_METRICS
+                           : strcmp(c->route->path, "/api/v1/tokens") == 0              ? EC_SCOPE_ADMIN
+                           : changes && strcmp(c->route->path, "/api/v1/requests") == 0 ? EC_SCOPE_OPERATE
+                           : changes                                                    ? EC_SCOPE_RESPOND
+                                                                                        : EC_SCOPE_READ;
     /* metrics name all hosts */
     return c->token && (c->token->scope < needed || (needed == EC_SCOPE_METRICS && *c->token->hosts)) ? 403 : 0;
 }

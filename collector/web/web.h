@@ -28,6 +28,7 @@ typedef struct ec_web_options {
     ec_access *access;                        /* tokens; borrowed; NULL: everybody who reaches it may ask */
     ec_visit *visit;                          /* without tokens: the one visitor, for whom there is a ticket; borrowed;
                                                  NULL: everybody who reaches it */
+    const struct ea_request_key *request_key; /* of requests that tokens hand in; borrowed; NULL: none may */
     ec_audit *audit;                          /* borrowed; may be NULL */
     ec_log *log;                              /* borrowed; may be NULL */
     ec_broker *broker;                        /* of a confined process; borrowed; NULL: this one is not confined */

@@ -66,6 +66,8 @@ enum ea_counter_part {
       "files that a recorder removed: it was full, or they were too old")                                              \
     X(recorder_earlier_removed, 235, EA_INFO, EA_OF_LEDGER,                                                            \
       "events of earlier runs that a recorder removed: their own ledgers have ended")                                  \
+    G(recorder_oldest_seconds, 244, EA_INFO, EA_OF_LEDGER,                                                             \
+      "the time of the oldest event that a recorder has, in seconds since 1970; 0: it has none")                       \
     S(triggers_fired, 250, EA_INFO, EA_OF_LEDGER, "times a trigger fired, whose window of the recorder is sent")       \
     S(triggers_limited, 251, EA_NOTICE, EA_OF_LEDGER, "times a trigger did not fire: its limit or its cooldown")       \
     S(events_triggered, 252, EA_INFO, EA_OF_LEDGER,                                                                    \
@@ -248,6 +250,8 @@ enum ea_counter_part {
     X(web_refused, 104, EA_NOTICE, EA_OF_COLLECTOR, "requests of browsers, scripts and monitoring that were refused")  \
     X(web_limited, 154, EA_NOTICE, EA_OF_COLLECTOR, "refused requests whose address or token had sent too many")       \
     X(web_unread, 155, EA_NOTICE, EA_OF_COLLECTOR, "answers that ended early since their reader did not take them")    \
+    X(web_unqueued, 245, EA_NOTICE, EA_OF_COLLECTOR,                                                                   \
+      "signed requests to agents that were handed in with a token and refused")                                        \
     X(audit_held, 152, EA_NOTICE, EA_OF_COLLECTOR, "refusals of which the audit log has the number alone")             \
     X(audit_unwritten, 153, EA_NOTICE, EA_OF_COLLECTOR, "lines of the audit log that could not be written")            \
     X(enroll_granted, 107, EA_INFO, EA_OF_COLLECTOR, "certificates given to agents with a token")                      \

@@ -28,9 +28,9 @@ int ea_name_equal(const char *a, const char *b) {
 }
 
 /* One pattern of n bytes, in which * is any text, even none; letters of either case are alike, as in Windows' names. */
-static int pattern_fits(const char *pattern, size_t n, const char *name) {
-    const char *end = pattern + n, *star = NULL, *from = NULL;
-    while (*name) {
+static int pattern_fits(const char *pattern, size_t n, const char *name, size_t name_bytes) {
+    const char *end = pattern + n, *name_end = name + name_bytes, *star = NULL, *from = NULL;
+    while (name < name_end) {
         char a = pattern < end ? ea_ascii_lower(*pattern) : '\0', b = ea_ascii_lower(*name);
         if (pattern < end && *pattern == '*') {
             star = ++pattern;
@@ -50,12 +50,29 @@ static int pattern_fits(const char *pattern, size_t n, const char *name) {
     return pattern == end;
 }
 
-int ea_name_in(const char *patterns, const char *name) {
-    for (const char *at = patterns; *name && *at;) {
+/* Whether one of the patterns fits so many bytes. */
+static int patterns_fit(const char *patterns, const char *name, size_t name_bytes) {
+    for (const char *at = patterns; name_bytes && *at;) {
         size_t n = strcspn(at, ",");
-        if (n && pattern_fits(at, n, name))
+        if (n && pattern_fits(at, n, name, name_bytes))
             return 1;
         at += n + (at[n] == ',');
     }
     return 0;
+}
+
+int ea_name_in(const char *patterns, const char *name) {
+    return patterns_fit(patterns, name, strlen(name));
+}
+
+/* A * of the narrower pattern is a byte that only a * of the wider one fits; whatever text it stands for, that * fits,
+ * too. */
+int ea_patterns_within(const char *patterns, const char *wider) {
+    for (const char *at = patterns; *at;) {
+        size_t n = strcspn(at, ",");
+        if (n && !patterns_fit(wider, at, n))
+            return 0;
+        at += n + (at[n] == ',');
+    }
+    return 1;
 }

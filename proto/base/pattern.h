@@ -8,6 +8,9 @@
 /* 1 when a name fits one of the patterns, which commas separate: * is any text, even none; letters of either case are
  * alike, as in Windows' names. */
 int ea_name_in(const char *patterns, const char *name);
+/* 1 when each name that fits one of the patterns fits one of the wider ones. 0 also when several of the wider ones
+ * together would be needed for one pattern. */
+int ea_patterns_within(const char *patterns, const char *wider);
 
 /* A letter of ASCII in lower case; any other byte as it is. */
 static inline char ea_ascii_lower(char c) {

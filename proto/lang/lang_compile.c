@@ -92,7 +92,7 @@ void lang_find_classes(compiler *k) {
 static void compile_clause(compiler *k, const clause *c) {
     k->c = c;
     struct clause_classes *found = &k->found[c->number];
-    k->op_count = 0;
+    k->op_count = k->range_count = 0;
     k->field_count = found->field_count;
     if (found->field_count)
         memcpy(k->fields, found->fields, found->field_count * sizeof *found->fields);
@@ -100,15 +100,12 @@ static void compile_clause(compiler *k, const clause *c) {
     k->classes = found->classes;
     k->class_count = found->count;
     k->has_class_probe = k->class_count != 0;
-    uint32_t skip = lang_emit(k, CODE_SKIP_TO, 0, 0, 0, 0), jump = 0;
-    if (c->condition) {
-        lang_condition(k, c->condition, 0);
-        jump = lang_emit(k, CODE_JUMP_FALSE, 0, 0, 0, 0);
-    }
-    lang_statements(k, c->body);
-    lang_land(k, skip);
+    uint32_t jump = NO_JUMP;
     if (c->condition)
-        lang_land(k, jump);
+        jump = lang_jump_unless(k, c->condition, 0);
+    lang_statements(k, c->body);
+    lang_end_statement(k, 0);
+    lang_land_all(k, jump);
     lang_emit(k, CODE_END, 0, 0, 0, 0);
     if (k->is_dry) {
         if (k->field_count > found->field_count) {
@@ -119,11 +116,18 @@ static void compile_clause(compiler *k, const clause *c) {
         return;
     }
     lang_op *ops = lang_alloc(&k->s, k->op_count, sizeof *ops);
+    uint16_t *skips = lang_alloc(&k->s, k->op_count, sizeof *skips);
     lang_field *fields = lang_alloc(&k->s, k->field_count, sizeof *fields);
+    lang_range *ranges = lang_alloc(&k->s, k->range_count, sizeof *ranges);
+    memcpy(ranges, k->ranges, k->range_count * sizeof *ranges);
+    memcpy(skips, k->skips, k->op_count * sizeof *skips);
     memcpy(ops, k->ops, k->op_count * sizeof *ops);
     memcpy(fields, k->fields, k->field_count * sizeof *fields);
     k->p->clauses[c->number] = (lang_clause){.probes = c->probes,
                                              .ops = ops,
+                                             .skips = skips,
+                                             .ranges = ranges,
+                                             .range_count = k->range_count,
                                              .op_count = k->op_count,
                                              .fields = fields,
                                              .field_count = k->field_count,
@@ -165,6 +169,8 @@ static void compile(compiler *k) {
     p->aggregations = lang_alloc(&k->s, VARIABLES_MAX, sizeof *p->aggregations);
     p->counters = lang_alloc(&k->s, COUNTERS_MAX, sizeof *p->counters);
     k->ops = lang_alloc(&k->s, EA_LANG_OPS_MAX, sizeof *k->ops);
+    k->ranges = lang_alloc(&k->s, EA_LANG_OPS_MAX, sizeof *k->ranges);
+    k->skips = lang_alloc(&k->s, EA_LANG_OPS_MAX, sizeof *k->skips);
     k->found = lang_alloc(&k->s, p->clause_count, sizeof *k->found);
     for (const clause *c = first; c; c = c->next) {
         k->c = c;

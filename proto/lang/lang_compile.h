@@ -34,6 +34,9 @@ typedef struct compiler {
     } * found; /* of each clause */
 
     lang_op *ops;
+    lang_range *ranges;
+    uint32_t range_count;
+    uint16_t *skips; /* of each: where its statement ends; 0: not known yet */
     uint32_t op_count;
     lang_field fields[FIELDS_MAX];
     uint32_t field_count, registers;
@@ -70,8 +73,15 @@ void lang_nearest_words(nearest *n, enum ea_lang_word_kind kind);
 
 /* Appends an instruction to the clause, unless the pass is dry. Its number. */
 uint32_t lang_emit(compiler *k, enum lang_code code, unsigned dst, unsigned a, unsigned b, uint32_t imm);
+/* A statement ends here that began with this instruction; its parts that are statements have ended before. */
+void lang_end_statement(compiler *k, uint32_t first);
 /* The jump leads to the next instruction. */
 void lang_land(compiler *k, uint32_t jump);
+
+/* So do all jumps of a chain: each has the one before it as its target so far; NO_JUMP ends it. */
+enum { NO_JUMP = 0xFFFF };
+
+void lang_land_all(compiler *k, uint32_t last);
 /* r, which the clause uses from now on. */
 unsigned lang_use_register(compiler *k, unsigned r, uint32_t at);
 /* The array, with room for one more element: as it is, or a copy that is twice as large. first: the first capacity. */
@@ -133,8 +143,8 @@ int64_t lang_constant_argument(compiler *k, const node *n);
 enum lang_type lang_expression(compiler *k, const node *n, unsigned dst);
 /* The same of one that has to be a number; what: who needs it. */
 enum lang_type lang_number_expression(compiler *k, const node *n, unsigned dst, const char *what);
-/* Something that is 0 exactly when the value is zero, an empty text or an empty stack: for a jump. */
-void lang_condition(compiler *k, const node *n, unsigned dst);
+/* Jumps when the value is zero, an empty text or an empty stack; for lang_land_all. */
+uint32_t lang_jump_unless(compiler *k, const node *n, unsigned dst);
 /* Keys go to registers from dst on. */
 void lang_keys(compiler *k, const node *n, unsigned dst, uint8_t *types, unsigned count);
 enum lang_type lang_call_expression(compiler *k, const node *n, unsigned dst);

@@ -12,13 +12,28 @@ uint32_t lang_emit(compiler *k, enum lang_code code, unsigned dst, unsigned a, u
         return 0;
     if (k->op_count == EA_LANG_OPS_MAX)
         lang_fail(&k->s, k->c->at, "the clause is longer than %d instructions", EA_LANG_OPS_MAX);
+    k->skips[k->op_count] = 0;
     k->ops[k->op_count] = (lang_op){(uint8_t)code, (uint8_t)dst, (uint8_t)a, (uint8_t)b, imm};
     return k->op_count++;
+}
+
+void lang_end_statement(compiler *k, uint32_t first) {
+    for (uint32_t i = first; i < k->op_count; i++)
+        if (!k->skips[i])
+            k->skips[i] = (uint16_t)k->op_count;
 }
 
 void lang_land(compiler *k, uint32_t jump) {
     if (!k->is_dry)
         k->ops[jump].imm = k->op_count;
+}
+
+void lang_land_all(compiler *k, uint32_t last) {
+    while (!k->is_dry && last != NO_JUMP) {
+        lang_op *op = &k->ops[last];
+        last = op->imm & NO_JUMP;
+        op->imm = (op->imm & ~(uint32_t)NO_JUMP) | k->op_count;
+    }
 }
 
 unsigned lang_use_register(compiler *k, unsigned r, uint32_t at) {

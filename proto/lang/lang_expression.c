@@ -6,6 +6,11 @@
 
 enum { EXPRESSION_DEPTH_MAX = 1000 };
 
+static void expression_enter(compiler *k, const node *n) {
+    if (++k->depth > EXPRESSION_DEPTH_MAX)
+        lang_fail(&k->s, n->at, "more than %d operators follow each other", EXPRESSION_DEPTH_MAX);
+}
+
 enum lang_type lang_number_expression(compiler *k, const node *n, unsigned dst, const char *what) {
     enum lang_type t = lang_expression(k, n, dst);
     if (!lang_is_number(t))
@@ -25,11 +30,66 @@ static int expression_is_truth(const node *n) {
     return 0;
 }
 
-void lang_condition(compiler *k, const node *n, unsigned dst) {
+/* Something that is 0 exactly when the value is zero, an empty text or an empty stack: for a jump. */
+static void expression_condition(compiler *k, const node *n, unsigned dst) {
     if (lang_expression(k, n, dst) == TYPE_FLOAT) {
         lang_emit(k, CODE_NOT_FLOAT, dst, dst, 0, 0);
         lang_emit(k, CODE_NOT, dst, dst, 0, 0);
     }
+}
+
+/* 1 when the node is a whole number of the event. */
+static int expression_is_field(compiler *k, const node *n, uint32_t *ret_field, enum lang_type *ret_type) {
+    int is_event = n->kind == NODE_MEMBER && span_is(n->base, "event");
+    if (!is_event &&
+        (n->kind != NODE_NAME || lang_value_of(n->text) >= 0 || lang_find_variable(k, n->text, SCOPE_GLOBAL)))
+        return 0;
+    return lang_find_field(k, n->text, n->at, ret_field, ret_type) &&
+           (*ret_type == TYPE_INT || *ret_type == TYPE_UINT || *ret_type == TYPE_HEX);
+}
+
+/* 1 when the node compares a field of the event with a number that is written out: it is most conditions, and one
+ * instruction. What no number fulfils is no range. */
+static int expression_is_range(compiler *k, const node *n, lang_range *ret) {
+    enum lang_type type;
+    uint32_t op = n->op;
+    *ret = (lang_range){.is_negated = op == OP2('!', '=')};
+    if (n->kind != NODE_BINARY || !lang_is_literal(n->b) || !expression_is_field(k, n->a, &ret->field, &type))
+        return 0;
+    uint64_t c = n->b->number, least = type == TYPE_INT ? (uint64_t)INT64_MIN : 0,
+             greatest = type == TYPE_INT ? (uint64_t)INT64_MAX : UINT64_MAX;
+    ret->low = op == OP1('<') || op == OP2('<', '=') ? least : op == OP1('>') ? c + 1 : c;
+    ret->span = op == OP1('<')                               ? c - 1 - least
+                : op == OP2('<', '=')                        ? c - least
+                : op == OP1('>') || op == OP2('>', '=')      ? greatest - ret->low
+                : op == OP2('=', '=') || op == OP2('!', '=') ? 0
+                                                             : UINT64_MAX;
+    int is_empty = (op == OP1('<') && c == least) || (op == OP1('>') && c == greatest);
+    return !is_empty && (op == OP1('<') || op == OP2('<', '=') || op == OP1('>') || op == OP2('>', '=') ||
+                         op == OP2('=', '=') || op == OP2('!', '='));
+}
+
+static uint32_t expression_jump_after(compiler *k, const node *n, unsigned dst, uint32_t before) {
+    lang_range range;
+    if (n->kind == NODE_BINARY && n->op == OP2('&', '&')) {
+        expression_enter(k, n);
+        before = expression_jump_after(k, n->a, dst, before);
+        before = expression_jump_after(k, n->b, dst, before);
+        k->depth--;
+        return before;
+    }
+    if (!k->is_dry && expression_is_range(k, n, &range)) {
+        uint32_t jump = lang_emit(k, CODE_JUMP_RANGE, lang_use_register(k, dst, n->at), 0, 0, before);
+        k->ops[jump].imm |= k->range_count << 16;
+        k->ranges[k->range_count++] = range;
+        return jump;
+    }
+    expression_condition(k, n, dst);
+    return lang_emit(k, CODE_JUMP_FALSE, 0, dst, 0, before);
+}
+
+uint32_t lang_jump_unless(compiler *k, const node *n, unsigned dst) {
+    return expression_jump_after(k, n, dst, NO_JUMP);
 }
 
 /* The same as 0 or 1. */
@@ -66,7 +126,7 @@ void lang_keys(compiler *k, const node *n, unsigned dst, uint8_t *types, unsigne
 }
 
 static enum lang_type expression_load(compiler *k, const lang_variable *v, unsigned dst, unsigned key) {
-    lang_emit(k, CODE_LOAD, dst, 0, key, lang_variable_number(k, v));
+    lang_emit(k, v->scope == SCOPE_SELF ? CODE_LOAD_SELF : CODE_LOAD, dst, 0, key, lang_variable_number(k, v));
     return (enum lang_type)v->type;
 }
 
@@ -360,7 +420,7 @@ static enum lang_type binary_expression(compiler *k, const node *n, unsigned dst
 }
 
 static enum lang_type conditional_expression(compiler *k, const node *n, unsigned dst) {
-    lang_condition(k, n->a, dst);
+    expression_condition(k, n->a, dst);
     uint32_t to_second = lang_emit(k, CODE_JUMP_FALSE, 0, dst, 0, 0);
     /* the types of both are needed before either is emitted */
     int was = k->is_dry;
@@ -445,8 +505,7 @@ static enum lang_type expression_at_depth(compiler *k, const node *n, unsigned d
 
 /* Of 1 + 2 + 3 each operator is one level: what compiles it calls itself for each. */
 enum lang_type lang_expression(compiler *k, const node *n, unsigned dst) {
-    if (++k->depth > EXPRESSION_DEPTH_MAX)
-        lang_fail(&k->s, n->at, "more than %d operators follow each other", EXPRESSION_DEPTH_MAX);
+    expression_enter(k, n);
     enum lang_type t = expression_at_depth(k, n, dst);
     k->depth--;
     return t;

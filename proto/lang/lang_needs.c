@@ -124,6 +124,14 @@ int ea_lang_needs_processes(const ea_lang_program *p) {
     return 0;
 }
 
+int lang_needs_threads(const ea_lang_program *p) {
+    for (uint32_t i = 0; i < p->clause_count; i++)
+        for (uint32_t k = 0; k < p->clauses[i].op_count; k++)
+            if (p->clauses[i].ops[k].code == CODE_VALUE && p->clauses[i].ops[k].imm == VALUE_tid)
+                return 1;
+    return ea_lang_needs_processes(p); /* these are found by threads */
+}
+
 int ea_lang_needs_modules(const ea_lang_program *p) {
     for (uint32_t i = 0; i < p->clause_count; i++)
         for (uint32_t k = 0; k < p->clauses[i].op_count; k++) {

@@ -1,5 +1,5 @@
 /* A compiled program: typed instructions for registers, and what they refer to. lang_compile.c makes it, lang_verify.c
- * checks it, lang_run.c executes it. Thread: constant once it was made. */
+ * checks it, lang_execute.c executes it. Thread: constant once it was made. */
 #ifndef EA_LANG_LANG_PROGRAM_H
 #define EA_LANG_LANG_PROGRAM_H
 
@@ -35,7 +35,7 @@ static inline double lang_double(uint64_t bits) {
 
 enum { LANG_REGISTERS = 240, COUNTERS_MAX = 16 };
 
-/* What values of the event and of the machine's state there are: name, type. The rest is in lang_run.c. */
+/* What values of the event and of the machine's state there are: name, type. The rest is in lang_values.c. */
 #define LANG_VALUES(X)                                                                                                 \
     X(timestamp, TYPE_INT)                                                                                             \
     X(elapsed, TYPE_INT)                                                                                               \
@@ -65,10 +65,10 @@ enum lang_value {
         VALUE_COUNT
 };
 
-/* name, what a and b are: r registers; what imm is. dst is always a register where there is one. */
+/* name, what a and b are: r registers; what imm is. dst is always a register where there is one. "may skip": an
+ * instruction that cannot give its value continues where its statement ends (lang_clause.skips). */
 enum lang_code {
     CODE_END,
-    CODE_SKIP_TO,    /* imm: where a statement ends that cannot go on; replaces the one before */
     CODE_CONST,      /* dst = constants[imm] */
     CODE_MOVE,       /* dst = a */
     CODE_FIELD,      /* dst = fields[imm] of the event; may skip */
@@ -78,7 +78,9 @@ enum lang_code {
     CODE_PMC,        /* dst = the event's value of counters[imm]; may skip */
     CODE_STACK,      /* dst; imm: 1 kernel's, 2 user's, 3 both; high half: frames at the most, 0 all */
     CODE_LOAD,       /* dst = variables[imm]; b: register of the first key of a map */
+    CODE_LOAD_SELF,  /* the same of self.x */
     CODE_STORE,      /* variables[imm] = a; b: register of the first key of a map */
+    CODE_STORE_SELF, /* the same of self.x */
     CODE_AGGREGATE,  /* aggregations[imm]; a: first key; b: value */
     CODE_COUNT_KEYS, /* the same of count() */
     CODE_READ,       /* dst = result of aggregations[imm]; a: first key */
@@ -88,6 +90,7 @@ enum lang_code {
     CODE_JUMP,       /* imm */
     CODE_JUMP_FALSE, /* a; imm */
     CODE_JUMP_TRUE,  /* a; imm */
+    CODE_JUMP_RANGE, /* dst = a field of the event; jumps unless ranges[imm >> 16] has it: imm & 0xFFFF; may skip */
     CODE_ADD,
     CODE_SUB,
     CODE_MUL,
@@ -159,11 +162,21 @@ typedef struct lang_field {
     uint8_t is_name; /* the symbolic name of its number */
 } lang_field;
 
+/* A field compared with a number that is written out: low <= field <= low + span, or not so. */
+typedef struct lang_range {
+    uint64_t low, span;
+    uint32_t field;
+    uint32_t is_negated;
+} lang_range;
+
 /* Of the compiler: which clause runs on events of a class, and with which subject. */
 typedef struct lang_clause {
     const probe *probes;
     const lang_op *ops;
+    const uint16_t *skips; /* of each instruction: where its statement ends */
     uint32_t op_count;
+    const lang_range *ranges;
+    uint32_t range_count;
     const lang_field *fields;
     uint32_t field_count;
     uint8_t registers; /* it uses [0, registers) */
@@ -263,6 +276,8 @@ int lang_verify(const ea_lang_program *p, uint32_t *ret_clause, uint32_t *ret_op
 int lang_probe_fits(const probe *p, const ea_class *c);
 /* 1 when a process that its fields name is the event's own; 0: another one. */
 int lang_has_own_process(const ea_class *c);
+/* 1 when the program reads which thread or which process an event is about. */
+int lang_needs_threads(const ea_lang_program *p);
 /* The top-level field of this name, or field_count. */
 size_t lang_field_of(const ea_class *c, const char *name, size_t len_bytes);
 /* 1 when a number's name depends on nothing but the number. */

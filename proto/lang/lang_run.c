@@ -10,10 +10,6 @@
 
 enum { FORGET_EVENTS = 4096, FORGET_SHARE = 4 }; /* how often texts are forgotten; from which part of the memory on */
 
-enum { MACHINE_SHIFT = 33 }; /* where keys have a machine's number */
-
-enum { VISITS = 1 << 28, VISITS_OF_EVENT = 256 };
-
 static const size_t LIMIT_BYTES = (size_t)64 << 20;
 
 static const int64_t BACK_NS = (int64_t)60 * 1000000000;
@@ -22,20 +18,13 @@ static const ea_guid KERNEL_NETWORK = EA_PROVIDER_KERNEL_NETWORK;
 
 /* ---- making a run ---- */
 
-/* A text that stays after the event at hand: its number, or STRING_NO_ROOM. */
-static uint64_t run_keep(ea_lang_run *r, uint64_t number) {
-    uint64_t kept = lang_strings_keep(&r->strings, number);
-    r->strings.refused += kept != number;
-    return kept;
-}
-
 /* Each time they have the same numbers. */
 static void run_keep_constants(ea_lang_run *r) {
     const ea_lang_program *p = r->p;
     for (uint32_t i = 0; i < p->constant_count; i++) {
         const span *text = p->constant_types[i] == TYPE_TEXT ? &p->texts[p->constants[i]] : NULL;
         r->constants[i] =
-            text ? run_keep(r, lang_strings_add(&r->strings, text->text, text->len_bytes)) : p->constants[i];
+            text ? lang_keep(r, lang_strings_add(&r->strings, text->text, text->len_bytes)) : p->constants[i];
     }
     r->first_text = r->strings.kept;
 }
@@ -138,6 +127,7 @@ int ea_lang_run_create(ea_lang_run **ret, const ea_lang_program *p, const ea_lan
     r->processes = calloc(PROCESS_CACHE, sizeof *r->processes);
     r->names = calloc(NAME_CACHE, sizeof *r->names);
     r->has_places = ea_lang_needs_modules(p);
+    r->needs_threads = r->is_selective || lang_needs_threads(p);
     r->stacks = calloc(r->has_places ? STACK_CACHE : 1, sizeof *r->stacks);
     r->place_names = calloc(r->has_places ? PLACE_CACHE : 1, sizeof *r->place_names);
     int rc = ea_random_bytes(&r->memory.seed, sizeof r->memory.seed, err);
@@ -202,6 +192,16 @@ ea_lang_counts ea_lang_run_counts(const ea_lang_run *r) {
 
 /* ---- what a class means to the program ---- */
 
+/* A number at a fixed place is read with the bytes that follow it, where there are eight. */
+static bound_field run_make_quick(bound_field b) {
+    if (b.how == BOUND_FIXED && !b.to_float) {
+        b.quick_bytes = (uint32_t)b.offset + sizeof(uint64_t);
+        b.shift = (uint8_t)(64 - 8 * b.width);
+        b.sign = b.is_signed ? (uint64_t)1 << (8 * b.width - 1) : 0;
+    }
+    return b;
+}
+
 static bound_field run_bind(const ea_class *c, const lang_field *field) {
     bound_field b = {.how = BOUND_ABSENT};
     size_t i = lang_field_of(c, field->name, strlen(field->name));
@@ -235,7 +235,7 @@ static bound_field run_bind(const ea_class *c, const lang_field *field) {
         b.how = BOUND_FIXED;
     else
         b.how = BOUND_NUMBER;
-    return b;
+    return run_make_quick(b);
 }
 
 /* The first field that is one number of 32 bits with this meaning, or the field of this name. */
@@ -255,7 +255,7 @@ static bound_field run_first_of(const ea_class *c, uint8_t semantic, const char 
             b.top++;
         break;
     }
-    return b;
+    return run_make_quick(b);
 }
 
 /* The first field with the address of code that runs, ran or is to run. */
@@ -274,8 +274,8 @@ static bound_field run_place_of(const ea_class *c) {
 
 static void run_name_plan(ea_lang_run *r, plan *n) {
     const ea_class *c = n->c;
-    n->provider = (uint32_t)run_keep(r, lang_strings_add(&r->strings, c->provider_name, strlen(c->provider_name)));
-    n->probe = (uint32_t)run_keep(r, lang_strings_add(&r->strings, c->name, strlen(c->name)));
+    n->provider = (uint32_t)lang_keep(r, lang_strings_add(&r->strings, c->provider_name, strlen(c->provider_name)));
+    n->probe = (uint32_t)lang_keep(r, lang_strings_add(&r->strings, c->name, strlen(c->name)));
 }
 
 static plan *run_make_plan(ea_lang_run *r, const ea_class *c) {
@@ -292,10 +292,10 @@ static plan *run_make_plan(ea_lang_run *r, const ea_class *c) {
     n->place = run_place_of(c);
     if (!c->classic && ea_guid_equal(&c->provider, &KERNEL_NETWORK)) /* a DPC logs it, on any thread */
         n->owner = run_first_of(c, 0, "PID");
-    n->is_switch = strcmp(c->name, "Thread/CSwitch") == 0;
-    n->names_counters = strcmp(c->name, "PerfInfo/PmcCtrConfig") == 0;
-    n->begins_thread = strcmp(c->name, "Thread/Start") == 0;
-    n->ends_thread = strcmp(c->name, "Thread/End") == 0;
+    n->is_switch = r->needs_threads && strcmp(c->name, "Thread/CSwitch") == 0;
+    n->names_counters = p->counter_count && strcmp(c->name, "PerfInfo/PmcCtrConfig") == 0;
+    n->begins_thread = r->has_self && strcmp(c->name, "Thread/Start") == 0;
+    n->ends_thread = r->has_self && strcmp(c->name, "Thread/End") == 0;
     run_name_plan(r, n);
     for (uint32_t i = 0; i < p->clause_count; i++) {
         const lang_clause *l = &p->clauses[i];
@@ -310,7 +310,7 @@ static plan *run_make_plan(ea_lang_run *r, const ea_class *c) {
         for (uint32_t f = 0; f < l->field_count; f++)
             fields[f] = run_bind(c, &l->fields[f]);
         bound_clause *b = &clauses[n->clause_count++];
-        *b = (bound_clause){.number = i, .fields = fields};
+        *b = (bound_clause){.clause = l, .fields = fields};
         if (fits->subject)
             b->subject = run_first_of(c, 0, fits->subject);
     }
@@ -325,16 +325,12 @@ static EA_RARE plan *run_find_plan(ea_lang_run *r, const ea_class *c) {
     return known ? (plan *)(uintptr_t)*known : run_make_plan(r, c);
 }
 
-/* ---- instructions ---- */
-
-static int run_has_text(unsigned type) {
-    return type == TYPE_TEXT || type == TYPE_STACK;
-}
+/* ---- memory of texts ---- */
 
 static int run_have_text(const uint8_t *types, unsigned count) {
     int any = 0;
     for (unsigned i = 0; i < count; i++)
-        any |= run_has_text(types[i]);
+        any |= lang_has_text(types[i]);
     return any;
 }
 
@@ -345,15 +341,15 @@ static int run_needs_texts(const ea_lang_run *r) {
     for (uint32_t i = 0; i < r->p->aggregation_count; i++) {
         const lang_aggregate *a = &r->aggregates[i];
         if ((a->table.count || a->others[0]) &&
-            (run_has_text(a->what->type) || run_have_text(a->what->keys, a->what->key_count)))
+            (lang_has_text(a->what->type) || run_have_text(a->what->keys, a->what->key_count)))
             return 1;
     }
     for (uint32_t i = 0; i < r->p->variable_count; i++) {
         const lang_variable *v = &r->p->variables[i];
         int is_table = v->scope == SCOPE_SELF || v->scope == SCOPE_MAP;
-        if (is_table && r->tables[i].count && (run_has_text(v->type) || run_have_text(v->keys, v->key_count)))
+        if (is_table && r->tables[i].count && (lang_has_text(v->type) || run_have_text(v->keys, v->key_count)))
             return 1;
-        if (v->scope == SCOPE_GLOBAL && run_has_text(v->type) && r->scalars[2 * i] >= r->first_text)
+        if (v->scope == SCOPE_GLOBAL && lang_has_text(v->type) && r->scalars[2 * i] >= r->first_text)
             return 1;
     }
     for (unsigned i = 0; i < EA_LANG_KEYS_MAX; i++)
@@ -388,464 +384,13 @@ static EA_RARE void run_forget_texts(ea_lang_run *r) {
             r->places[i]->host_text = 0;
 }
 
-/* Before keys go to a table. One that has no room for a further entry keeps no text for it. */
-static void run_keep_keys(ea_lang_run *r, const lang_table *t, uint64_t *keys, const uint8_t *types) {
-    if (r->strings.count == r->strings.kept || t->count >= t->limit_count)
-        return;
-    for (unsigned i = 0; i < t->key_count; i++)
-        if (run_has_text(types[i]))
-            keys[i] = run_keep(r, keys[i]);
-}
-
-/* The key of a thread's variables: threads of two machines may have one id. -1, no thread, has bit 32 as no id has. */
-static uint64_t run_thread_key(const ea_lang_run *r, int64_t tid) {
-    return (uint64_t)tid ^ (uint64_t)r->machine << MACHINE_SHIFT;
-}
-
-static uint64_t run_load(ea_lang_run *r, uint32_t number, const uint64_t *keys) {
-    const uint64_t *words;
-    uint64_t tid;
-    switch (r->p->variables[number].scope) {
-    case SCOPE_GLOBAL:
-        return r->scalars[2 * number];
-    case SCOPE_THIS:
-        return r->scalars[2 * number + 1] == r->this_number ? r->scalars[2 * number] : 0;
-    case SCOPE_SELF:
-        if (!r->is_thread_known)
-            lang_find_thread(r);
-        tid = run_thread_key(r, r->tid);
-        words = lang_table_get(&r->tables[number], &tid);
-        break;
-    default:
-        words = lang_table_get(&r->tables[number], keys);
-    }
-    return words ? *words : 0;
-}
-
-/* What is zero needs no place: a variable that has none is zero. */
-static void run_store(ea_lang_run *r, uint32_t number, uint64_t *keys, uint64_t value) {
-    const lang_variable *v = &r->p->variables[number];
-    int stays = run_has_text(v->type) && v->scope != SCOPE_THIS;
-    uint64_t tid;
-    switch (v->scope) {
-    case SCOPE_GLOBAL:
-        r->scalars[2 * number] = stays ? run_keep(r, value) : value;
-        return;
-    case SCOPE_THIS:
-        r->scalars[2 * number] = value;
-        r->scalars[2 * number + 1] = r->this_number;
-        return;
-    case SCOPE_SELF:
-        if (!r->is_thread_known)
-            lang_find_thread(r);
-        tid = run_thread_key(r, r->tid);
-        keys = &tid;
-        break;
-    default:
-        break;
-    }
-    if (!value) {
-        lang_table_remove(&r->tables[number], keys);
-        return;
-    }
-    lang_table *t = &r->tables[number];
-    int has_room = 1; /* a key whose text has no room is no key: no event finds it again */
-    for (unsigned i = 0; v->scope == SCOPE_MAP && i < v->key_count && t->count < t->limit_count; i++)
-        has_room &= !run_has_text(v->keys[i]) || lang_strings_keep(&r->strings, keys[i]) == keys[i];
-    uint64_t *words = has_room ? lang_table_put(t, keys) : NULL;
-    if (words)
-        *words = stays ? run_keep(r, value) : value;
-    else
-        r->counts.dropped++;
-}
-
-/* The keys of delta: a number and a text are never the same one. imm: as of CODE_DELTA. */
-static lang_table *run_times_of(ea_lang_run *r, const uint64_t *keys, uint32_t imm, uint64_t *ret_keys) {
-    uint32_t count = imm & 0xFF;
-    memcpy(ret_keys, keys, count * sizeof *keys);
-    ret_keys[count] = imm >> 8 | (uint64_t)r->machine << MACHINE_SHIFT;
-    return &r->deltas[count - 1];
-}
-
-static void run_mark(ea_lang_run *r, const uint64_t *given, uint32_t imm) {
-    uint64_t keys[EA_LANG_KEYS_MAX + 1];
-    lang_table *t = run_times_of(r, given, imm, keys);
-    int has_room = 1; /* as of a map's key */
-    for (uint32_t i = 0; i < (imm & 0xFF) && t->count < t->limit_count; i++)
-        has_room &= !(imm >> (8 + 2 * i) & 2) || lang_strings_keep(&r->strings, keys[i]) == keys[i];
-    uint64_t *words = has_room ? lang_table_put(t, keys) : NULL;
-    if (words)
-        *words = (uint64_t)r->now_utc_ns;
-    else
-        r->counts.dropped++;
-}
-
-static int run_delta(ea_lang_run *r, const uint64_t *given, uint32_t imm, uint64_t *ret) {
-    uint64_t keys[EA_LANG_KEYS_MAX + 1];
-    lang_table *t = run_times_of(r, given, imm, keys);
-    const uint64_t *words = lang_table_get(t, keys);
-    if (!words)
-        return 0;
-    *ret = (uint64_t)r->now_utc_ns - *words;
-    lang_table_remove(t, keys);
-    return 1;
-}
-
-static int run_like(const ea_lang_run *r, uint64_t text, uint64_t pattern) {
-    const lang_string *s = lang_string_at(&r->strings, text), *p = lang_string_at(&r->strings, pattern);
-    return lang_glob((span){p->text, p->len_bytes}, s->text, s->len_bytes);
-}
-
-/* print and trunc cost what an aggregation has, not what an event does: 0 when the run has done more of this than its
- * events allow. */
-static int run_may_visit(ea_lang_run *r, uint32_t aggregation) {
-    uint64_t keys = r->aggregates[aggregation].table.count;
-    uint64_t limit = r->o.limit_visits ? r->o.limit_visits : VISITS;
-    if (!r->is_ending && r->visits + keys > limit + r->counts.events * VISITS_OF_EVENT) {
-        r->counts.costly++;
-        return 0;
-    }
-    r->visits += keys;
-    return 1;
-}
-
-/* ---- triggers ---- */
-
-static void run_note_firing(lang_firings *f, int64_t utc_ns) {
-    f->utc_ns[f->count++ % EA_LANG_TRIGGER_MOST] = utc_ns;
-}
-
-void ea_lang_run_fired(ea_lang_run *r, const char *trigger, int64_t utc_ns) {
-    for (uint32_t i = 0; i < r->p->trigger_count; i++)
-        if (strcmp(r->p->triggers[i].name, trigger) == 0)
-            run_note_firing(&r->firings[i], utc_ns);
-}
-
-/* Events may be a little out of order: what is before a firing is as near as what is after it. */
-static int run_is_near(int64_t a, int64_t b, int64_t ns) {
-    uint64_t apart = a < b ? (uint64_t)b - (uint64_t)a : (uint64_t)a - (uint64_t)b;
-    return apart < (uint64_t)ns;
-}
-
-static void run_trigger(ea_lang_run *r, uint32_t number) {
-    const ea_lang_trigger *t = &r->p->triggers[number];
-    lang_firings *f = &r->firings[number];
-    uint64_t kept = f->count < EA_LANG_TRIGGER_MOST ? f->count : EA_LANG_TRIGGER_MOST;
-    uint32_t recent = 0;
-    int is_hot = 0;
-    if (!r->has_first) /* the end of a run without events: there is no time */
-        return;
-    for (uint64_t i = 1; i <= kept; i++) {
-        int64_t fired = f->utc_ns[(f->count - i) % EA_LANG_TRIGGER_MOST];
-        is_hot |= run_is_near(fired, r->now_utc_ns, t->cooldown_ns);
-        recent += (uint32_t)run_is_near(fired, r->now_utc_ns, t->per_ns);
-    }
-    if (is_hot || recent >= t->most) {
-        r->counts.unfired++;
-        return;
-    }
-    run_note_firing(f, r->now_utc_ns);
-    lang_print_trigger(r, t);
-}
-
-/* One clause on the event at hand. The verifier has proved that each index is good and that jumps go forward. */
-static void run_execute(ea_lang_run *r, const lang_clause *c, const bound_field *fields) {
-    uint64_t v[LANG_REGISTERS];
-    const lang_op *op = c->ops, *skip = c->ops + c->op_count - 1;
-    const uint64_t *constants = r->constants;
-
-#define A     v[op->a]
-#define B     v[op->b]
-#define DST   v[op->dst]
-#define INT_A (int64_t) A
-#define INT_B (int64_t) B
-#define FLT_A lang_double(A)
-#define FLT_B lang_double(B)
-
-    for (;; op++) {
-        switch ((enum lang_code)op->code) {
-        case CODE_SKIP_TO:
-            skip = c->ops + op->imm;
-            continue;
-        case CODE_CONST:
-            DST = constants[op->imm];
-            continue;
-        case CODE_MOVE:
-            DST = A;
-            continue;
-        case CODE_FIELD: {
-            const bound_field *b = &fields[op->imm];
-            if (b->how == BOUND_FIXED && !b->to_float &&
-                (uint32_t)b->offset + b->width <= r->event->record->payload_bytes) {
-                DST = lang_fixed(b, r->event->record->payload + b->offset);
-                continue;
-            }
-            if (lang_read_field(r, b, &DST))
-                continue;
-            r->counts.absent++;
-            break;
-        }
-        case CODE_PMC:
-            if (lang_read_counter(r, op->imm, &DST))
-                continue;
-            r->counts.absent++;
-            break;
-        case CODE_HAS: {
-            uint64_t ignored;
-            DST = (uint64_t)lang_read_field(r, &fields[op->imm], &ignored);
-            continue;
-        }
-        case CODE_VALUE:
-            if (op->imm == VALUE_timestamp)
-                DST = (uint64_t)r->now_utc_ns;
-            else
-                DST = op->imm == VALUE_module ? lang_read_module(r) : lang_read_value(r, op->imm);
-            continue;
-        case CODE_PARENT:
-            DST = lang_read_parent(r, op->imm);
-            continue;
-        case CODE_STACK:
-            DST = lang_read_stack(r, op->imm);
-            r->has_missed |= DST == STRING_EMPTY;
-            continue;
-        case CODE_LOAD:
-            DST = run_load(r, op->imm, &B);
-            continue;
-        case CODE_STORE:
-            run_store(r, op->imm, &B, A);
-            continue;
-        case CODE_AGGREGATE: {
-            lang_aggregate *a = &r->aggregates[op->imm];
-            run_keep_keys(r, &a->table, &A, a->what->keys);
-            if (a->what->function == FUNCTION_TOP && run_has_text(a->what->type))
-                B = run_keep(r, B);
-            r->counts.others += (uint64_t)lang_aggregate_add(a, &A, B, &r->strings);
-            continue;
-        }
-        case CODE_COUNT_KEYS: {
-            lang_aggregate *a = &r->aggregates[op->imm];
-            run_keep_keys(r, &a->table, &A, a->what->keys);
-            uint64_t *count = lang_table_put(&a->table, &A);
-            if (!count) {
-                count = a->others;
-                r->counts.others++;
-            }
-            ++*count;
-            continue;
-        }
-        case CODE_READ:
-            DST = lang_aggregate_read(&r->aggregates[op->imm], &A);
-            continue;
-        case CODE_MARK:
-            run_mark(r, &A, op->imm);
-            continue;
-        case CODE_DELTA: {
-            uint64_t ns;
-            if (run_delta(r, &A, op->imm, &ns)) {
-                DST = ns;
-                continue;
-            }
-            r->counts.absent++;
-            break;
-        }
-        case CODE_JUMP:
-            op = c->ops + op->imm - 1;
-            continue;
-        case CODE_JUMP_FALSE:
-            if (!A)
-                op = c->ops + op->imm - 1;
-            continue;
-        case CODE_JUMP_TRUE:
-            if (A)
-                op = c->ops + op->imm - 1;
-            continue;
-        case CODE_ADD:
-            DST = A + B;
-            continue;
-        case CODE_SUB:
-            DST = A - B;
-            continue;
-        case CODE_MUL:
-            DST = A * B;
-            continue;
-        case CODE_DIV_INT:
-        case CODE_MOD_INT:
-        case CODE_DIV_UINT:
-        case CODE_MOD_UINT:
-            if (!B) {
-                r->counts.divided_by_zero++;
-                break;
-            }
-            if (op->code == CODE_DIV_UINT)
-                DST = A / B;
-            else if (op->code == CODE_MOD_UINT)
-                DST = A % B;
-            else if (INT_B == -1) /* the least number has no positive twin */
-                DST = op->code == CODE_DIV_INT ? 0 - A : 0;
-            else
-                DST = (uint64_t)(op->code == CODE_DIV_INT ? INT_A / INT_B : INT_A % INT_B);
-            continue;
-        case CODE_AND:
-            DST = A & B;
-            continue;
-        case CODE_OR:
-            DST = A | B;
-            continue;
-        case CODE_XOR:
-            DST = A ^ B;
-            continue;
-        case CODE_SHL:
-            DST = B > 63 ? 0 : A << B;
-            continue;
-        case CODE_SHR_INT:
-            DST = (uint64_t)(INT_A < 0 ? ~(~INT_A >> (B > 63 ? 63 : B)) : INT_A >> (B > 63 ? 63 : B));
-            continue;
-        case CODE_SHR_UINT:
-            DST = B > 63 ? 0 : A >> B;
-            continue;
-        case CODE_ADD_FLOAT:
-            DST = lang_bits(FLT_A + FLT_B);
-            continue;
-        case CODE_SUB_FLOAT:
-            DST = lang_bits(FLT_A - FLT_B);
-            continue;
-        case CODE_MUL_FLOAT:
-            DST = lang_bits(FLT_A * FLT_B);
-            continue;
-        case CODE_DIV_FLOAT:
-            if (FLT_B == 0) {
-                r->counts.divided_by_zero++;
-                break;
-            }
-            DST = lang_bits(FLT_A / FLT_B);
-            continue;
-        case CODE_NEG:
-            DST = 0 - A;
-            continue;
-        case CODE_NEG_FLOAT:
-            DST = lang_bits(-FLT_A);
-            continue;
-        case CODE_INVERT:
-            DST = ~A;
-            continue;
-        case CODE_NOT:
-            DST = !A;
-            continue;
-        case CODE_NOT_FLOAT:
-            DST = FLT_A == 0;
-            continue;
-        case CODE_FLOAT_OF_INT:
-            DST = lang_bits((double)INT_A);
-            continue;
-        case CODE_FLOAT_OF_UINT:
-            DST = lang_bits((double)A);
-            continue;
-        case CODE_EQ:
-            DST = A == B;
-            continue;
-        case CODE_NE:
-            DST = A != B;
-            continue;
-        case CODE_LT_INT:
-            DST = INT_A < INT_B;
-            continue;
-        case CODE_LE_INT:
-            DST = INT_A <= INT_B;
-            continue;
-        case CODE_LT_UINT:
-            DST = A < B;
-            continue;
-        case CODE_LE_UINT:
-            DST = A <= B;
-            continue;
-        case CODE_LT_INT_UINT:
-            DST = INT_A < 0 || A < B;
-            continue;
-        case CODE_LE_INT_UINT:
-            DST = INT_A < 0 || A <= B;
-            continue;
-        case CODE_LT_UINT_INT:
-            DST = INT_B > 0 && A < B;
-            continue;
-        case CODE_LE_UINT_INT:
-            DST = INT_B >= 0 && A <= B;
-            continue;
-        case CODE_EQ_MIXED: /* equal, and the signed one is not negative: then neither has the highest bit */
-            DST = A == B && INT_A >= 0;
-            continue;
-        case CODE_LT_FLOAT:
-            DST = FLT_A < FLT_B;
-            continue;
-        case CODE_LE_FLOAT:
-            DST = FLT_A <= FLT_B;
-            continue;
-        case CODE_EQ_FLOAT:
-            DST = FLT_A == FLT_B;
-            continue;
-        case CODE_LIKE:
-            DST = (uint64_t)run_like(r, A, constants[op->imm]);
-            continue;
-        case CODE_LENGTH:
-            DST = lang_string_at(&r->strings, A)->len_bytes;
-            continue;
-        case CODE_PRINT:
-            if (run_may_visit(r, op->imm))
-                lang_print_aggregate(r, op->imm, op->a == NO_REGISTER ? UINT64_MAX : A);
-            continue;
-        case CODE_CLEAR:
-            lang_aggregate_clear(&r->aggregates[op->imm]);
-            continue;
-        case CODE_TRUNC:
-            if (run_may_visit(r, op->imm))
-                lang_aggregate_trunc(&r->aggregates[op->imm], INT_A, &r->strings);
-            continue;
-        case CODE_ERASE:
-            lang_table_clear(&r->tables[op->imm]);
-            continue;
-        case CODE_PRINTF:
-            lang_print_format(r, op->imm, &A);
-            continue;
-        case CODE_EMIT:
-            lang_print_row(r, op->imm, &A);
-            continue;
-        case CODE_BYTES:
-            if (lang_read_bytes(r, &fields[op->imm & 0xFFFF], A, op->imm >> 16, &DST))
-                continue;
-            r->counts.absent++;
-            break;
-        case CODE_SHIP:
-            r->counts.shipped += !r->is_shipped;
-            r->is_shipped = 1;
-            continue;
-        case CODE_TRIGGER:
-            run_trigger(r, op->imm);
-            continue;
-        case CODE_EXIT:
-            r->is_over = 1;
-            return;
-        case CODE_END:
-        case CODE_COUNT:
-            return;
-        }
-        /* the statement cannot go on */
-        op = skip - 1;
-    }
-#undef A
-#undef B
-#undef DST
-#undef INT_A
-#undef INT_B
-#undef FLT_A
-#undef FLT_B
-}
-
 /* ---- events ---- */
 
 /* Clauses that no event's class leads to; r->event may be NULL. */
 static void run_apart(ea_lang_run *r, uint32_t number) {
     r->bound = NULL;
     r->is_thread_known = r->is_process_known = 0;
-    run_execute(r, &r->p->clauses[number], r->absent);
+    lang_execute(r, &r->p->clauses[number], r->absent);
 }
 
 static int64_t run_interval_of(const lang_clause *c) {
@@ -912,11 +457,11 @@ static void run_begin_time(ea_lang_run *r, int64_t utc_ns) {
     }
 }
 
-static void run_free_thread(ea_lang_run *r) {
+static EA_APART void run_free_thread(ea_lang_run *r) {
     uint64_t tid;
     if (!lang_read_field(r, &r->plan->thread, &tid))
         return;
-    tid = run_thread_key(r, (int64_t)tid);
+    tid = lang_thread_key(r, (int64_t)tid);
     for (uint32_t i = 0; i < r->p->variable_count; i++)
         if (r->p->variables[i].scope == SCOPE_SELF)
             lang_table_remove(&r->tables[i], &tid);
@@ -933,50 +478,74 @@ static int run_is_wanted(ea_lang_run *r) {
     return lang_glob((span){r->o.exe, strlen(r->o.exe)}, name->text, name->len_bytes);
 }
 
+/* What an event says beyond its clauses; the class does so seldom, or the program reads nothing of it. */
+static EA_APART void run_note_class(ea_lang_run *r, const plan *p) {
+    if (p->names_counters)
+        lang_note_counters(r);
+    if (p->begins_thread) /* the end of an earlier thread of this id may be lost */
+        run_free_thread(r);
+}
+
+static EA_APART void run_unmatched(ea_lang_run *r) {
+    r->this_number++;
+    r->bound = NULL;
+    r->is_thread_known = r->is_process_known = 0;
+    int is_of_others = r->is_selective && !run_is_wanted(r);
+    for (uint32_t i = 0; i < r->unmatched_count && !r->is_over && !is_of_others; i++)
+        run_apart(r, r->unmatched[i]);
+}
+
+static EA_APART void run_missing(ea_lang_run *r) {
+    for (uint32_t i = 0; i < r->missing_count && !r->is_over; i++)
+        run_apart(r, r->missing[i]);
+}
+
+static inline void run_take(ea_lang_run *r, const ea_lang_event *event, plan *p) {
+    r->event = event;
+    r->payload = event->record->payload;
+    r->payload_bytes = event->record->payload_bytes;
+    r->plan = p;
+    r->is_split = 0;
+    if (p->is_switch)
+        lang_note_switch(r);
+    if (p->names_counters || p->begins_thread)
+        run_note_class(r, p);
+}
+
 int ea_lang_run_event(ea_lang_run *r, const ea_lang_event *event) {
     plan *p = r->last && r->last->c == event->c ? r->last : run_find_plan(r, event->c);
     if (!p)
         return EA_ENOMEM;
     r->last = p;
-    r->event = event;
     if (!r->has_first)
         run_begin_time(r, event->utc_ns);
     r->now_utc_ns = event->utc_ns;
     r->counts.events++;
     if (r->tick_count && !r->o.is_clocked) {
+        r->event = event;
         run_ticks(r);
         if (r->is_over)
             return run_result(r);
     }
-    r->plan = p;
-    r->is_split = r->has_missed = r->is_shipped = 0;
-    if (p->is_switch)
-        lang_note_switch(r);
-    if (p->names_counters && r->p->counter_count)
-        lang_note_counters(r);
-    if (p->begins_thread && r->has_self) /* the end of an earlier thread of this id may be lost */
-        run_free_thread(r);
+    r->has_missed = r->is_shipped = 0;
+    run_take(r, event, p);
     if (p->clause_count) {
         r->counts.matched++;
         r->this_number++;
-        for (uint32_t i = 0; i < p->clause_count && !r->is_over; i++) {
-            r->bound = &p->clauses[i];
+        const bound_clause *end = p->clauses + p->clause_count;
+        for (const bound_clause *b = p->clauses; b < end && !r->is_over; b++) {
+            r->bound = b;
             r->is_thread_known = r->is_process_known = 0;
             if (r->is_selective && !run_is_wanted(r))
                 continue;
-            run_execute(r, &r->p->clauses[p->clauses[i].number], p->clauses[i].fields);
+            lang_execute(r, b->clause, b->fields);
         }
-        for (uint32_t i = 0; r->has_missed && i < r->missing_count && !r->is_over; i++)
-            run_apart(r, r->missing[i]);
+        if (r->has_missed && r->missing_count)
+            run_missing(r);
     } else if (r->unmatched_count) {
-        r->this_number++;
-        r->bound = NULL;
-        r->is_thread_known = r->is_process_known = 0;
-        int is_of_others = r->is_selective && !run_is_wanted(r);
-        for (uint32_t i = 0; i < r->unmatched_count && !r->is_over && !is_of_others; i++)
-            run_apart(r, r->unmatched[i]);
+        run_unmatched(r);
     }
-    if (p->ends_thread && r->has_self)
+    if (p->ends_thread)
         run_free_thread(r);
     if (r->strings.count > r->strings.kept)
         lang_strings_forget(&r->strings);
@@ -1047,13 +616,7 @@ int ea_lang_run_note(ea_lang_run *r, const ea_lang_event *event) {
     if (!p)
         return EA_ENOMEM;
     r->last = p;
-    r->event = event;
-    r->plan = p;
-    r->is_split = 0;
-    if (p->is_switch)
-        lang_note_switch(r);
-    if (p->names_counters && r->p->counter_count)
-        lang_note_counters(r);
+    run_take(r, event, p);
     return 0;
 }
 

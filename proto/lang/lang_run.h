@@ -1,4 +1,5 @@
-/* A run of a program: what lang_run.c, lang_values.c and lang_print.c share. See lang.h. Thread: the run's. */
+/* A run of a program: what lang_run.c, lang_execute.c, lang_values.c, lang_stacks.c and lang_print.c share. See lang.h.
+ * Thread: the run's. */
 #ifndef EA_LANG_LANG_RUN_H
 #define EA_LANG_LANG_RUN_H
 
@@ -22,13 +23,16 @@ enum bound_how {
 };
 
 typedef struct bound_field {
-    uint8_t how, width, is_signed;
-    uint8_t to_float;            /* the clause reads it as TYPE_FLOAT */
+    uint64_t sign;        /* of a quick one with a sign: its highest bit */
+    uint32_t quick_bytes; /* a payload of so many bytes has eight from the offset on; 0: the field is not quick */
     uint16_t offset, field, top; /* top: the index of its slice */
+    uint8_t how, width, is_signed;
+    uint8_t to_float; /* the clause reads it as TYPE_FLOAT */
+    uint8_t shift;    /* of a quick one: the bits of the eight bytes that are not its own */
 } bound_field;
 
 typedef struct bound_clause {
-    uint32_t number;
+    const lang_clause *clause;
     const bound_field *fields;
     bound_field subject; /* the field that names the thread; absent: the usual rule */
 } bound_clause;
@@ -38,9 +42,10 @@ typedef struct plan {
     const ea_class *c;
     bound_clause *clauses;
     uint32_t clause_count;
-    bound_field thread, process;        /* the first fields that name a thread, a process */
-    bound_field place;                  /* and an address of code */
-    bound_field owner;                  /* names the process, whatever the header says */
+    bound_field thread, process; /* the first fields that name a thread, a process */
+    bound_field place;           /* and an address of code */
+    bound_field owner;           /* names the process, whatever the header says */
+    /* of what the program reads alone: */
     uint8_t is_switch;                  /* a context switch: `thread` now runs */
     uint8_t names_counters;             /* the class says which counters come with events */
     uint8_t begins_thread, ends_thread; /* the class says that a thread begins, has ended: no variables are its own */
@@ -107,10 +112,14 @@ struct ea_lang_run {
     bound_field *absent;
     int64_t *due; /* of each clause: its next tick */
     uint32_t *ticks, tick_count, *unmatched, unmatched_count, *missing, missing_count;
-    uint64_t this_number; /* of events, so that this.x begins anew */
-    uint8_t has_self, has_unmatched;
+    uint64_t registers[LANG_REGISTERS]; /* of the clause at hand */
+    uint64_t this_number;               /* of events, so that this.x begins anew */
+    uint8_t has_self, needs_threads;
+    uint64_t thread_key; /* where a statement's self.x is */
     /* the event at hand */
     const ea_lang_event *event;
+    const uint8_t *payload; /* of its record */
+    uint32_t payload_bytes;
     const plan *plan;
     const bound_clause *bound;
     ea_slice slices[EA_FIELDS_MAX];
@@ -151,6 +160,38 @@ static inline uint64_t lang_fixed(const bound_field *b, const uint8_t *at) {
     }
 }
 
+/* A number of the event at hand: 1; 0 when the payload ends too early, or the field is read in another way. */
+static inline int lang_read_quickly(const ea_lang_run *r, const bound_field *b, uint64_t *ret) {
+    if (b->quick_bytes - 1 >= r->payload_bytes) /* 0 is beyond all */
+        return 0;
+    uint64_t v = ea_load64(r->payload + b->offset) << b->shift >> b->shift;
+    *ret = (v ^ b->sign) - b->sign;
+    return 1;
+}
+
+enum { MACHINE_SHIFT = 33 }; /* where keys have a machine's number */
+
+/* A text that stays after the event at hand: its number, or STRING_NO_ROOM. */
+static inline uint64_t lang_keep(ea_lang_run *r, uint64_t number) {
+    uint64_t kept = lang_strings_keep(&r->strings, number);
+    r->strings.refused += kept != number;
+    return kept;
+}
+
+static inline int lang_has_text(unsigned type) {
+    return type == TYPE_TEXT || type == TYPE_STACK;
+}
+
+/* The key of a thread's variables: threads of two machines may have one id. -1, no thread, has bit 32 as no id has. */
+static inline uint64_t lang_thread_key(const ea_lang_run *r, int64_t tid) {
+    return (uint64_t)tid ^ (uint64_t)r->machine << MACHINE_SHIFT;
+}
+
+/* ---- lang_execute.c ---- */
+
+/* Runs one clause on the event at hand. The verifier has proved that each index is good and that jumps go forward. */
+void lang_execute(ea_lang_run *r, const lang_clause *c, const bound_field *fields);
+
 /* ---- lang_values.c ---- */
 
 /* Reads a field of the event at hand: 1; 0 when it has none. */
@@ -161,9 +202,34 @@ uint64_t lang_read_value(ea_lang_run *r, uint32_t value);
 uint64_t lang_read_parent(ea_lang_run *r, uint32_t value);
 /* Finds which thread the event is about: r->tid; its process: r->pid. */
 void lang_find_thread(ea_lang_run *r);
+
+/* The same; where the clause's probe names the field, most often without a call. */
+static inline void lang_know_thread(ea_lang_run *r) {
+    uint64_t tid;
+    if (r->is_thread_known)
+        return;
+    if (!r->bound || !lang_read_quickly(r, &r->bound->subject, &tid)) {
+        lang_find_thread(r);
+        return;
+    }
+    r->is_thread_known = r->has_subject = 1;
+    r->is_thread_of_cpu = 0;
+    r->tid = (int64_t)(uint32_t)tid;
+}
+
 void lang_find_process(ea_lang_run *r);
 /* Notes the new thread of a context switch, so that later events of its CPU have a thread. */
-void lang_note_switch(ea_lang_run *r);
+void lang_find_switched(ea_lang_run *r);
+
+static inline void lang_note_switch(ea_lang_run *r) {
+    uint16_t cpu = r->event->record->cpu;
+    uint64_t tid;
+    if (cpu < CPUS_MAX && lang_read_quickly(r, &r->plan->thread, &tid))
+        r->place->cpu_threads[cpu] = (uint32_t)tid;
+    else
+        lang_find_switched(r);
+}
+
 /* Notes the names of counters. */
 void lang_note_counters(ea_lang_run *r);
 /* The event's value of a counter of the program: 1; 0 when it has none. */

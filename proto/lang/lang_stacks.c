@@ -93,26 +93,15 @@ static void stacks_put_frame(ea_lang_run *r, ea_text *t, uint32_t pid, uint64_t 
         ea_text_hex64(t, n.module ? n.offset : address);
 }
 
-uint64_t lang_read_stack(ea_lang_run *r, uint32_t imm) {
-    size_t count = 0, most = imm >> 16 && imm >> 16 < FRAMES_MAX ? imm >> 16 : FRAMES_MAX;
-    if (!r->event || !r->o.frames)
-        return STRING_EMPTY;
+/* Makes the text; it goes to the cache once all its frames are known. */
+static EA_APART uint64_t stacks_make_text(ea_lang_run *r, stack_cache key, stack_cache *cached) {
+    size_t count = 0, most = key.imm >> 16 && key.imm >> 16 < FRAMES_MAX ? key.imm >> 16 : FRAMES_MAX;
     const uint32_t *halves = r->event->stack;
-    uint64_t both = (imm & 1 ? (uint64_t)halves[0] << 32 : 0) | (imm & 2 ? halves[1] : 0);
-    if (!both)
-        return STRING_EMPTY;
-    stack_cache key = {.halves = both, .imm = imm, .pid = stacks_process_of(r, imm), .machine = r->machine};
-    if (r->o.machine && !r->o.is_plain_stacks)
-        key.changes = ea_machine_module_changes(r->o.machine, key.pid);
-    stack_cache *cached = &r->stacks[(both ^ both >> 29 ^ imm ^ key.pid) % STACK_CACHE];
-    if (cached->halves == both && cached->imm == imm && cached->pid == key.pid && cached->machine == key.machine &&
-        cached->changes == key.changes)
-        return cached->text;
     ea_text *t = &r->stack_text;
     ea_text_clear(t);
     for (unsigned half = 0; half < 2; half++) {
         size_t n = 0;
-        if (!(imm & (1u << half)) || !halves[half])
+        if (!(key.imm & (1u << half)) || !halves[half])
             continue;
         const uint64_t *frames = r->o.frames(r->o.frames_arg, halves[half], &n);
         if (!n)
@@ -128,4 +117,21 @@ uint64_t lang_read_stack(ea_lang_run *r, uint32_t imm) {
     if (cached && lang_strings_keep(&r->strings, key.text) == key.text)
         *cached = key;
     return key.text;
+}
+
+uint64_t lang_read_stack(ea_lang_run *r, uint32_t imm) {
+    if (!r->event || !r->o.frames)
+        return STRING_EMPTY;
+    const uint32_t *halves = r->event->stack;
+    uint64_t both = (imm & 1 ? (uint64_t)halves[0] << 32 : 0) | (imm & 2 ? halves[1] : 0);
+    if (!both)
+        return STRING_EMPTY;
+    stack_cache key = {.halves = both, .imm = imm, .pid = stacks_process_of(r, imm), .machine = r->machine};
+    if (r->o.machine && !r->o.is_plain_stacks)
+        key.changes = ea_machine_module_changes(r->o.machine, key.pid);
+    stack_cache *cached = &r->stacks[(both ^ both >> 29 ^ imm ^ key.pid) % STACK_CACHE];
+    if (cached->halves == both && cached->imm == imm && cached->pid == key.pid && cached->machine == key.machine &&
+        cached->changes == key.changes)
+        return cached->text;
+    return stacks_make_text(r, key, cached);
 }

@@ -16,7 +16,7 @@ static void statement_assign(compiler *k, const statement *st) {
     int literal = lang_is_literal(st->value);
     lang_use_register(k, value + 1, n->at);
     if (st->op) {
-        lang_emit(k, CODE_LOAD, value, 0, 0, lang_variable_number(k, v));
+        lang_emit(k, v->scope == SCOPE_SELF ? CODE_LOAD_SELF : CODE_LOAD, value, 0, 0, lang_variable_number(k, v));
         enum lang_type a = (enum lang_type)v->type,
                        b = lang_number_expression(k, st->value, value + 1, "the assignment");
         if (!lang_is_number(a))
@@ -31,7 +31,7 @@ static void statement_assign(compiler *k, const statement *st) {
     }
     lang_take_type(k, &v->type, &v->is_assigned, t, literal, n->at, "variable", n->text);
     lang_convert(k, value, t, (enum lang_type)v->type);
-    lang_emit(k, CODE_STORE, 0, value, 0, lang_variable_number(k, v));
+    lang_emit(k, v->scope == SCOPE_SELF ? CODE_STORE_SELF : CODE_STORE, 0, value, 0, lang_variable_number(k, v));
 }
 
 static void statement_aggregate(compiler *k, const statement *st) {
@@ -275,7 +275,7 @@ static void call_statement(compiler *k, const node *n) {
 
 void lang_statements(compiler *k, const statement *st) {
     for (; st; st = st->next) {
-        uint32_t skip = lang_emit(k, CODE_SKIP_TO, 0, 0, 0, 0), jump, end;
+        uint32_t first = k->op_count, jump, end;
         switch (st->kind) {
         case STATEMENT_ASSIGN:
             statement_assign(k, st);
@@ -287,16 +287,15 @@ void lang_statements(compiler *k, const statement *st) {
             call_statement(k, st->value);
             break;
         case STATEMENT_IF:
-            lang_condition(k, st->value, 0);
-            jump = lang_emit(k, CODE_JUMP_FALSE, 0, 0, 0, 0);
+            jump = lang_jump_unless(k, st->value, 0);
             lang_statements(k, st->body);
             end = st->rest ? lang_emit(k, CODE_JUMP, 0, 0, 0, 0) : 0;
-            lang_land(k, jump);
+            lang_land_all(k, jump);
             lang_statements(k, st->rest);
             if (st->rest)
                 lang_land(k, end);
             break;
         }
-        lang_land(k, skip);
+        lang_end_statement(k, first);
     }
 }

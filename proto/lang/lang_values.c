@@ -182,16 +182,13 @@ static int values_thread_field(ea_lang_run *r, const bound_field *b, int64_t *re
     uint64_t v;
     if (b->how == BOUND_ABSENT)
         return 0;
-    if (b->how == BOUND_FIXED && b->width == sizeof(uint32_t) &&
-        (uint32_t)b->offset + b->width <= r->event->record->payload_bytes)
-        v = ea_load32(r->event->record->payload + b->offset);
-    else if (!lang_read_field(r, b, &v))
+    if (!lang_read_quickly(r, b, &v) && !lang_read_field(r, b, &v))
         return 0;
     *ret = (int64_t)(uint32_t)v;
     return 1;
 }
 
-void lang_note_switch(ea_lang_run *r) {
+void lang_find_switched(ea_lang_run *r) {
     int64_t tid;
     if (r->event->record->cpu < CPUS_MAX && values_thread_field(r, &r->plan->thread, &tid))
         r->place->cpu_threads[r->event->record->cpu] = (uint32_t)tid;

@@ -20,9 +20,7 @@ typedef struct checker {
     const lang_clause *c;
     uint8_t *states;  /* of each instruction: the kinds of the registers before it */
     uint8_t *reached; /* an instruction leads there */
-    uint32_t *skips;  /* where a statement that cannot go on ends, by the last CODE_SKIP_TO; 0: by several, or none */
     uint8_t now[LANG_REGISTERS];
-    uint32_t skip; /* 0: none */
 } checker;
 
 static int verify_reads(const checker *k, unsigned r, uint8_t kind) {
@@ -50,13 +48,9 @@ static int verify_flows(checker *k, uint32_t from, uint32_t to, int with_registe
     uint8_t *state = k->states + (size_t)to * LANG_REGISTERS;
     if (!with_registers) {
         memset(state, KIND_NONE, LANG_REGISTERS);
-        k->skips[to] = 0;
     } else if (!k->reached[to]) {
         memcpy(state, k->now, LANG_REGISTERS);
-        k->skips[to] = k->skip;
     } else {
-        if (k->skips[to] != k->skip)
-            k->skips[to] = 0;
         for (unsigned r = 0; r < LANG_REGISTERS; r++)
             if (state[r] != k->now[r])
                 state[r] = KIND_NONE;
@@ -66,13 +60,15 @@ static int verify_flows(checker *k, uint32_t from, uint32_t to, int with_registe
 }
 
 static int verify_may_skip(checker *k, uint32_t at) {
-    return k->skip && verify_flows(k, at, k->skip, 0);
+    return verify_flows(k, at, k->c->skips[at], 0);
 }
 
 static int verify_variable_fits(const checker *k, const lang_op *op) {
     if (op->imm >= k->p->variable_count)
         return 0;
     const lang_variable *v = &k->p->variables[op->imm];
+    if ((v->scope == SCOPE_SELF) != (op->code == CODE_LOAD_SELF || op->code == CODE_STORE_SELF))
+        return 0;
     return v->scope != SCOPE_MAP || verify_reads_all(k, op->b, v->keys, v->key_count);
 }
 
@@ -83,9 +79,6 @@ static int verify_check_op(checker *k, uint32_t at) {
     case CODE_END:
     case CODE_EXIT:
         return 1;
-    case CODE_SKIP_TO:
-        k->skip = op->imm;
-        return op->imm > at && op->imm < k->c->op_count;
     case CODE_CONST:
         return op->imm < p->constant_count &&
                (p->constant_types[op->imm] != TYPE_TEXT || p->constants[op->imm] < p->text_count) &&
@@ -105,8 +98,10 @@ static int verify_check_op(checker *k, uint32_t at) {
     case CODE_STACK:
         return (op->imm & 0xFFFF) >= 1 && (op->imm & 0xFFFF) <= 3 && verify_writes(k, op->dst, KIND_STACK);
     case CODE_LOAD:
+    case CODE_LOAD_SELF:
         return verify_variable_fits(k, op) && verify_writes(k, op->dst, verify_kind_of(p->variables[op->imm].type));
     case CODE_STORE:
+    case CODE_STORE_SELF:
         return verify_variable_fits(k, op) && verify_reads(k, op->a, verify_kind_of(p->variables[op->imm].type));
     case CODE_ERASE:
         return op->imm < p->variable_count && p->variables[op->imm].scope == SCOPE_MAP;
@@ -132,6 +127,12 @@ static int verify_check_op(checker *k, uint32_t at) {
             if (op->a + i >= k->c->registers || k->now[op->a + i] == KIND_NONE)
                 return 0;
         return op->code == CODE_MARK || (verify_may_skip(k, at) && verify_writes(k, op->dst, KIND_NUMBER));
+    case CODE_JUMP_RANGE: {
+        uint32_t number = op->imm >> 16, field = number < k->c->range_count ? k->c->ranges[number].field : UINT32_MAX;
+        return field < k->c->field_count && verify_may_skip(k, at) &&
+               verify_kind_of(k->c->fields[field].type) == KIND_NUMBER && verify_writes(k, op->dst, KIND_NUMBER) &&
+               verify_flows(k, at, op->imm & 0xFFFF, 1);
+    }
     case CODE_JUMP:
         return verify_flows(k, at, op->imm, 1);
     case CODE_JUMP_FALSE:
@@ -245,13 +246,11 @@ static int verify_check_clause(checker *k, uint32_t *ret_op) {
     memset(k->reached, 0, c->op_count);
     memset(k->states, KIND_NONE, (size_t)c->op_count * LANG_REGISTERS);
     k->reached[0] = 1;
-    k->skips[0] = 0;
     for (uint32_t i = 0; i < c->op_count; i++) {
         *ret_op = i;
         if (!k->reached[i])
             continue;
         memcpy(k->now, k->states + (size_t)i * LANG_REGISTERS, sizeof k->now);
-        k->skip = k->skips[i];
         if (!verify_check_op(k, i))
             return 0;
         if (c->ops[i].code != CODE_END && c->ops[i].code != CODE_EXIT && c->ops[i].code != CODE_JUMP &&
@@ -269,8 +268,7 @@ int lang_verify(const ea_lang_program *p, uint32_t *ret_clause, uint32_t *ret_op
             longest = p->clauses[i].op_count;
     k.states = malloc((size_t)longest * LANG_REGISTERS);
     k.reached = malloc(longest);
-    k.skips = malloc(longest * sizeof *k.skips);
-    int good = k.states && k.reached && k.skips;
+    int good = k.states && k.reached;
     *ret_op = 0;
     for (*ret_clause = 0; good && *ret_clause < p->clause_count; ++*ret_clause) {
         k.c = &p->clauses[*ret_clause];
@@ -281,6 +279,5 @@ int lang_verify(const ea_lang_program *p, uint32_t *ret_clause, uint32_t *ret_op
     }
     free(k.states);
     free(k.reached);
-    free(k.skips);
     return good;
 }

@@ -4,6 +4,7 @@
 #include "proto/base/arena.h"
 #include "proto/base/array.h"
 #include "proto/base/pattern.h"
+#include "proto/image/pe.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,7 @@ struct ea_image_files {
     ea_arena arena;
     image_file *files; /* by name */
     size_t count, capacity, folder_count;
+    char version[EA_PE_VERSION_TEXT_MAX]; /* of the file that was found last */
 };
 
 typedef struct image_walk {
@@ -40,12 +42,23 @@ static int leads_back(const image_walk *walk, const char *path) {
     return 0;
 }
 
+static int add_image_file(ea_image_files *x, const char *path, const char *name, size_t name_bytes) {
+    char *lower = ea_arena_alloc(&x->arena, name_bytes + 1);
+    if (!lower || EA_GROW(x->files, x->capacity, x->count + 1, SIZE_MAX))
+        return EA_ENOMEM;
+    for (size_t i = 0; i < name_bytes; i++)
+        lower[i] = ea_ascii_lower(name[i]);
+    lower[name_bytes] = 0;
+    x->files[x->count++] = (image_file){.path = path, .name = lower};
+    return 0;
+}
+
 static int note_image_file(const char *name, int is_dir, void *arg) {
     image_walk *walk = arg;
     ea_image_files *x = walk->x;
     size_t folder_bytes = strlen(walk->folder), bytes = strlen(name) + 1;
-    char *path = ea_arena_alloc(&x->arena, folder_bytes + 1 + bytes), *lower = ea_arena_alloc(&x->arena, bytes);
-    if (!path || !lower)
+    char *path = ea_arena_alloc(&x->arena, folder_bytes + 1 + bytes);
+    if (!path)
         return walk->rc = ea_fail(walk->err, EA_ENOMEM, "list %s", walk->folder);
     memcpy(path, walk->folder, folder_bytes);
     path[folder_bytes] = '/';
@@ -58,11 +71,8 @@ static int note_image_file(const char *name, int is_dir, void *arg) {
         image_walk inside = {.x = x, .outer = walk, .folder = path, .depth = walk->depth + 1, .err = walk->err};
         return inside.depth < DEPTH_MAX && !leads_back(walk, path) ? (walk->rc = image_files_walk_folder(&inside)) : 0;
     }
-    if (EA_GROW(x->files, x->capacity, x->count + 1, SIZE_MAX))
+    if (add_image_file(x, path, name, bytes - 1))
         return walk->rc = ea_fail(walk->err, EA_ENOMEM, "list %s", walk->folder);
-    for (size_t i = 0; i < bytes; i++)
-        lower[i] = ea_ascii_lower(name[i]);
-    x->files[x->count++] = (image_file){.path = path, .name = lower};
     return 0;
 }
 
@@ -77,13 +87,23 @@ static int by_file_name(const void *a, const void *b) {
     return order ? order : strcmp(x->path, y->path);
 }
 
-int ea_image_files_open(ea_image_files **ret, const char *folder, ea_err *err) {
+/* One file, which is named itself. */
+static int open_one_file(ea_image_files *x, const char *path, ea_err *err) {
+    size_t bytes = strlen(path) + 1, name_bytes;
+    char *copy = ea_arena_alloc(&x->arena, bytes);
+    if (copy)
+        memcpy(copy, path, bytes);
+    const char *name = ea_image_name(path, bytes - 1, &name_bytes);
+    return copy && !add_image_file(x, copy, name, name_bytes) ? 0 : ea_fail(err, EA_ENOMEM, "read %s", path);
+}
+
+int ea_image_files_open(ea_image_files **ret, const char *path, ea_err *err) {
     ea_image_files *x = calloc(1, sizeof *x);
     if (!x)
-        return ea_fail(err, EA_ENOMEM, "list %s", folder);
+        return ea_fail(err, EA_ENOMEM, "list %s", path);
     ea_arena_init(&x->arena, 0);
-    image_walk walk = {.x = x, .folder = folder, .err = err};
-    int rc = image_files_walk_folder(&walk);
+    image_walk walk = {.x = x, .folder = path, .err = err};
+    int rc = ea_path_is_file(path) ? open_one_file(x, path, err) : image_files_walk_folder(&walk);
     if (rc) {
         ea_image_files_close(x);
         return rc;
@@ -121,35 +141,34 @@ static void read_facts(image_file *f) {
     ea_file_close(file);
 }
 
-/* How a file's name compares with another name, in any case. */
-static int compare_file_name(const char *lower, const char *name, size_t len_bytes) {
-    size_t i = 0;
-    for (; i < len_bytes && lower[i]; i++) {
-        uint8_t a = (uint8_t)lower[i], b = (uint8_t)ea_ascii_lower(name[i]);
-        if (a != b)
-            return a < b ? -1 : 1;
-    }
-    return lower[i] ? 1 : i < len_bytes ? -1 : 0;
-}
-
-const ea_pe_facts *ea_image_files_find(ea_image_files *x, const char *path, size_t path_bytes, uint64_t size_bytes,
-                                       uint32_t timestamp) {
-    size_t begin = path_bytes, low = 0, high = x->count;
-    while (begin && path[begin - 1] != '\\' && path[begin - 1] != '/')
-        begin--;
+int ea_image_files_find(ea_image_files *x, const ea_image_wanted *wanted, ea_image_fact *ret) {
+    size_t low = 0, high = x->count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (compare_file_name(x->files[middle].name, path + begin, path_bytes - begin) < 0)
+        if (ea_image_name_compare(x->files[middle].name, wanted->name, wanted->name_bytes) < 0)
             low = middle + 1;
         else
             high = middle;
     }
-    for (; low < x->count && !compare_file_name(x->files[low].name, path + begin, path_bytes - begin); low++) {
+    for (; low < x->count && !ea_image_name_compare(x->files[low].name, wanted->name, wanted->name_bytes); low++) {
         image_file *f = &x->files[low];
         if (!f->is_read)
             read_facts(f);
-        if (f->facts && f->facts->size_bytes == size_bytes && (!timestamp || f->facts->timestamp == timestamp))
-            return f->facts;
+        if (!f->facts || f->facts->size_bytes != wanted->size_bytes ||
+            (wanted->timestamp && f->facts->timestamp != wanted->timestamp))
+            continue;
+        ea_pe_version_text(f->facts, x->version);
+        *ret = (ea_image_fact){.timestamp = f->facts->timestamp,
+                               .version = x->version,
+                               .company = f->facts->company,
+                               .product = f->facts->product,
+                               .description = f->facts->description,
+                               .pdb_age = f->facts->pdb_age,
+                               .has_pdb = f->facts->has_pdb,
+                               .pdb_guid = f->facts->pdb_guid,
+                               .pdb_path = f->facts->pdb_path,
+                               .original_name = f->facts->original_name};
+        return 1;
     }
-    return NULL;
+    return 0;
 }

@@ -12,6 +12,8 @@ enum {
     OP_ID_INFO = 0,
     OP_ID_NONE = 32,
     OP_ID_RSDS = 36,
+    OP_FILE_VERSION = 64,
+    FILE_VERSION_VERSION = 0,
     ID_VERSION = 2,
     GROUP_IMAGE = 0x14,
     GROUP_PROCESS = 3,   /* of loads */
@@ -144,6 +146,22 @@ int ea_module_ids(const ea_module *m, const ea_module_place *place, int (*emit)(
     image_payload p;
     image_begin(&p, m, place);
     return image_emit_ids(&p, emit, arg, err);
+}
+
+int ea_module_file_version(const ea_module *m, const ea_module_version *version, const ea_module_place *place,
+                           int (*emit)(void *arg, const ea_record *r), void *arg, ea_err *err) {
+    image_payload p;
+    image_begin(&p, m, place);
+    if (m->size_bytes > UINT32_MAX)
+        p.rc = EA_EINVAL;
+    image_put(&p, m->size_bytes, 4);
+    image_put(&p, m->timestamp, 4);
+    const char *const texts[] = {
+        m->original_name, version->description, version->version,        version->version, "" /* VerLanguage */,
+        version->product, version->company,     "" /* ProductVersion */, "" /* FileId */,  "" /* ProgramId */};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        image_put_utf16(&p, texts[i]);
+    return image_emit(&p, &IMAGE_ID_GUID, OP_FILE_VERSION, FILE_VERSION_VERSION, 0, emit, arg, err);
 }
 
 int ea_module_image(const ea_module *m, const ea_module_place *place, int (*emit)(void *arg, const ea_record *r),

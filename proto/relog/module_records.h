@@ -29,6 +29,16 @@ typedef struct ea_module_place {
  * pointer; EA_ELIMIT: a text is too long. */
 EA_MUST_CHECK int ea_module_ids(const ea_module *m, const ea_module_place *place,
                                 int (*emit)(void *arg, const ea_record *r), void *arg, ea_err *err);
+
+/* What its file says of itself, which merging tools write before the ids of the first module that is the file. The
+ * module's size has to fit into 32 bits: else EA_EINVAL. */
+typedef struct ea_module_version {
+    const char *version, *company, *product, *description;
+} ea_module_version;
+
+EA_MUST_CHECK int ea_module_file_version(const ea_module *m, const ea_module_version *version,
+                                         const ea_module_place *place, int (*emit)(void *arg, const ea_record *r),
+                                         void *arg, ea_err *err);
 /* The Image event alone: of a module whose PDB is unknown. m->path is an NT path. */
 EA_MUST_CHECK int ea_module_image(const ea_module *m, const ea_module_place *place,
                                   int (*emit)(void *arg, const ea_record *r), void *arg, ea_err *err);

@@ -140,6 +140,26 @@ size_t ea_process_choice_add(ea_process_choice *p, const char *name, int has_pid
     return count;
 }
 
+ea_near ea_process_choice_near(const ea_process_choice *p, const char *name) {
+    ea_near near = {.distance = 0};
+    for (size_t i = 0; i < p->processes.count; i++) {
+        const char *image = p->processes.items[i].name, *dot = image ? strrchr(image, '.') : NULL;
+        char stem[EA_NEAR_BYTES];
+        if (image)
+            ea_near_note(&near, name, image);
+        if (!dot || strchr(name, '.') || (size_t)(dot - image) >= sizeof stem)
+            continue;
+        ea_near of_stem = near;
+        memcpy(stem, image, (size_t)(dot - image));
+        stem[dot - image] = 0;
+        ea_near_note(&of_stem, name, stem);
+        if (of_stem.distance < near.distance || !near.name[0]) /* the name with its ending */
+            snprintf(near.name, sizeof near.name, "%s", of_stem.name[0] ? image : "");
+        near.distance = of_stem.distance;
+    }
+    return near;
+}
+
 static life *process_choice_parent_of(ea_process_choice *p, const life *l) {
     const uint64_t *place = l->of ? ea_u64_map_get(&p->processes.places, l->of) : NULL;
     return place ? &p->processes.items[*place - 1] : NULL;

@@ -5,6 +5,7 @@
 #define EA_RELOG_PROCESS_CHOICE_H
 
 #include "proto/base/record.h"
+#include "proto/event/class_names.h"
 #include "proto/event/event.h"
 
 typedef struct ea_process_choice ea_process_choice;
@@ -19,6 +20,8 @@ EA_MUST_CHECK int ea_process_choice_learn(ea_process_choice *p, const ea_record 
 /* Between the passes: chooses the processes with this image name, in any case (NULL: any), and pid (when has_pid), that
  * lived at utc_ns (INT64_MIN: at any time). Returns how many these are. */
 size_t ea_process_choice_add(ea_process_choice *p, const char *name, int has_pid, uint32_t pid, int64_t utc_ns);
+/* The image name that is most like this one, of those that processes have: see ea_near. With or without its ending. */
+ea_near ea_process_choice_near(const ea_process_choice *p, const char *name);
 /* Chooses also the processes that chosen ones started, and so on. */
 void ea_process_choice_add_children(ea_process_choice *p);
 /* Then, once. */

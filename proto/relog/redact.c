@@ -391,6 +391,9 @@ static const struct {
     {"path", EA_REDACT_PATH},
     {"filepath", EA_REDACT_PATH},
     {"modulename", EA_REDACT_PATH},
+    {"filedescription", EA_REDACT_PATH}, /* of an image: often its name once more */
+    {"productname", EA_REDACT_PATH},
+    {"companyname", EA_REDACT_PATH},
     {"keyname", EA_REDACT_REGISTRY},
     {"valuename", EA_REDACT_REGISTRY},
     {"regkey", EA_REDACT_REGISTRY},
@@ -609,6 +612,13 @@ static size_t put_word(ea_redact *x, const char *text, size_t n, ea_text *out) {
     return len;
 }
 
+/* "Version=4.0.0.0" of an assembly looks like an address. */
+static int follows_version(const char *text, size_t i) {
+    static const char VERSION[] = "version=";
+    size_t n = sizeof VERSION - 1;
+    return i >= n && same_word(text + i - n, n, VERSION);
+}
+
 /* What looks like a value of a chosen kind, in a text of no kind. */
 static void put_scanned(ea_redact *x, const char *text, size_t n, ea_text *out) {
     for (size_t i = 0; i < n && !x->rc;) {
@@ -623,7 +633,8 @@ static void put_scanned(ea_redact *x, const char *text, size_t n, ea_text *out) 
         } else if (begins && (chosen(x, EA_REDACT_PATH) || chosen(x, EA_REDACT_REGISTRY)) &&
                    (len = path_length(at, left))) {
             redact_put_path(x, at, len, chosen(x, EA_REDACT_PATH) ? EA_REDACT_PATH : EA_REDACT_REGISTRY, out);
-        } else if (begins && chosen(x, EA_REDACT_ADDRESS) && (len = ipv4_length(at, left, address))) {
+        } else if (begins && chosen(x, EA_REDACT_ADDRESS) && !follows_version(text, i) &&
+                   (len = ipv4_length(at, left, address))) {
             change_address(x, address, 4);
             ea_text_printf(out, "%u.%u.%u.%u", address[0], address[1], address[2], address[3]);
         } else if (begins && chosen(x, EA_REDACT_ADDRESS) && (len = ipv6_length(at, left, &ipv4))) {

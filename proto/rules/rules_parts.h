@@ -217,5 +217,9 @@ struct ea_rules {
 int rules_is_named(const ea_rule_info *info, const char *text);
 /* 1 when the filter's exceptions are for this rule, host and time. */
 int rules_filter_is_for(const ea_rule_filter *f, const ea_rule_info *info, const char *host, int64_t utc_ns);
+/* The atoms that a value of the group sets by itself, ascending, each once; borrowed until the run's next call. Errors:
+ * EA_ENOMEM. */
+EA_MUST_CHECK int rules_run_atoms(ea_rules_run *r, uint32_t group, const ea_rules_value *v, const uint32_t **ret,
+                                  size_t *ret_count);
 
 #endif

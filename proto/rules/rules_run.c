@@ -340,6 +340,26 @@ static void run_values(ea_rules_run *r, uint32_t group, const ea_rules_value *va
         rules_run_look_at(r, group, &values[i]);
 }
 
+int rules_run_atoms(ea_rules_run *r, uint32_t group, const ea_rules_value *v, const uint32_t **ret, size_t *ret_count) {
+    size_t n = 0;
+    begin(r);
+    r->g = &r->rules->groups[group];
+    r->learnt_count = 0;
+    r->learns = 1;
+    find_atoms(r, v);
+    if (!r->learns)
+        return EA_ENOMEM;
+    r->learns = 0;
+    if (r->learnt_count)
+        qsort(r->learnt, r->learnt_count, sizeof *r->learnt, rules_run_compare_u32);
+    for (size_t i = 0; i < r->learnt_count; i++)
+        if (!n || r->learnt[n - 1] != r->learnt[i])
+            r->learnt[n++] = r->learnt[i];
+    *ret = r->learnt;
+    *ret_count = n;
+    return 0;
+}
+
 int ea_rules_run_event(ea_rules_run *r, uint32_t group, const ea_rules_value *values, size_t count,
                        const uint32_t **ret_rules, size_t *ret_count) {
     size_t found = 0;

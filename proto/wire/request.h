@@ -36,7 +36,7 @@ typedef struct ea_request {
     uint64_t serial;
     char hosts[EA_REQUEST_HOSTS_BYTES]; /* patterns of names, as ea_name_in has them */
     int64_t from_utc_ns, to_utc_ns;     /* [from, to) */
-    uint64_t limit_bytes;               /* of batches that one agent sends for it */
+    uint64_t limit_bytes;               /* of batches that each recorder of an agent sends for it */
     int64_t expires_utc_ns;
 } ea_request;
 

@@ -25,6 +25,9 @@ typedef struct options {
     "profile:::profile-997 /tid != 0/ { @samples[execname] = count(); }\n"                                             \
     "sched:::on-cpu /tid != 0/ { self.began = timestamp; }\n"                                                          \
     "sched:::off-cpu /self.began/ { @running_us[execname] = sum((timestamp - self.began) / 1us); self.began = 0; }\n"  \
+    "sched:::off-cpu /tid != 0/ { self.left = timestamp; self.reason = OldThreadWaitReason_name; }\n"                  \
+    "sched:::on-cpu /self.left/ { @off_cpu_us[execname, self.reason] = sum((timestamp - self.left) / 1us); self.left " \
+    "= 0; }\n"                                                                                                         \
     "DiskIo/Read, DiskIo/Write { @disk_bytes[FileObject_name, probe] = sum(TransferSize); }\n"                         \
     "tcpip:::send { @sent_bytes[execname, daddr, dport] = sum(size); }\n"                                              \
     "tcpip:::receive { @received_bytes[execname, daddr, dport] = sum(size); }\n"                                       \
@@ -33,13 +36,17 @@ typedef struct options {
     "dnet:::gc-stop { @collection_us[execname] = sum(delta(\"gc\", pid, Count) / 1us); }\n"                            \
     "GC/SuspendEEStart /Reason == 1 || Reason == 6/ { pause[pid] = timestamp; }\n"                                     \
     "GC/RestartEEStop /pause[pid]/ { @pauses[execname] = count(); @pause_us[execname] = sum((timestamp - pause[pid]) " \
-    "/ 1us);\n  @longest_pause_us[execname] = max((timestamp - pause[pid]) / 1us); pause[pid] = 0; }\n"
+    "/ 1us);\n  @longest_pause_us[execname] = max((timestamp - pause[pid]) / 1us); pause[pid] = 0; }\n"                \
+    "Method/JittingStarted { jit[tid, MethodID] = timestamp; }\n"                                                      \
+    "Method/LoadVerbose /jit[tid, MethodID]/ { @compiled_methods[execname] = count();\n"                               \
+    "  @compilation_us[execname] = sum((timestamp - jit[tid, MethodID]) / 1us); jit[tid, MethodID] = 0; }\n"
 
 #define PRINTS(rows)                                                                                                   \
-    "print(@samples, " rows "); print(@running_us, " rows "); print(@disk_bytes, " rows "); print(@sent_bytes, " rows  \
-    ");\n      print(@received_bytes, " rows "); print(@started, " rows "); print(@collections, " rows                 \
-    "); print(@collection_us, " rows ");\n      print(@pauses, " rows "); print(@pause_us, " rows                      \
-    "); print(@longest_pause_us, " rows ");"
+    "print(@samples, " rows "); print(@running_us, " rows "); print(@off_cpu_us, " rows "); print(@disk_bytes, " rows  \
+    "); print(@sent_bytes, " rows ");\n      print(@received_bytes, " rows "); print(@started, " rows                  \
+    "); print(@collections, " rows "); print(@collection_us, " rows ");\n      print(@pauses, " rows                   \
+    "); print(@pause_us, " rows "); print(@longest_pause_us, " rows ");\n      print(@compiled_methods, " rows         \
+    "); print(@compilation_us, " rows ");"
 
 static const char PROGRAM[] = CLAUSES "end { " PRINTS("10") " }\n";
 
@@ -49,6 +56,7 @@ static const char PAGE_PROGRAM[] =
 static const ea_open_title TITLES[] = {
     {"samples", "Samples by program"},
     {"running_us", "Running time by program, \302\265s"},
+    {"off_cpu_us", "Time off the processor by program and reason of the wait, \302\265s"},
     {"disk_bytes", "Bytes of disk requests by file"},
     {"sent_bytes", "Bytes sent by program and peer"},
     {"received_bytes", "Bytes received by program and peer"},
@@ -58,6 +66,8 @@ static const ea_open_title TITLES[] = {
     {"pauses", "Pauses for collections by program"},
     {"pause_us", "Time of these pauses by program, \302\265s"},
     {"longest_pause_us", "Longest such pause by program, \302\265s"},
+    {"compiled_methods", "Methods that .NET compiled by program"},
+    {"compilation_us", "Time of these compilations by program, \302\265s"},
     {NULL, NULL},
 };
 
@@ -334,9 +344,10 @@ const ea_command ea_cmd_open = {
     .details =
         "Several files are read as one trace, merged by time. The command prints how many events there are, of when,\n"
         "and what Windows lost; then the ten first rows of each table of which the files have events: samples and\n"
-        "running time by program, disk bytes by file, bytes by peer, starts of processes, collections of .NET and the\n"
-        "pauses for them. --html FILE writes these tables, 30 rows of each, into a page, with a flame graph of the\n"
-        "samples by program and module; the page refers to nothing outside of itself.\n"
+        "running time by program, time off the processor by program and reason, disk bytes by file, bytes by peer,\n"
+        "starts of processes, collections of .NET and the pauses for them, compilations. --html FILE writes these\n"
+        "tables, 30 rows of each, into a page, with a flame graph of the samples by program and module; the page\n"
+        "refers to nothing outside of itself.\n"
         "The dashboard, profiles by function, reports and SQL are of \"etwcollector open\", which is built for Linux\n"
         "alone.\n"
         "JSON keys of the first object: events, decoded, unknown, lost_events, lost_buffers, damaged_places, begin,\n"

@@ -372,10 +372,15 @@ static int choose_process(relog_job *j, const char *word) {
     name[len] = 0;
     const char *end = name;
     int is_pid = ea_digits_parse(&end, 10, &pid) && !*end && pid <= UINT32_MAX;
-    if (!ea_process_choice_add(j->processes, is_pid ? NULL : name, is_pid, (uint32_t)pid, utc_ns))
-        return ea_fail(&j->err, EA_ENOTFOUND, "--process %s: the traces have no such process%s", word,
-                       at ? " at that time" : "");
-    return 0;
+    if (ea_process_choice_add(j->processes, is_pid ? NULL : name, is_pid, (uint32_t)pid, utc_ns))
+        return 0;
+    ea_near near = {.distance = 0};
+    if (!is_pid)
+        near = ea_process_choice_near(j->processes, name);
+    int is_similar = near.name[0] && near.distance; /* 0: there is one of this name, at another time */
+    return ea_fail(&j->err, EA_ENOTFOUND, "--process %s: the traces have no such process%s%s%s%s", word,
+                   at ? " at that time" : "", is_similar ? "; did you mean '" : "", is_similar ? near.name : "",
+                   is_similar ? "'?" : "");
 }
 
 /* Reads the traces once for the lifetimes of processes. */
@@ -781,11 +786,13 @@ static int open_relog_job(relog_job *j, char **paths, int path_count) {
                        "--bare goes with --from, --to, --split, --part, --where or another choice of events");
     if (!o->redact && (o->key || o->dry_run))
         return ea_fail(&j->err, EA_EUSAGE, "%s goes with --redact", o->key ? "--key" : "--dry-run");
+    if (o->image_cache && !o->image_ids.count)
+        return ea_fail(&j->err, EA_EUSAGE, "--image-cache goes with --image-ids");
     if (o->shift && o->start_at)
         return ea_fail(&j->err, EA_EUSAGE, "--shift and --start-at exclude each other: give one of them");
     int rc = choose_trace(j);
-    if (rc || (!j->cuts && !o->redact && !o->sets.count && !o->clock && !o->modules && !o->image_ids && !o->events &&
-               !o->metadata && !o->marks.count && !o->announce))
+    if (rc || (!j->cuts && !o->redact && !o->sets.count && !o->clock && !o->modules && !o->image_ids.count &&
+               !o->events && !o->metadata && !o->marks.count && !o->announce))
         return rc;
     if (o->clock && !(j->payload = malloc(UINT16_MAX)))
         return ea_fail(&j->err, EA_ENOMEM, "relog");
@@ -851,7 +858,7 @@ static int relog_files(relog_job *j) {
     int rc = j->o->dry_run ? 0 : add_outputs(j);
     if (!rc)
         rc = ea_relog_run(j->relog, &callbacks, j);
-    if (j->shows_progress && j->seen >= PROGRESS_EVENTS)
+    if (j->shows_progress && (j->seen >= PROGRESS_EVENTS || j->asked_shown))
         fputs("\r                                        \r", stderr);
     if (rc && !j->err.code)
         return ea_fail(&j->err, rc, "%s", ea_relog_error(j->relog));
@@ -867,6 +874,7 @@ static int relog_run(const void *arg, int operand_count, char **operands) {
     (void)ea_stop_flag();
     ea_text_init(&job.path);
     ea_u64_map_init(&job.described, 0);
+    ea_u64_map_init(&job.versions, 0);
     job.clocks = calloc((size_t)operand_count, sizeof *job.clocks);
     int rc = job.clocks ? open_relog_job(&job, operands, operand_count) : ea_fail(&job.err, EA_ENOMEM, "relog");
     if (!rc)
@@ -923,10 +931,19 @@ static const ea_option OPTIONS[] = {
              "with pid, base, size, path and, as known, load, unload, guid, age, pdb, timestamp, checksum, "
              "default_base, name"},
     {.name = "image-ids",
+     .argument = "FROM",
+     .type = EA_OPT_STRINGS,
+     .offset = offsetof(relog_options, image_ids),
+     .help = "add to image events without ids those of image files: FROM is a file, a folder, a list of stored facts "
+             "(FILE.jsonl, FILE.tsv: rows of the collector's table modules), or the http: or https: address of a "
+             "symbol server, which gets names, time stamps and sizes of modules; may be repeated, the first that has "
+             "the image counts"},
+    {.name = "image-cache",
      .argument = "FOLDER",
      .type = EA_OPT_STRING,
-     .offset = offsetof(relog_options, image_ids),
-     .help = "add to image events without ids those of image files in this folder"},
+     .offset = offsetof(relog_options, image_cache),
+     .help = "with a symbol server: where its files are kept, and looked for before it is asked; it grows without a "
+             "limit"},
     {.name = "announce",
      .type = EA_OPT_FLAG,
      .offset = offsetof(relog_options, announce),

@@ -173,12 +173,16 @@ static int list_files(const plan *p, path **ret, size_t *ret_count, ea_err *err)
     return 0;
 }
 
-static void free_plan(plan *p) {
+/* keeps_files: what the sessions recorded is in no other file. */
+static void free_plan(plan *p, int keeps_files) {
     path *files = NULL;
     size_t count = 0;
     EA_IGNORE(list_files(p, &files, &count, NULL));
     for (size_t i = 0; i < count; i++)
-        EA_IGNORE(ea_path_remove(files[i].text, NULL));
+        if (keeps_files)
+            fprintf(stderr, "etwagent: %s stays: what a session recorded\n", files[i].text);
+        else
+            EA_IGNORE(ea_path_remove(files[i].text, NULL));
     free(files);
     free(p->parts);
     free(p->providers);
@@ -365,9 +369,11 @@ static int trace_run(const void *arg, int operand_count, char **operands) {
     ea_launch *command = NULL;
     uint32_t pid = 0, exit_code = EXIT_INTERRUPTED;
     ea_err err = {0};
+    int is_recorded = 0, is_mistake;
     (void)operand_count, (void)operands;
     (void)ea_stop_flag();
     int rc = trace_make_plan(&p, o, &err);
+    is_mistake = rc == EA_EFORMAT; /* of the configuration: reported already, each with its place */
     if (!rc)
         rc = ea_launch_suspended(&command, o->command, &pid, &err);
     if (!rc)
@@ -380,12 +386,15 @@ static int trace_run(const void *arg, int operand_count, char **operands) {
     if (!rc && !ea_launch_exit_code(command, &exit_code))
         fprintf(stderr, "etwagent: the command continues without being recorded\n");
     ea_launch_close(command);
+    is_recorded = !rc;
     if (!rc)
         rc = write_own(&p, o, pid, &s, &err);
-    if (rc && rc != EA_EFORMAT) /* the configuration's mistakes were already reported, each with its place */
+    if (rc && !is_mistake)
         ea_err_print(stderr, "etwagent", &err);
     free_sieve(&s);
-    free_plan(&p);
+    free_plan(&p, rc && is_recorded);
+    if (rc && is_recorded)
+        return ea_exit_code(EA_EIO); /* that of a recording which could not be written, whatever its files are */
     return rc ? ea_exit_code(rc) : (int)exit_code;
 }
 
@@ -405,7 +414,8 @@ const ea_command ea_cmd_trace = {
         "any\n"
         "process. Windows writes all events to "
         "FILE.etl.N.tmp while\n"
-        "the command runs; these go when it has ended. With --alone the file has the events of the command's own "
+        "the command runs; these go when FILE.etl is written, and stay when it could not be. With --alone the file has "
+        "the events of the command's own "
         "process, and\n"
         "Windows is not asked for a filter by its id: drivers would log nothing then.\n"
         "It ends when the command and what it started have ended; after Ctrl-C, which the command gets, too, at the "

@@ -2,11 +2,13 @@
  * relog_job.h. */
 #include "proto/base/platform.h"
 #include "proto/base/provider_guids.h"
+#include "proto/base/stop_flag.h"
 #include "proto/relog/announced_records.h"
 #include "proto/relog/module_records.h"
 #include "proto/relog/schema_records.h"
 #include "service/app/relog_job.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -133,6 +135,27 @@ static int inject_until(relog_job *j, const ea_relog *relog, int64_t to_raw) {
     return rc;
 }
 
+/* Requests to a symbol server take their time. */
+static void show_requests(relog_job *j) {
+    int has_server;
+    const ea_image_server_counts c = ea_image_sources_count(j->images, &has_server);
+    if (c.asked != j->asked_shown)
+        fprintf(stderr, "\rsymbol server: asked for %" PRIu64 " images ", c.asked);
+    j->asked_shown = c.asked;
+}
+
+/* Writes what a module's file says of itself, once. */
+static int inject_version(relog_job *j, const ea_module *m, const ea_image_fact *fact, const ea_module_place *place) {
+    const ea_module_version version = {fact->version, fact->company, fact->product, fact->description};
+    uint64_t about[2] = {m->size_bytes, m->timestamp};
+    uint64_t key = ea_hash64(m->original_name, strlen(m->original_name), ea_hash64(about, sizeof about, 0));
+    if (!*fact->version || m->size_bytes > UINT32_MAX || ea_u64_map_get(&j->versions, key))
+        return 0;
+    if (ea_u64_map_put(&j->versions, key, 1))
+        return ea_fail(&j->err, EA_ENOMEM, "relog");
+    return ea_module_file_version(m, &version, place, j->take_injected, j, &j->err);
+}
+
 /* Writes the ids of an Image event that has none, immediately before it. */
 static int relog_inject_add_ids(relog_job *j, const ea_record *r, const ea_class *c) {
     uint64_t base = 0, size = 0, pid = 0, timestamp = 0;
@@ -150,29 +173,35 @@ static int relog_inject_add_ids(relog_job *j, const ea_record *r, const ea_class
         (j->id_raw == r->time_raw && j->id_base == base))
         return 0;
     (void)ea_event_u64(c, r, "TimeDateStamp", &timestamp);
-    const ea_pe_facts *facts =
-        ea_image_files_find(j->images, j->path.data ? j->path.data : "", j->path.len_bytes, size, (uint32_t)timestamp);
-    if (!facts) {
+    ea_image_fact fact;
+    int is_found, rc = ea_image_sources_find(j->images, j->path.data ? j->path.data : "", j->path.len_bytes, size,
+                                             (uint32_t)timestamp, &fact, &is_found, &j->err);
+    if (rc)
+        return rc;
+    if (j->shows_progress)
+        show_requests(j);
+    if (!is_found) {
         j->ids_missing++;
         return 0;
     }
     const ea_module m = {.pid = (uint32_t)pid,
                          .base = base,
                          .size_bytes = size,
-                         .timestamp = facts->timestamp,
+                         .timestamp = fact.timestamp,
                          .path = "",
-                         .has_pdb = facts->has_pdb,
-                         .pdb_guid = facts->pdb_guid,
-                         .pdb_age = facts->pdb_age,
-                         .pdb_path = facts->pdb_path,
-                         .original_name = facts->original_name};
+                         .has_pdb = fact.has_pdb,
+                         .pdb_guid = fact.pdb_guid,
+                         .pdb_age = fact.pdb_age,
+                         .pdb_path = fact.pdb_path,
+                         .original_name = fact.original_name};
     ea_module_place place = module_place(j, (enum ea_module_verb)r->opcode, r->time_raw);
     place.cpu = r->cpu;
     place.logger = r->logger;
     place.tid = r->tid;
     place.pointer_size = r->pointer_size;
     j->ids_added++;
-    return ea_module_ids(&m, &place, j->take_injected, j, &j->err);
+    rc = inject_version(j, &m, &fact, &place);
+    return rc ? rc : ea_module_ids(&m, &place, j->take_injected, j, &j->err);
 }
 
 int ea_relog_inject(relog_job *j, const ea_relog *relog, const ea_record *r) {
@@ -234,6 +263,7 @@ int ea_relog_inject_schema(relog_job *j, relog_part *part, const ea_record *r, c
 void ea_relog_rewind_injected(relog_job *j) {
     j->moment_next = 0;
     j->injected = j->ids_added = j->ids_missing = j->announced = j->announced_left = 0;
+    ea_u64_map_clear(&j->versions);
     j->id_raw = 0;
     j->id_base = 0;
 }
@@ -282,8 +312,13 @@ int ea_relog_open_injected(relog_job *j) {
     j->adds_moments = o->modules || has_own;
     if (o->modules)
         rc = inject_open_modules(j);
-    if (!rc && o->image_ids)
-        rc = ea_image_files_open(&j->images, o->image_ids, &j->err);
+    if (!rc && o->image_ids.count)
+        rc = ea_image_sources_open(&j->images,
+                                   &(ea_image_sources_options){.words = o->image_ids.items,
+                                                               .count = o->image_ids.count,
+                                                               .cache = o->image_cache,
+                                                               .stop = ea_stop_flag()},
+                                   &j->err);
     if (!rc && has_own)
         rc = ea_own_events_create(&j->own, 0, &j->err);
     if (!rc && o->events)
@@ -297,7 +332,8 @@ void ea_relog_close_injected(relog_job *j) {
     free(j->moments);
     ea_module_list_destroy(j->modules);
     ea_own_events_destroy(j->own);
-    ea_image_files_close(j->images);
+    ea_image_sources_close(j->images);
     ea_u64_map_deinit(&j->described);
+    ea_u64_map_deinit(&j->versions);
     ea_text_deinit(&j->path);
 }

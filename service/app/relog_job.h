@@ -7,7 +7,7 @@
 #include "proto/event/class_names.h"
 #include "proto/event/schema/intrace.h"
 #include "proto/relog/cut.h"
-#include "proto/relog/image_files.h"
+#include "proto/relog/image_sources.h"
 #include "proto/relog/module_list.h"
 #include "proto/relog/own_events.h"
 #include "proto/relog/process_choice.h"
@@ -27,7 +27,8 @@ typedef struct relog_options {
     int bare;
     ea_strings sets;
     const char *shift, *start_at;
-    const char *modules, *image_ids, *events;
+    const char *modules, *image_cache, *events;
+    ea_strings image_ids;
     ea_strings marks, parts;
     int clock, metadata, announce;
     const char *redact, *key;
@@ -100,9 +101,11 @@ struct relog_job {
     int adds_moments;      /* there are modules or events to add at some time */
     relog_moment *moments; /* by time; made at the first event */
     size_t moment_count, moment_next;
-    ea_image_files *images; /* NULL: no ids are added */
-    ea_text path;           /* of the module at hand */
-    int64_t id_raw;         /* the last id that came: its time, and the base that it is of */
+    ea_image_sources *images; /* NULL: no ids are added */
+    ea_u64_map versions;      /* hashes of image files whose version is written */
+    uint64_t asked_shown;     /* images of symbol servers, on the terminal */
+    ea_text path;             /* of the module at hand */
+    int64_t id_raw;           /* the last id that came: its time, and the base that it is of */
     uint64_t id_base;
     uint64_t announced, announced_left; /* modules that programs announced: made image events; as they were */
     uint32_t os_build;

@@ -119,6 +119,23 @@ static void put_forms(ea_text *t, const relog_job *j) {
         ea_text_char(t, ']');
 }
 
+static void put_image_ids(ea_text *t, const relog_job *j) {
+    int has_server;
+    const ea_image_server_counts c = ea_image_sources_count(j->images, &has_server);
+    ea_text_printf(t,
+                   j->o->json ? ",\"image_ids\":{\"added\":%" PRIu64 ",\"missing\":%" PRIu64
+                              : "image ids: of %" PRIu64 " image events added; none known for %" PRIu64,
+                   j->ids_added, j->ids_missing);
+    if (has_server)
+        ea_text_printf(t,
+                       j->o->json ? ",\"server\":{\"asked\":%" PRIu64 ",\"fetched\":%" PRIu64 ",\"failed\":%" PRIu64
+                                    ",\"left_out\":%" PRIu64 "}"
+                                  : "\nsymbol server: asked for %" PRIu64 " images; %" PRIu64 " fetched, %" PRIu64
+                                    " failed; %" PRIu64 " that it cannot be asked for",
+                       c.asked, c.fetched, c.failed, c.left_out);
+    ea_text_char(t, j->o->json ? '}' : '\n');
+}
+
 static void put_changes(ea_text *t, const relog_job *j, const relog_sums *sums) {
     const ea_cut_counts added = count_added(j);
     if (j->o->json ? j->cuts : sums->added > 0)
@@ -133,10 +150,7 @@ static void put_changes(ea_text *t, const relog_job *j, const relog_sums *sums) 
                                     " left, which no image event can hold\n",
                        j->announced, j->announced_left);
     if (j->images)
-        ea_text_printf(t,
-                       j->o->json ? ",\"image_ids\":{\"added\":%" PRIu64 ",\"missing\":%" PRIu64 "}"
-                                  : "image ids: of %" PRIu64 " image events added; no file for %" PRIu64 "\n",
-                       j->ids_added, j->ids_missing);
+        put_image_ids(t, j);
     if (j->own)
         ea_text_printf(t, j->o->json ? ",\"events_added\":%" PRIu64 : "events of one's own: %" PRIu64 "\n",
                        j->own_written);

@@ -29,7 +29,7 @@ static int find_fact(const char *name) {
     return -1;
 }
 
-/* The name in ${...} at s, which begins with "${": how long all of it is, or 0 when it is none. */
+/* Copies the NAME of a "${NAME}" at s, which begins with "${". Returns the length of "${NAME}"; 0: there is none. */
 static size_t variable_at(const char *s, char name[VARIABLE_MAX_BYTES]) {
     const char *end = strchr(s, '}');
     size_t n = end ? (size_t)(end - s) - 2 : 0;
@@ -49,7 +49,8 @@ static int check_value(const ea_label *l, ea_err *err) {
             s++;
         } else if (s[1] == '{') {
             if (!variable_at(s, name))
-                return ea_fail(err, EA_EINVAL, "'%s': a \"${\" without a name and its \"}\"", l->name);
+                return ea_fail(err, EA_EINVAL,
+                               "'%s': a \"${\" begins no variable: expected ${NAME}, or $$ for a dollar sign", l->name);
             if (strncmp(name, "machine.", 8) == 0 && find_fact(name) < 0)
                 return ea_fail(err, EA_EINVAL,
                                "'%s': nothing of the machine is called %s: expected machine.name, .domain, .os, "
@@ -77,7 +78,7 @@ int ea_labels_check(const ea_labels *labels, ea_err *err) {
     return 0;
 }
 
-/* Adds what a name stands for: 0, or EA_ENOTFOUND for an environment variable that is not set. */
+/* Adds the value of a variable: 0, or EA_ENOTFOUND for an environment variable that is not set. */
 static int add_variable(const char *name, ea_text *t) {
     char value[4 * EA_LABEL_VALUE_MAX_BYTES];
     int fact = find_fact(name);
@@ -104,7 +105,7 @@ static int resolve_value(const char *s, ea_text *t, char name[VARIABLE_MAX_BYTES
     return 0;
 }
 
-/* Cuts it to the bound, never in the middle of a UTF-8 character. */
+/* Cuts a value to its limit, never in the middle of a UTF-8 character. */
 static void labels_cut(ea_text *t) {
     if (t->len_bytes > EA_LABEL_VALUE_MAX_BYTES)
         t->data[t->len_bytes = ea_utf8_fit(t->data, t->len_bytes, EA_LABEL_VALUE_MAX_BYTES)] = 0;

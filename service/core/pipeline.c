@@ -462,6 +462,15 @@ static void pipeline_wait_for_encoders(ea_pipeline *p) {
     p->held_ns %= SECOND_NS;
 }
 
+/* How far the recorder reaches back; 0: it has no event, or there is no recorder. */
+static uint64_t pipeline_recorder_oldest_s(const ea_pipeline *p) {
+    ea_spool_status status = {.first_utc_ns = INT64_MAX};
+    if (p->o.recorder)
+        ea_spool_get_status(p->o.recorder, &status);
+    return status.first_utc_ns == INT64_MAX || status.first_utc_ns < 0 ? 0
+                                                                       : (uint64_t)(status.first_utc_ns / SECOND_NS);
+}
+
 /* Gives the next number to a batch, or to none, and hands it to the encoders with the ledger as it is now. With turn.
  */
 static int pipeline_hand_on(ea_pipeline *p, ea_open_batch *batch, enum ea_batch_kind kind, uint32_t n,
@@ -479,6 +488,7 @@ static int pipeline_hand_on(ea_pipeline *p, ea_open_batch *batch, enum ea_batch_
             ea_ledger_snapshot(p->o.ledger, &p->sent_counters, NULL);
         }
     } else {
+        uint64_t oldest_s = is_recorded ? 0 : pipeline_recorder_oldest_s(p);
         ea_mutex_lock(p->lock);
         while (p->count == p->ring_size) /* spare batches do not bound those without events */
             ea_cond_wait(p->changed, p->lock);
@@ -498,6 +508,7 @@ static int pipeline_hand_on(ea_pipeline *p, ea_open_batch *batch, enum ea_batch_
             p->sent_counters = j->ledger;
         ea_pipeline_take_base(p, j);
         ea_count(&j->ledger, EA_COUNT_stream_ended, (uint64_t)p->ended);
+        ea_count(&j->ledger, EA_COUNT_recorder_oldest_seconds, oldest_s);
         j->changed = is_recorded ? 0 : ea_pipeline_note_changes(p, number, &j->families);
         p->count++;
         ea_cond_broadcast(p->changed);

@@ -329,7 +329,7 @@ int ea_remote_create(ea_remote **ret, const ea_remote_options *options, ea_err *
                          options->config->allow.items[i]);
     }
     if (!rc)
-        rc = remote_read_key(options->config->key, &r->key, r->key_name, err);
+        rc = ea_request_key_read(&r->key, options->config->key, err);
     if (!rc)
         rc = remote_read(r, err);
     if (rc) {
@@ -347,7 +347,7 @@ void ea_remote_destroy(ea_remote *r) {
     if (r->is_unsaved && remote_save(r, &err))
         remote_warn(r, &err);
     ea_text_deinit(&r->lines);
-    EVP_PKEY_free(r->key);
+    ea_request_key_destroy(r->key);
     ea_mutex_destroy(r->lock);
     free(r->path);
     free(r->audit_path);

@@ -1,11 +1,11 @@
-/* What a collector may ask of this agent: requests that a key signed whose public half is here, within the local
- * policy.
+/* What a collector may ask of this agent: requests within the local policy, signed by a key whose public half is
+ * configured here.
  *
  *     polled --form, key, signature, host, serial, expiry, policy--> accepted, saved --> windows --> reported
  *
- * The sender's answers are a hostile collector's until a request has passed all of these; what does not is counted by
- * its reason, written to the audit log and reported. A serial must be larger than all before it: so no request is taken
- * twice, and none that the signer had overtaken.
+ * An answer counts as that of a hostile collector until its request has passed all of these checks. A refused request
+ * is counted by its reason, written to the audit log and reported. A serial must be larger than all serials before it:
+ * so no request is accepted twice, and none that is older than an accepted one.
  *
  * FOLDER/requests has the serials, the requests that are open, and reports that no collector has; it is replaced as a
  * whole before a request has an effect. FOLDER/requests.log is the audit log: a line for each decision and result, two

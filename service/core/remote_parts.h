@@ -11,10 +11,8 @@
 #include "config/sessions.h"
 #include "proto/base/pattern.h"
 #include "proto/base/platform.h"
-#include "proto/wire/request.h"
+#include "proto/wire/request_key.h"
 #include "service/core/remote.h"
-
-#include <openssl/evp.h>
 
 enum {
     REMOTE_OPEN_MAX = 32, /* requests that are accepted and not done */
@@ -41,8 +39,7 @@ typedef struct remote_recorder {
 struct ea_remote {
     ea_mutex *lock;
     /* fixed after the creation */
-    EVP_PKEY *key;
-    uint8_t key_name[EA_REQUEST_KEY_BYTES];
+    ea_request_key *key;
     uint32_t allowed; /* bit 1 << kind */
     int64_t poll_ns;
     char *path, *audit_path;
@@ -87,9 +84,6 @@ enum remote_refusal remote_check(const ea_remote *r, const uint8_t *data, size_t
                                  ea_request *ret);
 const char *remote_refusal_text(enum remote_refusal why);
 enum ea_counter remote_refusal_counter(enum remote_refusal why);
-/* The key of a file, and its name. */
-EA_MUST_CHECK int remote_read_key(const char *path, EVP_PKEY **ret, uint8_t ret_name[EA_REQUEST_KEY_BYTES],
-                                  ea_err *err);
 
 /* ---- remote_file.c ---- */
 

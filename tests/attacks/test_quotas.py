@@ -14,7 +14,8 @@ import re
 import time
 
 import world  # first: it knows where the others are
-import format_reader
+import format_description
+import format_notation
 import harness
 import receiver
 import uploads
@@ -35,7 +36,7 @@ class Thief:
         self.web.request("POST", uploads.UPLOAD_PATH, uploads.body(batches), {"Content-Type": world.UPLOAD_TYPE})
         answer = self.web.getresponse()
         body = answer.read()
-        return answer.status, answer.headers, format_reader.parse(body, "Ack") if answer.status == 200 else body.decode()
+        return answer.status, answer.headers, format_notation.parse(body, "Ack") if answer.status == 200 else body.decode()
 
     def refusals(self, batches):
         """Sentences about refused batches, and how many were taken."""
@@ -249,7 +250,7 @@ def tombstones(stream, number, count):
 def classes(batch, first, count):
     """Descriptions of classes that differ by their names."""
     description = bytes(next(value for field, value in uploads.fields(batch) if field == 12))
-    name = format_reader.Description(description).name.encode()
+    name = format_description.Description(description).name.encode()
     if len(name) < 6:
         raise harness.Failure(f"expected a class with a longer name, got {name}")
     made = [description.replace(name, name[:-6] + b"%06d" % (first + i)) for i in range(count)]

@@ -8,6 +8,7 @@ import threading
 
 import world
 import harness
+import format_notation
 import format_reader
 import test_wire_python
 import uploads
@@ -21,7 +22,7 @@ def is_wrong(batch):
     """Whether the reader in Python finds a broken rule; an agent's ledger may be wrong, and is kept."""
     try:
         format_reader.Batch(batch).verify()
-    except format_reader.Broken:
+    except format_notation.Broken:
         return True
     return False
 
@@ -60,7 +61,7 @@ def attack(w, stop, ready):
             text, at = answer.read(), at + CONNECTIONS
             with lock:
                 answers[answer.status] = answers.get(answer.status, 0) + 1
-                if answer.status == 200 and not format_reader.parse(text, "Ack").refused:
+                if answer.status == 200 and not format_notation.parse(text, "Ack").refused:
                     stored.add(what)
                 if sum(answers.values()) > len(lies):  # each of them once
                     ready.set()

@@ -1,5 +1,6 @@
-/* Measures what a program of the query language costs an event, all caches warm, beside C loops over the same records
- * that do the same work with the hash table that the language has.
+/* Measures what a program of the query language costs an event, from an empty run on, beside C loops over the same
+ * records that do the same work with the hash table that the language has. On both sides tables grow; the language
+ * names each stack once, too.
  *
  * usage: lang measure [--runs N]
  * 16,384 context switches among 200 threads go N times through two programs: a condition and a count by two keys; the

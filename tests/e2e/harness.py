@@ -18,20 +18,28 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "judges")]
 import traces  # noqa: E402
 
-TURN_S = 0.02  # between two looks at what is waited for
+TURN_S, LONG_TURN_S = 0.02, 0.5  # between two looks at what is waited for: at least, and at most
 
 
 class Failure(Exception):
     """A check that did not hold; the message says what was expected and what came."""
 
 
+def pause(begun, least=TURN_S):
+    """Sleeps between two looks at what is waited for, as long as the last look took, which began then. A look that starts a program would
+    take the processor from the programs that it waits for."""
+    time.sleep(max(least, min(time.monotonic() - begun, LONG_TURN_S)))
+
+
 def wait_until(condition, what, seconds, details=lambda: ""):
     """Returns when condition() holds; fails with what was waited for, and the details then, after so many seconds."""
-    deadline = time.monotonic() + seconds
+    begun = time.monotonic()
+    deadline = begun + seconds
     while not condition():
         if time.monotonic() > deadline:
             raise Failure(f"waited {seconds} s for {what}{details()}")
-        time.sleep(TURN_S)
+        pause(begun)
+        begun = time.monotonic()
 
 
 class Collector:

@@ -14,6 +14,7 @@ import struct
 import threading
 import time
 
+import harness
 import uploads
 
 MAX_HEAD_BYTES = 1 << 16
@@ -239,7 +240,9 @@ def process_status(pid, name):
 
 def sleep_until(condition, timeout, step=0.02):
     """Waits for a condition; its last value."""
-    deadline = time.monotonic() + timeout
+    begun = time.monotonic()
+    deadline = begun + timeout
     while not (value := condition()) and time.monotonic() < deadline:
-        time.sleep(step)
+        harness.pause(begun, step)
+        begun = time.monotonic()
     return value

@@ -19,7 +19,7 @@ import harness
 import evtx_writer
 import uploads
 import wevt_writer
-from format_reader import DICTIONARY, PLAIN
+from format_columns import DICTIONARY, PLAIN
 from test_wire_python import encode
 from wire_lies import column, described, field, map_of, message
 

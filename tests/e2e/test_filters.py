@@ -4,7 +4,7 @@ collector counts what was dropped, and its equations hold, for the stream and fo
 nowhere in the records or the keyframes. Events from which the machine's state is known stay, unless a filter names their class.
 `etwagent check` says where in the YAML a mistake is, and notes which filters pass over the state or drop it.
 
-# sanitizers: asan-ubsan, tsan
+# sanitizers: asan-ubsan
 """
 # Promises (tests/promises.py --write puts them into docs/verification/promises.md):
 # - Query language 6: Filters of the agent's configuration keep, sample, limit and redact as documented; each dropped event is in one counter. | six

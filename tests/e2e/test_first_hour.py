@@ -105,10 +105,25 @@ def check_owner(w):  # 2
     shutil.copytree(w.store, theirs)
     for path in [theirs, *theirs.rglob("*")]:
         os.chown(path, SERVICE, SERVICE)
-    w.says(2, w.env.run([w.env.collector, "token", "add", "--store", theirs, "--name", "anna"], check=False), 0)
-    w.says(2, w.env.run([w.env.collector, "ingest", "--store", theirs, "--host", "two", w.env.folder / FILE], check=False), 0)
-    others = [str(path.relative_to(theirs)) for path in theirs.rglob("*") if path.stat().st_uid != SERVICE]
-    w.checks.equal(others, [], "(2) files of root in the store of a service")
+    for path in theirs.glob("state.*"):
+        path.unlink()
+    key = w.env.folder / "request.key"
+    w.env.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", key])
+    key.chmod(0o600)
+    made = set()
+    for command, code in ((["ps"], 0), (["token", "add", "--name", "anna"], 0), (["ingest", "--host", "two", w.env.folder / FILE], 0), (["query", "SELECT count(*) FROM processes"], 0),
+                          (["sink", "run", "--name", "s", "--to", "http://127.0.0.1:1/", "--once", "--all", "--retry-min", "1ms", "--retry-max", "1ms"], 1), (["sink", "skip", "--name", "s"], 0),
+                          (["request", "window", "--key", key, "--host", "two", "--from", "-10m"], 0), (["ledger"], 0), (["doctor"], None), (["quota"], 0), (["audit", "verify"], None),
+                          (["token", "revoke", "anna"], 0), (["detections", "list"], 0), (["forget", "--host", "two"], 0), (["report", "gc"], 0), (["profile", "--format", "folded"], 0),
+                          (["backup", "--to", w.env.folder / "of-theirs"], 0)):
+        words = 2 if command[0] in ("token", "sink", "request", "audit", "detections") else 1
+        done = w.env.run([w.env.collector, *command[:words], "--store", theirs, *command[words:]], check=False)
+        w.says(2, done, done.returncode if code is None else code)
+        others = [str(path.relative_to(theirs)) for path in theirs.rglob("*") if path.stat().st_uid != SERVICE or path.stat().st_gid != SERVICE]
+        w.checks.equal(others, [], f"(2) files of root in the store of a service after {' '.join(map(str, command[:words]))}")
+        made |= {path.name for path in theirs.iterdir()}
+    w.checks.that({"tokens", "state.db", "audit.jsonl"} <= made and any(name.startswith("sink") for name in made) and any(name.startswith("request") for name in made),
+                  f"(2) the commands made these files: {sorted(made)}")
 
 
 def check_names(w):  # 7: the same trace under two names
@@ -155,6 +170,48 @@ def check_page(w):  # 9: a flame graph and tables where the collector does not r
     stored = w.collector("query", "web.etl", "--format", "csv", "SELECT image, count(*), max(pause_ns) / 1000 FROM gc_pauses WHERE pause_ns > 0 GROUP BY 1", store=False).stdout.splitlines()[1:]
     w.checks.that(pauses, "(9) pauses in the trace")
     w.checks.equal(sorted(f"{name},{count},{longest[name]}" for name, count in pauses.items()), sorted(stored), "(9) pauses of open, and of gc_pauses")
+
+
+def check_tables_of_open(w):  # 9: what threads waited for, and what .NET compiled, where the collector does not run
+    def tables(path):
+        rows = [json.loads(line) for line in w.agent("open", "--json", path).stdout.splitlines()[1:]]
+        return lambda name, value: {tuple(row["keys"]): row[value] for row in rows if row["aggregation"] == f"@{name}"}
+
+    lives = {}  # numbers of threads are used again
+    for line in w.collector("query", FILE, "--format", "csv", "SELECT tid, time_text(t.begin), image_name FROM threads t JOIN processes p ON p.host = t.host AND p.stream = t.stream "
+                            "AND p.instance = t.process_instance ORDER BY t.begin", store=False).stdout.splitlines()[1:]:
+        lives.setdefault(line.split(",")[0], []).append(line.split(",")[1:])
+
+    def image(tid, time):
+        return ([name for begin, name in lives.get(str(tid), []) if begin <= time] or [None])[-1]
+
+    left, waited = {}, {}
+    for line in w.agent("dump", "--class", "Thread/CSwitch", "--format", "jsonl", FILE).stdout.splitlines():
+        event = json.loads(line)
+        fields, second, fraction = event["fields"], *re.match(r".*:(\d+)\.(\d{7})Z", event["time"]).groups()
+        ticks = int(second) * 10**7 + int(fraction)
+        if fields["OldThreadId"]:
+            left[fields["OldThreadId"]] = ticks, fields["OldThreadWaitReason"]["name"]
+        began = left.pop(fields["NewThreadId"], None)
+        if began:
+            key = image(fields["NewThreadId"], event["time"]), began[1]
+            waited[key] = waited.get(key, 0) + (ticks - began[0]) // 10
+    shown = tables(FILE)("off_cpu_us", "sum")
+    w.checks.that(len(shown) == 10 and min(shown.values()) > 0, f"(9) times off the processor: {shown}")
+    stays = set(w.collector("query", FILE, "--format", "csv", "SELECT image_name FROM processes GROUP BY 1 HAVING max(begin_cause = 'start' OR \"end\" IS NOT NULL) = 0",
+                            store=False).stdout.splitlines()[1:])  # a reader from the first event on knows only these as the history does
+    known = {key: value for key, value in shown.items() if key[0] in stays}
+    w.checks.equal(known, {key: waited.get(key) for key in known}, "(9) times off the processor, and those of the trace's switches")
+    w.checks.that(len(known) >= 5, f"(9) programs that ran all the time: {known}")
+
+    scenario = w.env.folder / "compiled.yaml"
+    scenario.write_text("summary: a web server that loses nothing\nbase: web-server\nloss: {events_windows: 0, buffers_windows: 0}\n")
+    w.env.run([w.env.build / "tests" / "tracegen" / "tracegen", "make", "--preset", scenario, "--seed", "7", "--duration-ms", "400", "--out", w.env.folder / "compiled.etl"])
+    of_trace = tables("compiled.etl")
+    stored = w.collector("query", "compiled.etl", "--format", "csv", "SELECT image, count(*), sum(ns / 1000) FROM jit_methods() GROUP BY 1", store=False).stdout.splitlines()[1:]
+    methods, times = of_trace("compiled_methods", "count"), of_trace("compilation_us", "sum")
+    w.checks.that(methods and sum(methods.values()) > 50, f"(9) methods that were compiled: {methods}")
+    w.checks.equal(sorted(f"{name[0]},{methods[name]},{times[name]}" for name in methods), sorted(stored), "(9) compilations of open, and of jit_methods")
 
 
 def check_typing_errors(w):  # 12
@@ -391,7 +448,7 @@ def test(env, checks, arguments):
     env.run([env.build / "tests" / "tracegen" / "tracegen", "make", "--preset", "office", "--seed", "32", "--duration-ms", "4000", "--out", env.folder / FILE])
     w = World(env, checks)
     w.says(9, w.collector("ingest", FILE), 0)
-    for check in (check_texts_of_times, check_owner, check_names, check_open, check_page, check_typing_errors, check_similar, check_configuration, check_stats, check_nothing_found, check_reasons, check_times, check_empty_profile,
+    for check in (check_texts_of_times, check_owner, check_names, check_open, check_page, check_tables_of_open, check_typing_errors, check_similar, check_configuration, check_stats, check_nothing_found, check_reasons, check_times, check_empty_profile,
                   check_reports, check_parents, check_profile, check_found, check_event_names, check_second_replay, check_small, check_package, check_table):
         check(w)
 

@@ -277,7 +277,7 @@ def check_last_values(env, checks, collector, batches):
     """The last numbers of a stream, by the command, SQL, the API and /metrics: those of the last batch's bytes. Gauges fell from their peaks."""
     expected = last_ledger(batches)
     waits = [f"events_{n}" for n in ("pending", "compressing", "spooled", "unanswered")]
-    gauges = [*waits, "events_recorded", "stream_ended", "stream_cut_off", "stream_recorded"]
+    gauges = [*waits, "events_recorded", "recorder_oldest_seconds", "stream_ended", "stream_cut_off", "stream_recorded"]
     most = peaks(batches)
     checks.that(sum(most[n] for n in waits) > sum(expected.get(n, 0) for n in waits), f"no gauge fell: {most} and {expected}")
     upload(env, collector, "last", batches)

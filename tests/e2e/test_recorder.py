@@ -10,7 +10,7 @@ compared with the trace's, as `etwagent dump` prints them.
 - Encrypted: no batch can be read without the key; with it all of them.
 - kill -9: what is exported is a beginning of the trace, and the next start's closing batch counts exactly that as recorded. The
   next run's events follow in the same ring.
-- A full disk: what found no room is counted as unrecorded, and what is exported is the rest.
+- A full disk: what found no room is counted as unrecorded, and what is exported is the rest. One that stays full costs the recorder, not the session.
 - A damaged file costs the batches that it hits: they are a gap in the list and in the export.
 - An export that was cut or changed is read as far as it goes, and the reason is reported; a part of a recording has its window.
 
@@ -28,6 +28,7 @@ import time
 
 import disk
 import faulted
+import format_notation
 import format_reader
 import harness
 import test_identity
@@ -68,7 +69,7 @@ class Recorded:
         self.gone = 0
         step = max(1, len(self.batches) // verify)
         for i, data in enumerate(self.batches):
-            m = format_reader.parse(data, "Batch", raw=("sources", "ledger"))
+            m = format_notation.parse(data, "Batch", raw=("sources", "ledger"))
             self.gone += sum(t.last - t.first + 1 for t in m.tombstones)
             assert not m.ledger, "an exported batch has a ledger"
             if m.tombstones:
@@ -309,6 +310,19 @@ def full_disk(env, checks, collector):
     checks.equal(sum(g["counted"] for g in gaps if g["cause"] == "events_unrecorded"), ledger["events_unrecorded"], f"disk: the gap: {gaps}")
 
 
+def full_for_good(env, checks, collector):
+    """The disk stays full: the recorder loses all that it has, and the session goes on to its end, with its numbers."""
+    spool = env.folder / "full" / "spool"
+    spool.mkdir(parents=True, mode=0o700)
+    faults = disk.Faults(env.build, spool / "recorder", "write:ENOSPC@60-", files="*.seg")
+    run = replay(env, checks, collector, "full", TRACE, "--recorder", "64MiB", spool=spool, environment=faults.environment())
+    ledger = run.ledger
+    checks.that(ledger["events_delivered"] == traces.event_count(TRACE) and ledger["events_unrecorded"] > 1000, f"full: {ledger}")
+    checks.equal(ledger["events_delivered"] + ledger["events_synthesised"], ledger["events_recorded"] + ledger["events_unrecorded"] + ledger["events_removed_size"], "full: each event is counted")
+    counts = at_the_collector(checks, collector, "full")
+    checks.equal((counts["events_delivered"], counts["events_unrecorded"]), (ledger["events_delivered"], ledger["events_unrecorded"]), "full: the numbers that travelled")
+
+
 def damaged(env, checks, collector, truth):
     run = replay(env, checks, collector, "damaged", TRACE, "--recorder", "64MiB")
     segment, = (run.spool / "recorder/replay").glob("*.seg")
@@ -340,10 +354,10 @@ def refusals(env, checks, collector):
 
 
 def test(env, checks, arguments):
-    env.make_certificates(("whole", "ring", "sealed", "killed", "disk", "damaged", "refused", "stateless"))
+    env.make_certificates(("whole", "ring", "sealed", "killed", "disk", "full", "damaged", "refused", "stateless"))
     collector = env.new_collector().start()
     truth = dumped(env, TRACE)
-    cases = [(whole, truth), (full_ring, truth), (encrypted,), (killed, truth), (full_disk,), (damaged, truth), (refusals,),
+    cases = [(whole, truth), (full_ring, truth), (encrypted,), (killed, truth), (full_disk,), (full_for_good,), (damaged, truth), (refusals,),
              (kept_without_keyframes,)]
     with concurrent.futures.ThreadPoolExecutor(AT_A_TIME) as pool:
         for done in [pool.submit(case, env, checks, collector, *more) for case, *more in cases]:

@@ -5,11 +5,11 @@ the modules while they are loaded, with their PDBs, and names samples inside the
 import collections
 import json
 import os
-import struct
 import uuid
 
 import harness
 import image_rules
+import made_image
 import naive_etl
 import traces
 
@@ -109,19 +109,6 @@ def check_mistakes(env, checks, path, rows):
     checks.that(not (env.folder / "none.etl").exists(), "an output of a wrong list")
 
 
-def image(timestamp, size, guid):
-    """A DLL without code: a debug directory with an RSDS entry. The layout is that of Microsoft's "PE Format"."""
-    rsds = b"RSDS" + guid.bytes_le + struct.pack("<I", 7) + b"found.pdb\0"
-    section = struct.pack("<IIHHIIII", 0, 0, 0, 0, 2, len(rsds), 0x1000 + 28, 0x400 + 28) + rsds
-    section += bytes(-len(section) % 512)
-    optional = struct.pack("<HBBIIIIIQIIHHHHHHIIIIHHQQQQII", 0x20B, 14, 0, 0, 0, 0, 0, 0, 0x180000000, 0x1000, 0x200, 10, 0, 0, 0, 10, 0, 0, size, 0x400, 1, 2, 0,
-                           1 << 20, 4096, 1 << 20, 4096, 0, 16)
-    optional += b"".join(struct.pack("<II", *((0x1000, 28) if i == 6 else (0, 0))) for i in range(16))
-    head = b"MZ" + bytes(58) + struct.pack("<I", 64) + b"PE\0\0" + struct.pack("<HHIIIHH", 0x8664, 1, timestamp, 0, 0, len(optional), 0x2022) + optional
-    head += struct.pack("<8sIIIIIIHHI", b".rdata", len(section), 0x1000, len(section), 0x400, 0, 0, 0, 0, 0x40000040)
-    return head + bytes(0x400 - len(head)) + section
-
-
 def check_ids(env, checks):
     bare = make(env, "bare", 100, "base: office\nsession: {image_ids: no}\n")
     out, folder = env.folder / "ids.etl", env.folder / "images"
@@ -133,8 +120,8 @@ def check_ids(env, checks):
         stamp = stamp if isinstance(stamp, int) else 0
         # one is in an inner folder, in capitals; one is another build, beside which the right one is
         if number == 1:
-            (folder / name).write_bytes(image(stamp + 1, size, PDB))
-        (folder / ("deep" if number < 2 else "") / (name.upper() if number == 0 else name)).write_bytes(image(stamp, size, PDB))
+            (folder / name).write_bytes(made_image.image(stamp + 1, size, PDB))
+        (folder / ("deep" if number < 2 else "") / (name.upper() if number == 0 else name)).write_bytes(made_image.image(stamp, size, PDB))
         wanted += n
     (folder / "ntdll.dll").write_bytes(b"no image")
     for name in ("again", "more"):  # links that lead back

@@ -165,6 +165,10 @@ def test(env, checks, arguments):
                         (("--class", "No/Such"), 1)):
         done = env.run([env.agent, "relog", path, "-o", out, *words], check=False)
         checks.equal((done.returncode, out.exists(), (env.folder / "out.etl.partial").exists()), (code, False, False), f"{words}: exit code, outputs; {done.stderr}")
+    for name, said in (("cc2.exe", "have no such process; did you mean 'cc1.exe'?"), ("CC2", "have no such process; did you mean 'cc1.exe'?"), ("cc2.exe@end", "at that time; did you mean 'cc1.exe'?"),
+                       ("cc1.exe@start-1h", "have no such process at that time (not found)"), ("qqqqqqqqqqqq", "have no such process (not found)")):
+        done = env.run([env.agent, "relog", path, "-o", out, "--process", name], check=False)
+        checks.that(done.returncode == 1 and said in done.stderr, f"--process {name}: {done.returncode} {done.stderr}")
 
 
 if __name__ == "__main__":

@@ -388,6 +388,47 @@ def check_written(checks, web):
         checks.equal(web.get("connections", limit=10000, remote=other)["items"], same, f"connections to {other}")
 
 
+def check_nothing_found(checks, web):
+    """An empty list says what range was asked for, from when to when the events are that SQL finds, and a name that is like an unknown one."""
+    def span(host):
+        (first, last), = web.sql("SELECT time_text(min(time)), time_text(max(time)) FROM events", host=host)["rows"]
+        return {"from": first, "to": last}
+
+    whole, of_machine, empty = span(None), span(MACHINE), 0
+    for path, methods in DOCUMENT["paths"].items():
+        parameters = {p["name"]: p["in"] for p in methods.get("get", {}).get("parameters", [])}
+        answer_schema = methods["get"]["responses"]["200"]["content"].get("application/json", {}).get("schema", {}) if "get" in methods else {}
+        if "stored" not in answer_schema.get("properties", {}) or parameters.get("from") != "query" or "host" in parameters and parameters["host"] == "path":
+            continue
+        needed = {"address": "0.0.0.0/0", "field": "name", "by": "health"}
+        answer = web.get(path[len("/api/v1/"):], from_="2040-01-01", to="2040-01-02", **{name: value for name, value in needed.items() if name in parameters})
+        if path == "/api/v1/events/counts":
+            checks.equal(sum(item["count"] for item in answer["items"]), 0, "counts of a range without events")
+        elif answer["items"]:  # processes that have not ended, and sums of none
+            continue
+        empty += 1
+        said = f"nothing was found from 2040-01-01T00:00:00.0000000Z to 2040-01-02T00:00:00.0000000Z; events are stored from {whole['from']} to {whole['to']}"
+        checks.equal((answer["notice"], answer["stored"]), (said, whole), f"what {path} without rows says")
+        wrong = matches(answer_schema, answer, DOCUMENT, path)
+        checks.that(wrong is None, f"an empty answer that is not as described: {wrong}")
+    checks.that(empty >= 20, f"{empty} empty lists")
+    answer = web.get(f"hosts/{MACHINE}/processes", to="2001-01-01")
+    checks.equal((answer["notice"], answer["stored"]), (f"nothing was found to 2001-01-01T00:00:00.0000000Z; events of host {MACHINE} are stored from {of_machine['from']} to {of_machine['to']}", of_machine),
+                 "an empty list of one machine")
+    checks.that(not {"notice", "stored"} & set(web.get("processes")), "a list with rows says nothing of this")
+    answer = web.sql("SELECT pid FROM processes WHERE pid = -1")
+    checks.equal((answer["notice"], answer["stored"]), (f"nothing was found; events are stored from {whole['from']} to {whole['to']}", whole), "SQL without rows")
+    image, parent = web.sql("SELECT image_name, parent_image_name FROM processes WHERE begin_cause = 'start' AND length(parent_image_name) > 8 AND length(image_name) > 8 LIMIT 1")["rows"][0]
+    file = web.sql("SELECT path FROM modules WHERE path LIKE '%\\ntdll.dll' LIMIT 1")["rows"][0][0].rpartition("\\")[2]
+    for path, query, said in (("queries/process-starts", {"parent": parent[:3] + parent[4:]}, f"; no stored process has a parent whose name contains '{parent[:3] + parent[4:]}'; did you mean '{parent}'?"),
+                              ("queries/process-starts", {"q": image[:3] + image[4:]}, f"; no stored process has a program whose name contains '{image[:3] + image[4:]}'; did you mean '{image}'?"),
+                              ("processes", {"q": "qqqqqqqqqq"}, "; no stored process has a program whose name contains 'qqqqqqqqqq'"),
+                              ("modules", {"q": "ntdl.dll"}, f"; no stored module has a file whose name contains 'ntdl.dll'; did you mean '{file}'?")):
+        checks.that(web.get(path, **query)["notice"].endswith(said), f"{path} of {query}: {web.get(path, **query)['notice']}, expected {said}")
+    known = web.get("queries/process-starts", parent=parent.upper(), from_="2040-01-01")
+    checks.equal((known["items"], "no stored process" in known["notice"]), ([], False), "a parent that is known, in another case")
+
+
 def check_pages(checks, web):
     whole = web.get("processes", limit=1000)["items"]
     pages, cursor = [], None
@@ -866,6 +907,7 @@ def test(env, checks, _):
     check_edges(checks, web)
     check_pages(checks, web)
     check_written(checks, web)
+    check_nothing_found(checks, web)
     check_hostile(checks, web)
     check_injections(checks, web)
     check_size(checks, web)

@@ -13,6 +13,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import format_notation  # noqa: E402
 import format_reader  # noqa: E402
 import harness  # noqa: E402
 import test_wire_python  # noqa: E402
@@ -62,13 +63,13 @@ def as_bytes(batch):
     """What batch_records.c prints of a batch."""
     out = []
     for r in batch.records():
-        out.append(OWN.pack(r["time_raw"] & format_reader.MASK64, r["keyword"], r["pid"], r["tid"], r["kernel_time"], r["user_time"], r["activity_id"],
+        out.append(OWN.pack(r["time_raw"] & format_notation.MASK64, r["keyword"], r["pid"], r["tid"], r["kernel_time"], r["user_time"], r["activity_id"],
                             r["provider"], r["cpu"], r["source"], r["id"], r["task"], r["logger"], r["flags"], r["property"], r["hook_id"],
                             r["header_word"], r["version"], r["channel"], r["level"], r["opcode"], r["pointer_size"], r["header_type"],
                             len(r["items"]), len(r["payload"])) + r["payload"])
         out += [struct.pack("<HHI", kind, linkage, len(data)) + data for kind, linkage, data in r["items"]]
     if batch.message.event_count:
-        out += [struct.pack("<Q", number & format_reader.MASK64) for number in batch.sequence]
+        out += [struct.pack("<Q", number & format_notation.MASK64) for number in batch.sequence]
     return b"".join(out)
 
 
@@ -78,19 +79,19 @@ def read(data):
         batch = format_reader.Batch(data)
         try:
             batch.verify()
-        except format_reader.Broken as broken:
+        except format_notation.Broken as broken:
             if not broken.rule.startswith("fields of "):  # no reader has to look at that (wire_lies.KEPT)
                 raise
         return None, as_bytes(batch)
-    except format_reader.Broken as broken:
+    except format_notation.Broken as broken:
         return broken, str(broken)
 
 
 def sizes(data):
     """(events, at least so many bytes of records) that a batch claims, before anything is read; it may claim anything."""
     try:
-        message = format_reader.parse(data, "Batch")
-    except format_reader.Broken:
+        message = format_notation.parse(data, "Batch")
+    except format_notation.Broken:
         return 0, 0
     return message.event_count, len(data) + message.directory_bytes + sum(frame.raw_bytes for frame in message.frames)
 
@@ -101,13 +102,13 @@ def altered(data, rng):
         return data
     try:
         draft = test_wire_python.Draft(data)
-    except format_reader.Broken:
+    except format_notation.Broken:
         return data
     test_wire_python.altered(draft, rng)
     changed = draft.bytes()
     try:
         draft.batch.checksum = format_reader.checksum(format_reader.Batch(changed).records())
-    except format_reader.Broken:
+    except format_notation.Broken:
         return changed
     return draft.bytes()
 

@@ -11,11 +11,12 @@ which reads all records and compares their checksum, stores each. The writer her
 import random
 import types
 
+import format_notation
 import format_reader
 import harness
 import test_wire_python
 import uploads
-from format_reader import BITS, CONSTANT, DICTIONARY, PID, PLAIN, PLANES, PREVIOUS, TID, TIME, VARINT
+from format_columns import BITS, CONSTANT, DICTIONARY, PID, PLAIN, PLANES, PREVIOUS, TID, TIME, VARINT
 from test_wire_python import compressed
 from wire_lies import message
 
@@ -163,12 +164,12 @@ def place(column, frames, rng):
 
 def written(rng, made, name, used):
     """A message's fields in any order (those of a repeated one in theirs), with unknown ones among them; numbers packed or not."""
-    fields, singular = [], format_reader.MESSAGES[name]
+    fields, singular = [], format_notation.MESSAGES[name]
     for number, (field, kind, repeated) in singular.items():
-        value, wire = getattr(made, field), format_reader.wire_type(kind)
+        value, wire = getattr(made, field), format_notation.wire_type(kind)
         if wire == 2:
             for one in value if repeated else [value] if value or isinstance(value, types.SimpleNamespace) else []:
-                one = format_reader.as_utf8(one) if kind == "string" else written(rng, one, kind, used) if isinstance(one, types.SimpleNamespace) else one
+                one = format_notation.as_utf8(one) if kind == "string" else written(rng, one, kind, used) if isinstance(one, types.SimpleNamespace) else one
                 earlier = [uploads._bytes(number, b"x")] if kind == "bytes" and not repeated and rng.randrange(16) == 0 else []
                 used |= {"bytes twice" for _ in earlier}
                 fields.append([*earlier, uploads._bytes(number, one)])
@@ -232,7 +233,7 @@ def formed(rng, batch, used):
     d.groups = [group(make, batch, g) for g in batch.groups]
     d.thread_count = len(threads)
     d.group, d.cpu = make.numbers(batch.group, 4), make.numbers(batch.cpu, 2)
-    d.time = make.numbers([t & format_reader.MASK64 for t in batch.time], 8, first=first)
+    d.time = make.numbers([t & format_notation.MASK64 for t in batch.time], 8, first=first)
     d.thread = make.numbers([threads.index(pair) for pair in zip(batch.pid, batch.tid)], 4)
     d.source = make.numbers(batch.source, 2) if any(batch.source) else None
     d.sequence = make.numbers([rng.randrange(1 << 64) for _ in range(n)], 8) if rng.randrange(2) else None
@@ -299,7 +300,7 @@ def whole(data, definitions):
     for g in batch.groups:
         header = g.header
         predicted = before or {"logger": batch.sources[0].logger & 0xffff}
-        h = format_reader.parse(b"", "Header")
+        h = format_notation.parse(b"", "Header")
         for field, _ in format_reader.HEADER:
             base = predicted.get(field, 0)
             if field == "id":
@@ -332,7 +333,7 @@ def test(env, checks, arguments):
                     again = format_reader.Batch(changed)
                     again.verify()
                     got = list(again.records())
-                except format_reader.Broken as broken:
+                except format_notation.Broken as broken:
                     checks.that(False, f"{name}: the reader says '{broken}'")
                     continue
                 checks.that(got == records, f"{name}: other records")

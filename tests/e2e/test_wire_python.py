@@ -28,6 +28,9 @@ import threading
 import types
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import format_columns  # noqa: E402
+import format_description  # noqa: E402
+import format_notation  # noqa: E402
 import format_reader  # noqa: E402
 import harness  # noqa: E402
 import receiver  # noqa: E402
@@ -42,30 +45,31 @@ LARGE = ("clr-kernel-win8-x64", "diagsession-four-files", "tracelogging-win11-20
 LARGE_BATCHES = 1
 DAMAGED = "http-server-win7"
 CONFLICT, MALFORMED, RETRY = range(3)
+READER = (format_notation, format_description, format_columns, format_reader)
 SMALL_DAMAGED = (DAMAGED, ["--batch-events", 20])  # in batches with contexts
 
 
 # ---- messages written ---------------------------------------------------------------------------------------------------
 
 def number_bytes(kind, value):
-    wire = format_reader.wire_type(kind)
+    wire = format_notation.wire_type(kind)
     if wire:
-        return (value & format_reader.MASK64).to_bytes(8 if wire == 1 else 4, "little")
+        return (value & format_notation.MASK64).to_bytes(8 if wire == 1 else 4, "little")
     if kind == "sint32":
         value = (value << 1 ^ value >> 31) & 0xffffffff
     if kind == "sint64":
-        value = (value << 1 ^ value >> 63) & format_reader.MASK64
+        value = (value << 1 ^ value >> 63) & format_notation.MASK64
     return uploads._varint(int(value))
 
 
 def encode(message, name):
-    """A message as bytes, from what format_reader.parse gives."""
+    """A message as bytes, from what format_notation.parse gives."""
     out = b""
-    for number, (field, kind, repeated) in sorted(format_reader.MESSAGES[name].items()):
-        value, wire = getattr(message, field), format_reader.wire_type(kind)
+    for number, (field, kind, repeated) in sorted(format_notation.MESSAGES[name].items()):
+        value, wire = getattr(message, field), format_notation.wire_type(kind)
         if wire == 2:
             for one in value if repeated else [value] if value or isinstance(value, types.SimpleNamespace) else []:
-                one = format_reader.as_utf8(one) if kind == "string" else encode(one, kind) if isinstance(one, types.SimpleNamespace) else one
+                one = format_notation.as_utf8(one) if kind == "string" else encode(one, kind) if isinstance(one, types.SimpleNamespace) else one
                 out += uploads._bytes(number, one)
         elif repeated and value:
             out += uploads._bytes(number, b"".join(number_bytes(kind, one) for one in value))
@@ -82,7 +86,7 @@ def put_context(message, context, indexes):
 
 def compressed(data):
     """One zstd frame."""
-    zstd = format_reader.ZSTD
+    zstd = format_notation.ZSTD
     zstd.ZSTD_compress.restype = ctypes.c_size_t
     zstd.ZSTD_compress.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int]
     out = ctypes.create_string_buffer(len(data) + len(data) // 128 + 1000)
@@ -99,7 +103,7 @@ class Draft:
         self.d = copy.deepcopy(batch.directory)
         for frame in self.batch.frames:
             if frame.raw_bytes:
-                frame.data = format_reader.decompress(frame.data, frame.raw_bytes, b"", "")
+                frame.data = format_notation.decompress(frame.data, frame.raw_bytes, b"", "")
                 frame.raw_bytes = 0
         self.groups, self.tail = batch.groups, b""
         self.directory, self.directory_tail = None, b""  # bytes that replace the encoded d, and bytes that follow it
@@ -127,9 +131,9 @@ def captured(env, name, extra):
         with lock:
             for batch in uploads.batches(exchange.body):
                 kept[uploads.Head(batch).number] = batch
-                message = format_reader.parse(batch, "Batch")
+                message = format_notation.parse(batch, "Batch")
                 known += [*message.descriptions, *message.shapes, *message.dictionaries, *message.contexts]
-                known += format_reader.parse(batch, "Batch", raw=("sources",)).sources if message.context else []
+                known += format_notation.parse(batch, "Batch", raw=("sources",)).sources if message.context else []
         exchange.acknowledge(exchange.heads(), known=[hashlib.sha256(data).digest()[:16] for data in known])
 
     with receiver.Receiver(env.certs, take) as fake:
@@ -175,7 +179,7 @@ def read_trace(env, checks, name, soak):
             batch = format_reader.Batch(data, definitions)
             batch.verify()
             batch.check_ledger()
-        except format_reader.Broken as broken:
+        except format_notation.Broken as broken:
             checks.that(False, f"{name}: batch {number}: {broken}")
             break
         message = batch.message
@@ -229,14 +233,14 @@ def lies():
         group.fields, group.payload = [group.payload], None
 
     def header(b):
-        b.d.groups[0].header = b.d.groups[0].header or format_reader.parse(b"", "Header")
+        b.d.groups[0].header = b.d.groups[0].header or format_notation.parse(b"", "Header")
         return b.d.groups[0].header
 
     def in_context(indexes=b"", **members):
         """A context of the batch's own source, with that changed."""
         def change(b):
             source = encode(b.batch.sources[0], "Source")
-            context = format_reader.parse(b"", "Context")
+            context = format_notation.parse(b"", "Context")
             vars(context).update({"sources": hashlib.sha256(source).digest()[:8], **members})
             put_context(b.batch, context, indexes)
         return change
@@ -245,7 +249,7 @@ def lies():
         b.d.groups[0], b.d.groups[-1] = b.d.groups[-1], b.d.groups[0]
 
     def empty_column(**members):
-        return types.SimpleNamespace(**{**vars(format_reader.parse(b"", "Column")), **members})
+        return types.SimpleNamespace(**{**vars(format_notation.parse(b"", "Column")), **members})
 
     deep = b""
     for _ in range(20):
@@ -324,29 +328,38 @@ def lies():
     yield "too many shared dictionaries", "Bounds", \
         lambda b: b.d.dictionaries.extend([types.SimpleNamespace(count=0, values=None)] * 65)
     yield "messages 20 deep", "Bounds", \
-        lambda b: vars(b.d.cpu).update(values=format_reader.parse(deep, "Column"))
+        lambda b: vars(b.d.cpu).update(values=format_notation.parse(deep, "Column"))
     yield "a message that ends inside a field", "The batch", lambda b: vars(b).update(tail=b"\x0a\x05ab")
     yield "a number of 65 bits", "The batch", lambda b: vars(b).update(tail=b"\x08" + b"\xff" * 9 + b"\x02")
 
 
+def replace_need(check):
+    """All parts of the reader call this function where they need something of a batch."""
+    for part in READER:
+        part.need = check
+
+
 def watched_rules():
-    """The lines of format_reader.py where a batch was found to break a rule; it grows while batches are read."""
-    broken, need = set(), format_reader.need
+    """The places in the reader's parts, as (module, line), where a batch was found to break a rule; the set grows while batches are read."""
+    broken, need = set(), format_notation.need
 
     def watching(condition, section, rule):
         if not condition:
-            broken.add(sys._getframe(1).f_lineno)
+            caller = sys._getframe(1)
+            broken.add((caller.f_globals["__name__"], caller.f_lineno))
         need(condition, section, rule)
-    format_reader.need = watching
+    replace_need(watching)
     return broken
 
 
 def check_rules(checks, broken):
     """Each rule of the reader was broken by some batch: what it has to refuse was shown to it."""
-    text = pathlib.Path(format_reader.__file__).read_text(encoding="utf-8")
-    for call in ast.walk(ast.parse(text)):
-        if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "need":
-            checks.that(call.lineno in broken, f"no batch breaks the rule of format_reader.py:{call.lineno}: {ast.get_source_segment(text, call)}")
+    for part in READER:
+        text = pathlib.Path(part.__file__).read_text(encoding="utf-8")
+        for call in ast.walk(ast.parse(text)):
+            if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "need":
+                checks.that((part.__name__, call.lineno) in broken,
+                            f"no batch breaks the rule of {part.__name__}.py:{call.lineno}: {ast.get_source_segment(text, call)}")
 
 
 class Poster:
@@ -368,7 +381,7 @@ class Poster:
         body = answer.read()
         if answer.status != 200:
             return answer.status, body.decode()
-        ack = format_reader.parse(body, "Ack")
+        ack = format_notation.parse(body, "Ack")
         if len(ack.acknowledged) + len(ack.refused) != 1:
             raise harness.Failure(f"an answer to one batch that is not about it: {ack}")
         return (ack.refused[0].cause, ack.refused[0].text) if ack.refused else (None, "")
@@ -380,7 +393,7 @@ def judged(data):
         batch = format_reader.Batch(data)
         batch.verify()
         batch.check_ledger()
-    except format_reader.Broken as broken:
+    except format_notation.Broken as broken:
         return broken
     return None
 
@@ -388,11 +401,12 @@ def judged(data):
 @contextlib.contextmanager
 def believing():
     """The reader takes whatever a batch says."""
-    need, format_reader.need = format_reader.need, lambda condition, section, rule: None
+    need = format_notation.need
+    replace_need(lambda condition, section, rule: None)
     try:
         yield
     finally:
-        format_reader.need = need
+        replace_need(need)
 
 
 def sealed(draft):
@@ -407,7 +421,7 @@ def sealed(draft):
             draft.batch.time_min += first - batch.time_min() if batch.directory.time.relative_to == 0 else 0
             draft.batch.time_span = max(times) - first
             draft.batch.checksum = format_reader.checksum(records)
-    except (format_reader.Broken, AttributeError, IndexError, KeyError, MemoryError, OverflowError, StopIteration, TypeError, ValueError, struct.error):
+    except (format_notation.Broken, AttributeError, IndexError, KeyError, MemoryError, OverflowError, StopIteration, TypeError, ValueError, struct.error):
         return False
     return True
 
@@ -435,7 +449,7 @@ def damage(env, checks, poster, real):
         if what in wire_lies.KEPT:
             continue
         cause, said = poster.refusal(data)
-        unknown = isinstance(broken, format_reader.Unknown)
+        unknown = isinstance(broken, format_notation.Unknown)
         checks.that(what in wire_lies.REASONS and wire_lies.REASONS[what] in said, f"{what}: the collector names another reason: '{said}'")
         named = what in (*wire_lies.OF_THE_CHECKSUM, *wire_lies.TOO_LARGE, *wire_lies.WITHOUT_RECORDS)
         checks.that(can_read != named or not real, f"{what}: whether it has the checksum of the records that it would give")
@@ -454,13 +468,13 @@ def damage(env, checks, poster, real):
 
 def plain_directory(message):
     """The short directory of a small batch, as it is before compression."""
-    size, at = format_reader.varint(message.directory, 1)
-    return format_reader.decompress(format_reader.short_frame(size, message.directory[at:]), size, b"", "")
+    size, at = format_notation.varint(message.directory, 1)
+    return format_notation.decompress(format_reader.short_frame(size, message.directory[at:]), size, b"", "")
 
 
 def name_dictionary(message, dictionary):
     """A batch carries that dictionary, and a context that names it."""
-    context = format_reader.parse(message.contexts[0], "Context")
+    context = format_notation.parse(message.contexts[0], "Context")
     context.dictionary = int.from_bytes(hashlib.sha256(dictionary).digest()[:8], "little")
     message.dictionaries = [dictionary]
     put_context(message, context, message.context[8:])
@@ -468,10 +482,10 @@ def name_dictionary(message, dictionary):
 
 def with_dictionary(data, stream):
     """A small batch with its directory compressed with a zstd dictionary, which it carries."""
-    message = format_reader.parse(data, "Batch")
+    message = format_notation.parse(data, "Batch")
     directory = plain_directory(message)
     dictionary = random.Random(stream).randbytes(200) + directory[:3000]
-    zstd = format_reader.ZSTD
+    zstd = format_notation.ZSTD
     zstd.ZSTD_compress_usingDict.restype = ctypes.c_size_t
     zstd.ZSTD_compress_usingDict.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t,
                                              ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int]
@@ -492,16 +506,16 @@ def dictionaries(env, checks, poster):
     records = list(format_reader.Batch(whole).records())
     checks.equal(list(format_reader.Batch(first, kept).records()), records, "records of a batch that was compressed with a dictionary")
     checks.equal(poster.cause(first), None, "the collector about a batch with a zstd dictionary")
-    second = format_reader.parse(first, "Batch")
+    second = format_notation.parse(first, "Batch")
     second.dictionaries, second.contexts, second.number = [], [], 2
     data = encode(second, "Batch")
     checks.equal(list(format_reader.Batch(data, kept).records()), records, "records of a batch whose dictionary came before")
-    checks.that(isinstance(judged(data), format_reader.Unknown), f"a batch without its dictionary: {judged(data)}")
+    checks.that(isinstance(judged(data), format_notation.Unknown), f"a batch without its dictionary: {judged(data)}")
     checks.equal(poster.cause(data), None, "the collector about a batch whose dictionary came before")
     second.stream = b"not known there."
     checks.equal(poster.cause(encode(second, "Batch")), RETRY, "the collector about a batch whose dictionary it lacks")
     wrong = random.Random(3).randbytes(1000)
-    second.contexts = format_reader.parse(first, "Batch").contexts
+    second.contexts = format_notation.parse(first, "Batch").contexts
     name_dictionary(second, wrong)
     data = encode(second, "Batch")
     checks.that(judged(data) is not None, "a batch with another dictionary than it was compressed with is read")
@@ -511,10 +525,10 @@ def dictionaries(env, checks, poster):
 def named(env, checks, poster):
     """Sources that a batch names and does not hold have at most 16 MiB together: 260 of 60 kB are read, 300 are refused."""
     small, kept = captured(env, *SMALL_DAMAGED)[0], format_reader.Definitions()
-    whole = format_reader.parse(small, "Batch", raw=("sources",))
+    whole = format_notation.parse(small, "Batch", raw=("sources",))
     own, fillers = list(whole.sources), [uploads._bytes(1, b"%060000d" % k) for k in range(300)]
     for number, count in enumerate((0, 150, 300, 260, 300), 1):
-        batch, context = copy.deepcopy(whole), format_reader.parse(whole.contexts[0], "Context")
+        batch, context = copy.deepcopy(whole), format_notation.parse(whole.contexts[0], "Context")
         batch.stream, batch.number, batch.checksum = b"sixteen MiB of it", number, whole.checksum
         batch.stream = batch.stream[:16]
         batch.sources = (own if number == 1 else []) + (fillers[count - 150:count] if number in (2, 3) else [])
@@ -525,7 +539,7 @@ def named(env, checks, poster):
         try:
             broken = None
             format_reader.Batch(data, kept).verify()
-        except format_reader.Broken as rule:
+        except format_notation.Broken as rule:
             broken = rule
         cause, said = poster.refusal(data)
         checks.equal((str(broken) if broken else None, cause), (None, None) if number < 5 else (str(broken), MALFORMED), f"a batch that names {count} sources: {said}")
@@ -576,7 +590,7 @@ def altered(draft, rng):
     elif what == 3:
         column.constant = rng.choice((b"", b"\1", bytes(2), bytes(8), bytes(9), b"\xff" * 4, column.constant[:-1], column.constant + b"\0"))
     elif what == 4:
-        column.lengths = rng.choice((None, types.SimpleNamespace(**{**vars(format_reader.parse(b"", "Column")), "constant": rng.choice((b"", b"\1", b"\4"))})))
+        column.lengths = rng.choice((None, types.SimpleNamespace(**{**vars(format_notation.parse(b"", "Column")), "constant": rng.choice((b"", b"\1", b"\4"))})))
     elif what == 5:
         group = rng.choice(draft.d.groups)
         vars(group)[rng.choice(("kernel_time", "user_time", "activity", "payload"))] = rng.choice((None, copy.deepcopy(column)))
@@ -588,7 +602,7 @@ def altered(draft, rng):
 
 def altered_short(data, rng):
     """A batch with one or two bytes of its short directory changed, which is not compressed any more."""
-    message = format_reader.parse(data, "Batch")
+    message = format_notation.parse(data, "Batch")
     plain = bytearray(plain_directory(message))
     for _ in range(rng.choice((1, 1, 2))):
         at = rng.randrange(min(len(plain), 120))  # where the columns are listed

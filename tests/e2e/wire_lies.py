@@ -4,9 +4,9 @@ changed in a sound batch (a Draft), the section that forbids it, and how. What a
 import hashlib
 import types
 
-import format_reader
+import format_notation
 import uploads
-from format_reader import BITS, CONSTANT, DICTIONARY, PLAIN, VARINT
+from format_columns import BITS, CONSTANT, DICTIONARY, PLAIN, VARINT
 
 MIB = 1 << 20
 # rules for writers that no reader has to check, and what a collector keeps a batch without
@@ -205,7 +205,7 @@ WITHOUT_RECORDS = (
 
 
 def message(kind, /, **members):
-    made = format_reader.parse(b"", kind)
+    made = format_notation.parse(b"", kind)
     vars(made).update(members)
     return made
 

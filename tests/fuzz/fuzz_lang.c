@@ -83,9 +83,10 @@ static void run_program(const ea_lang_program *program, ea_registry *registry, c
 /* Changes one instruction; 0: the verifier refuses the program now. */
 static int change(ea_lang_program *p, const uint8_t *how) {
     const lang_clause *c = &p->clauses[how[1] % p->clause_count];
-    lang_op *op = (lang_op *)(uintptr_t)&c->ops[ea_load16(how + 2) % c->op_count];
+    size_t at = ea_load16(how + 2) % c->op_count;
+    lang_op *op = (lang_op *)(uintptr_t)&c->ops[at];
     uint32_t clause_number, op_number;
-    switch (how[4] % 5) {
+    switch (how[4] % 6) {
     case 0:
         op->code = how[5];
         break;
@@ -98,8 +99,11 @@ static int change(ea_lang_program *p, const uint8_t *how) {
     case 3:
         op->b = how[5];
         break;
-    default:
+    case 4:
         op->imm = ea_load16(how + 5);
+        break;
+    default:
+        ((uint16_t *)(uintptr_t)c->skips)[at] = ea_load16(how + 5);
     }
     return lang_verify(p, &clause_number, &op_number);
 }

@@ -1,5 +1,6 @@
-/* A list of modules, as relog --modules reads it: any bytes. What is taken has what records need of it, and records are
- * made of it. */
+/* A list of modules, as relog --modules reads it, or of stored facts, as --image-ids does: any bytes. What is taken has
+ * what records need of it, and records are made of it. */
+#include "proto/relog/image_list.h"
 #include "proto/relog/module_list.h"
 #include "proto/relog/module_records.h"
 
@@ -17,12 +18,30 @@ static int count_record(void *arg, const ea_record *r) {
     return 0;
 }
 
+static void read_facts_list(const uint8_t *data, size_t size) {
+    ea_image_list *list = NULL;
+    ea_image_fact fact;
+    ea_err err = {0};
+    if (ea_image_list_read(&list, "list", (const char *)data, size, &err)) {
+        if (!*err.message)
+            abort();
+        return;
+    }
+    for (size_t n = 0; n <= size && n < 64; n++) {
+        const ea_image_wanted wanted = {.name = (const char *)data, .name_bytes = n, .size_bytes = n};
+        if (ea_image_list_find(list, &wanted, &fact) && (!fact.has_pdb || !fact.pdb_path || !fact.original_name))
+            abort();
+    }
+    ea_image_list_close(list);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     enum { RECORDS = 3 };
 
     ea_module_list *list = NULL;
     size_t count = 0;
     ea_err err = {0};
+    read_facts_list(data, size);
     int rc = ea_module_list_read(&list, "list", (const char *)data, size, &err);
     if (rc) {
         if (!*err.message)

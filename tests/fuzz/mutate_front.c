@@ -1,6 +1,7 @@
 /* fuzz_front: inputs are changed by what HTTP is made of (RFC 9112): request lines, headers, lengths of bodies, chunks,
- * pipelined requests, and bodies of uploads, JSON and SQL. What changes a body makes its length right again, or
- * wrong on purpose. What a stranger sends in place of a TLS handshake, and every fourth input, is changed by bytes. */
+ * pipelined requests, and bodies of uploads, JSON and SQL. A change of the body also sets its length: right, or
+ * wrong on purpose. The bytes that replace a TLS handshake, and every fourth input, are changed without regard to HTTP.
+ */
 #include "proto/wire/ack.h"
 #include "tests/fuzz/batch_columns.h"
 #include "tests/fuzz/batch_mutator.h"

@@ -11,6 +11,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "e2e"))
+import format_notation  # noqa: E402
 import format_reader  # noqa: E402
 import harness  # noqa: E402
 import test_bounds  # noqa: E402
@@ -39,7 +40,7 @@ def constant_payload():
     """4,096 events with one payload of 65,534 bytes, a string: small, and 256 MiB to go through to cut the string from each."""
     n = 4096
     group = wire_lies.message("Group", class_hash=test_bounds.hash_of(test_bounds.ONE_TEXT), count=n, payload=wire_lies.column(constant=b"x" * 65534))
-    batch = format_reader.parse(test_bounds.batch_of([group], n, descriptions=[test_bounds.ONE_TEXT]), "Batch")
+    batch = format_notation.parse(test_bounds.batch_of([group], n, descriptions=[test_bounds.ONE_TEXT]), "Batch")
     batch.directory_bytes, batch.directory = len(batch.directory), test_wire_python.compressed(batch.directory)
     return test_wire_python.encode(batch, "Batch")
 

@@ -23,7 +23,8 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "e2e")]
 import coverage  # noqa: E402
 import test_wire_differential  # noqa: E402
 import test_wire_python  # noqa: E402
-import format_reader  # noqa: E402
+import format_columns  # noqa: E402
+import format_notation  # noqa: E402
 import uploads  # noqa: E402
 import wire_lies  # noqa: E402
 from wire_lies import column, message  # noqa: E402
@@ -34,7 +35,7 @@ WHOLE = ("form8", "batch8")  # without a context
 MOST_BYTES, MOST_PACKED_BYTES, MOST_CHANGED_BYTES, LATE_S, POOL, GROUP = 300000, 20000, 8000, 6, 400, 32
 
 
-LACKING = (StopIteration, IndexError, AttributeError, TimeoutError, TypeError, format_reader.Broken)
+LACKING = (StopIteration, IndexError, AttributeError, TimeoutError, TypeError, format_notation.Broken)
 
 
 def late(*_):
@@ -57,7 +58,7 @@ def of_context(changed_bytes):
 def of_shape(changed_bytes):
     """The first shape of the context, likewise."""
     def change(b):
-        context = format_reader.parse(b.batch.contexts[0], "Context")
+        context = format_notation.parse(b.batch.contexts[0], "Context")
         old = next(s for s in b.batch.shapes if hashlib.sha256(s).digest()[:8] == context.shapes[:8])
         new = changed_bytes(old)
         b.batch.shapes = [new if s == old else s for s in b.batch.shapes]
@@ -68,7 +69,7 @@ def of_shape(changed_bytes):
 
 def shape_with(**members):
     def changed_bytes(data):
-        shape = format_reader.parse(data, "Shape")
+        shape = format_notation.parse(data, "Shape")
         vars(shape).update(members)
         return test_wire_python.encode(shape, "Shape")
     return of_shape(changed_bytes)
@@ -76,7 +77,7 @@ def shape_with(**members):
 
 def in_context(**members):
     def change(b):
-        context = format_reader.parse(b.batch.contexts[0], "Context")
+        context = format_notation.parse(b.batch.contexts[0], "Context")
         vars(context).update({name: value(context) for name, value in members.items()})
         test_wire_python.put_context(b.batch, context, b.batch.context[8:])
     return change
@@ -124,8 +125,8 @@ def far_apart(b):
     """Its first and its last event are further apart than a clock can say."""
     n = b.batch.event_count
     b.batch.frames.append(message("Frame", data=(1 << 63).to_bytes(8, "little") + bytes(8 * (n - 2)) + ((1 << 63) - 1).to_bytes(8, "little")))
-    old, b.d.time = b.d.time, column(encoding=format_reader.PLAIN, frame=len(b.batch.frames))
-    if old.encoding != format_reader.CONSTANT or old.frame:
+    old, b.d.time = b.d.time, column(encoding=format_columns.PLAIN, frame=len(b.batch.frames))
+    if old.encoding != format_columns.CONSTANT or old.frame:
         raise AttributeError
 
 
@@ -167,10 +168,10 @@ def more():
     yield "a ledger that is no message", True, of_batch(ledger=b"\x0a\x05ab")
     yield "a frame that is no message", True, tail(uploads._bytes(11, b"\x0a\x05ab"))
     yield "a source that is no message", True, without_context(tail(uploads._bytes(17, b"\x0a\x05ab")))
-    yield "a relative dictionary", True, wire_lies.source_is(column(encoding=format_reader.DICTIONARY, relative_to=1, value_count=1, values=column()))
-    yield "an empty dictionary", True, wire_lies.source_is(column(encoding=format_reader.DICTIONARY, values=column()))
+    yield "a relative dictionary", True, wire_lies.source_is(column(encoding=format_columns.DICTIONARY, relative_to=1, value_count=1, values=column()))
+    yield "an empty dictionary", True, wire_lies.source_is(column(encoding=format_columns.DICTIONARY, values=column()))
     yield "an empty shared dictionary", True, wire_lies.source_is(
-        column(encoding=format_reader.DICTIONARY, shared=1), shared=[message("Dictionary", values=column(width=2))])
+        column(encoding=format_columns.DICTIONARY, shared=1), shared=[message("Dictionary", values=column(width=2))])
     listed = {"lengths": column(constant=b"\1")}
     for name, made in (("a constant", column(constant=b"x", **listed)), ("indexes", column(encoding=4, value_count=1, values=column(constant=b"x"), **listed)),
                        ("a struct", column(encoding=5, children=[column(constant=b"x")], **listed))):
@@ -178,13 +179,13 @@ def more():
         yield f"{name} with data of its own", True, lambda b, made=made: (
             wire_lies.payload_is(column(**{**vars(made), "bytes": 1, "frame": 1}))(b), b.batch.frames.append(message("Frame", data=b"x")))
         yield f"{name} too large", True, wire_lies.payload_is(column(**{**vars(made), "bytes": 65 << 20}))
-    yield "numbers too large", True, wire_lies.payload_is(column(encoding=format_reader.VARINT, width=8, bytes=65 << 20))
-    yield "plain elements too large", True, wire_lies.payload_is(column(encoding=format_reader.PLAIN, width=1 << 28))
+    yield "numbers too large", True, wire_lies.payload_is(column(encoding=format_columns.VARINT, width=8, bytes=65 << 20))
+    yield "plain elements too large", True, wire_lies.payload_is(column(encoding=format_columns.PLAIN, width=1 << 28))
     yield "a struct's member that does not fit", True, wire_lies.payload_is(
-        column(encoding=5, children=[column(encoding=format_reader.PLAIN, width=1, frame=9)]))
+        column(encoding=5, children=[column(encoding=format_columns.PLAIN, width=1, frame=9)]))
     yield "a list with rows of a shared dictionary that are too large", False, wire_lies.lengths_of_shared(1 << 27, 1 << 27)
     yield "a dictionary whose values are a list", True, wire_lies.source_is(
-        column(encoding=format_reader.DICTIONARY, value_count=1, values=column(constant=b"\0", **listed)))
+        column(encoding=format_columns.DICTIONARY, value_count=1, values=column(constant=b"\0", **listed)))
     yield "a group with 513 fields", True, wire_lies.last_group(lambda g: vars(g).update(fields=[column()] * 513))
 
 

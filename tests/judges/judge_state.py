@@ -68,8 +68,9 @@ def module_row(i, _):
 ROWS = {"process": process_row, "thread": thread_row, "module": module_row}
 
 
+@functools.cache
 def rows(host, kind):
-    """All instances of a kind as rows of its table, for each run of the machine's agent."""
+    """All instances of a kind as rows of its table, for each run of the machine's agent. Many judges read them; none changes them."""
     made = [(i, ROWS[kind](i, host)) for i in host.state.instances if i.kind == kind]
     return [(i, {"host": host.name, "stream": stream, **row}) for stream in host.streams for i, row in made]
 

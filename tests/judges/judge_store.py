@@ -5,7 +5,7 @@ import hashlib
 import json
 import time
 
-import format_reader
+import format_notation
 import naive_store
 from naive_state import format_time, parse_time
 from world import TAKEN
@@ -45,7 +45,7 @@ def said(batch, source):
 def source_of(found):
     """The newest Source message that a run's batches carry."""
     reported = [source for batch in found for source in batch.envelope.sources]
-    return format_reader.parse(reported[-1], "Source")
+    return format_notation.parse(reported[-1], "Source")
 
 
 def labels_of(source):
@@ -63,6 +63,7 @@ def missing_of(found):
     return max(named(found)) - len(named(found))
 
 
+@functools.cache
 def runs(world):
     """A row of each run, as the table streams has it."""
     rows = []

@@ -35,9 +35,13 @@ def parse_time(text):
     return parse_seconds(whole) + int(fraction.ljust(7, "0")[:7])
 
 
+@functools.lru_cache(4096)
+def format_seconds(seconds):
+    return f"{datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc):%Y-%m-%dT%H:%M:%S}"
+
+
 def format_time(units):
-    moment = datetime.datetime.fromtimestamp(units // 10_000_000, datetime.timezone.utc)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{units % 10_000_000:07d}Z"
+    return f"{format_seconds(units // 10_000_000)}.{units % 10_000_000:07d}Z"
 
 
 def number(value):

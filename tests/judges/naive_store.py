@@ -6,7 +6,7 @@ import collections
 import re
 import struct
 
-import format_reader
+import format_notation
 import harness
 
 SEGMENT_HEADER, RECORD_HEADER = 40, 48
@@ -22,7 +22,7 @@ class Stored:
 
     def __init__(self, agent, received, segment, offset, data):
         self.agent, self.received, self.segment, self.offset, self.bytes = agent, received, segment, offset, len(data)
-        self.envelope = format_reader.parse(data, "Batch", raw=("sources", "frames"))
+        self.envelope = format_notation.parse(data, "Batch", raw=("sources", "frames"))
         self.stream, self.number = self.envelope.stream.hex(), self.envelope.number
         self.kind, self.events = KINDS[self.envelope.kind], self.envelope.event_count
         self.records = self.events if self.kind == "events" else 0  # those that a dump of the trace has

@@ -7,6 +7,7 @@ A judge gets the World. It asks the product through World.sql, World.get and Wor
 """
 import collections
 import functools
+import gc
 import json
 import struct
 import subprocess
@@ -39,10 +40,13 @@ def dumped(agent, *paths):
     """The records of a trace in the order in which an agent sends them, as `etwagent dump --format raw` prints them."""
     done = subprocess.run([str(agent), "dump", "--format", "raw", *map(str, paths)], check=True, capture_output=True, text=True,
                           errors="surrogatepass", encoding="utf-8")
+    gc.disable()  # hundreds of thousands of objects that live as long as the process: a search for garbage would look at all of them each time
     records = [json.loads(line) for line in done.stdout.splitlines()]
     for ordinal, record in enumerate(records):
         record["ordinal"] = ordinal
         record["units"] = naive_state.parse_time(record["time"])
+    gc.freeze()
+    gc.enable()
     return records
 
 

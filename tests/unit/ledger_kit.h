@@ -185,6 +185,19 @@ static inline int64_t alerts(const fixture *f) {
     return ask(f, "SELECT count(*) FROM alerts WHERE stream = ?1");
 }
 
+/* The sides of the only alert of a kind. */
+static inline void one_alert(const fixture *f, enum ec_alert_kind kind, const char *family, uint64_t batch,
+                             uint64_t left, uint64_t right) {
+    char sql[256];
+    const char *const COLUMNS[] = {"count(*)", "number", "left_count", "right_count"};
+    const uint64_t EXPECTED[] = {1, batch, left, right};
+    for (int i = 0; i < 4; i++) {
+        snprintf(sql, sizeof sql, "SELECT %s FROM alerts WHERE stream = ?1 AND kind = %d AND family = '%s'", COLUMNS[i],
+                 kind, family);
+        assert_int_equal(ask(f, sql), EXPECTED[i]);
+    }
+}
+
 static inline void run_sql(sqlite3 *db, const char *sql) {
     if (sqlite3_exec(db, sql, NULL, NULL, NULL) != SQLITE_OK)
         fail_msg("%s: %s", sql, sqlite3_errmsg(db));

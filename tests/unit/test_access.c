@@ -3,6 +3,7 @@
 #include "collector/access/access.h"
 #include "collector/access/audit.h"
 #include "collector/access/visit.h"
+#include "proto/base/pattern.h"
 
 #include "tests/unit/scratch.h"
 
@@ -53,6 +54,44 @@ static void each_character_counts(void **state) {
     free(all);
     assert_int_equal(ec_api_tokens_revoke(scratch, "one", &err), 0);
     assert_int_equal(ec_api_tokens_revoke(scratch, "one", &err), EA_ENOTFOUND);
+}
+
+enum { WORD_MAX = 3, LETTERS = 3 };
+
+/* The nth word of these letters, the empty one first. */
+static void nth_word(unsigned n, const char *letters, unsigned count, char ret[WORD_MAX + 1]) {
+    size_t len = 0;
+    for (; n; n = (n - 1) / count)
+        ret[len++] = letters[(n - 1) % count];
+    ret[len] = 0;
+}
+
+/* One pattern is within another one exactly when each name that fits it fits the other one: by all words of up to
+ * three letters, of which one letter is in no pattern, so that it stands for any text. */
+static void patterns_are_within_patterns(void **state) {
+    (void)state;
+
+    enum { WORDS = 1 + LETTERS + LETTERS * LETTERS + LETTERS * LETTERS * LETTERS };
+
+    char narrow[WORD_MAX + 1], wide[WORD_MAX + 1], name[WORD_MAX + 1];
+    size_t within = 0;
+    for (unsigned i = 1; i < WORDS; i++)
+        for (unsigned k = 1; k < WORDS; k++) {
+            int all = 1;
+            nth_word(i, "ab*", 3, narrow);
+            nth_word(k, "aB*", 3, wide);
+            for (unsigned n = 1; n < WORDS; n++) {
+                nth_word(n, "abc", 3, name);
+                all &= !ea_name_in(narrow, name) || ea_name_in(wide, name);
+            }
+            assert_int_equal(ea_patterns_within(narrow, wide), all);
+            within += (size_t)all;
+        }
+    assert_in_range(within, WORDS, WORDS * WORDS / 2);
+    assert_true(ea_patterns_within("web-1,web-2*", "db,web-*"));
+    assert_false(ea_patterns_within("web-1,db-1", "web-*"));
+    assert_false(ea_patterns_within("web-*", ""));
+    assert_true(ea_patterns_within("", "web-*"));
 }
 
 static void groups_see_theirs(void **state) {
@@ -369,6 +408,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(each_character_counts, scratch_make, scratch_clear),
         cmocka_unit_test(a_ticket_has_an_end),
+        cmocka_unit_test_setup_teardown(patterns_are_within_patterns, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(groups_see_theirs, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(tokens_expire, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(guessing_ends, scratch_make, scratch_clear),

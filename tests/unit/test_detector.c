@@ -3,7 +3,7 @@
  * memory costs itself alone, and a detection has a bound of bytes. */
 #include "collector/detect/detector.h"
 #include "collector/detect/matched_row.h"
-#include "collector/detect/rules_early.h"
+#include "collector/detect/rules_row.h"
 #include "collector/query/scan/archive.h"
 #include "collector/query/scan/cell.h"
 #include "collector/query/sql/sql.h"
@@ -76,7 +76,7 @@ static int is_searched_by_pid(sqlite3_stmt *st) {
     int is_searched = 0;
     assert_int_equal(sqlite3_prepare_v2(sqlite3_db_handle(st), sql, -1, &plan, NULL), SQLITE_OK);
     while (__real_sqlite3_step(plan) == SQLITE_ROW)
-        is_searched |= strstr((const char *)sqlite3_column_text(plan, 3), "modules_pid (stream=? AND pid=?)") != NULL;
+        is_searched |= strstr((const char *)sqlite3_column_text(plan, 3), "modules_pid (stream=? AND pid=?") != NULL;
     sqlite3_finalize(plan);
     sqlite3_free(sql);
     return is_searched;
@@ -104,7 +104,7 @@ int __wrap_sqlite3_step(sqlite3_stmt *st) {
         if (is_refused)
             return SQLITE_ERROR;
     }
-    if (sql && strncmp(sql, "SELECT", 6) == 0 && strstr(sql, "JOIN modules t") && strstr(sql, "t.pid = ")) {
+    if (sql && strncmp(sql, "SELECT", 6) == 0 && strstr(sql, "FROM modules t") && strstr(sql, "t.pid = ")) {
         atomic_fetch_add(&module_reads, 1);
         atomic_fetch_add(&module_searches, is_searched_by_pid(st));
     }
@@ -705,73 +705,55 @@ static void on_early_problem(void *arg, const ea_rules_problem *p) {
     fail_msg("line %u: %s: %s", p->line, p->message, (const char *)arg);
 }
 
-static void early_name_drive(void *arg, ea_text *path) {
-    (void)arg, (void)path;
-}
-
 /* The rows on which the rule holds, as a text. */
-static void judge_early_rows(ea_rules_run *run, uint32_t group, const ec_rules_statement *s, sqlite3_stmt *st,
-                             const char *const *types, ea_text *ret) {
-    ea_text cells[EC_RULES_COLUMNS_MAX];
+static void judge_early_rows(ec_rules_row *row, ec_rules_class *c, ea_text *ret) {
+    ea_err err = {0};
     ea_text_clear(ret);
-    for (size_t i = 0; i < s->field_count; i++)
-        ea_text_init(&cells[i]);
-    while (sqlite3_step(st) == SQLITE_ROW) {
-        ea_rules_value values[EC_RULES_COLUMNS_MAX];
+    ec_rules_row_begin(row, c);
+    while (sqlite3_step(c->prepared) == SQLITE_ROW) {
         const uint32_t *found = NULL;
-        size_t count = 0, found_count = 0;
-        for (size_t i = 0; i < s->field_count; i++) {
-            const ec_value v = ec_sql_cell(st, (int)(EC_RULES_HEAD_COLUMNS + i));
-            ea_text_clear(&cells[i]);
-            if (ec_cell_text(&cells[i], &v, types[EC_RULES_HEAD_COLUMNS + i]) != EC_LOOK_EMPTY)
-                values[count++] =
-                    (ea_rules_value){s->fields[i], cells[i].len_bytes ? cells[i].data : "", cells[i].len_bytes};
-        }
-        assert_int_equal(ea_rules_run_event(run, group, values, count, &found, &found_count), 0);
+        size_t found_count = 0;
+        must(ec_rules_row_judge(row, 0, &found, &found_count, &err), &err);
         if (found_count)
-            ea_text_printf(ret, "%lld ", sqlite3_column_int64(st, EC_RULES_POSITION));
+            ea_text_printf(ret, "%lld ", sqlite3_column_int64(c->prepared, EC_RULES_POSITION));
     }
-    for (size_t i = 0; i < s->field_count; i++)
-        ea_text_deinit(&cells[i]);
+    ec_rules_row_begin(row, NULL);
 }
 
 /* Runs a rule on the batch, asked early or not. *ret_left: events that were left. */
-static void run_early_rule(ec_sql *sql, const ea_sigma_tables *tables, const early_class *c, const ea_rules *rules,
+static void run_early_rule(ec_sql *sql, const ea_sigma_tables *tables, const early_class *of, const ea_rules *rules,
                            int is_early, ea_text *ret, uint64_t *ret_left) {
-    const ea_sigma_source *source = ea_sigma_source_find(tables, "windows", c->category, "");
-    const ec_detections_stream stream = {.host = "pc", .stream = "01010101010101010101010101010101", .next = 1};
-    uint32_t group = ea_rules_group(rules, "windows", c->category, "");
-    const char *types[EC_RULES_HEAD_COLUMNS + EC_RULES_COLUMNS_MAX], *tail;
-    ec_rules_early *early = NULL;
-    ec_rules_statement s;
+    const ea_sigma_source *source = ea_sigma_source_find(tables, "windows", of->category, "");
+    uint32_t group = ea_rules_group(rules, "windows", of->category, "");
+    ec_process_facts *facts = NULL;
     ea_rules_run *run = NULL;
-    sqlite3_stmt *st = NULL;
+    ec_rules_class c = {.group = group};
+    ec_rules_row row;
     ea_err err = {0};
+    int code;
+    ec_rules_row_init(&row);
     assert_int_equal(ea_rules_run_create(&run, rules), 0);
-    must(ec_rules_early_create(&early, ec_sql_database(sql),
-                               &(ec_rules_early_options){.rules = rules, .run = run, .name_drive = early_name_drive},
-                               &err),
-         &err);
-    assert_int_equal(ec_rules_statement_make(&s, rules, group, source, c->name, strlen(c->name), c->name,
-                                             EC_RULES_OF_BATCHES,
-                                             is_early ? ec_rules_early_next(early) : EC_RULES_NOT_EARLY),
+    must(ec_process_facts_create(&facts, sql, &err), &err);
+    assert_int_equal(ec_rules_statement_make(&c.statement, rules, group, source, of->name, strlen(of->name), of->name,
+                                             EC_RULES_OF_BATCHES),
                      0);
-    if (ec_sql_prepare(sql, s.sql.data, &st, &tail, &err) != SQLITE_OK)
-        fail_msg("%s: %s", sqlite3_errmsg(ec_sql_database(sql)), s.sql.data);
-    for (size_t i = 0; i < EC_RULES_HEAD_COLUMNS + s.field_count; i++)
-        types[i] = sqlite3_column_decltype(st, (int)i) ? sqlite3_column_decltype(st, (int)i) : "";
-    assert_int_equal(ec_rules_early_add(early, group, &s, types), 0);
-    sqlite3_bind_text(st, 1, stream.host, -1, SQLITE_STATIC);
-    sqlite3_bind_text(st, 2, stream.stream, -1, SQLITE_STATIC);
-    sqlite3_bind_int64(st, 3, 1);
-    sqlite3_bind_int64(st, 4, 1);
-    sqlite3_bind_int64(st, 5, 0);
-    sqlite3_bind_int64(st, 6, EA_BATCH_MAX_EVENTS);
-    judge_early_rows(run, group, &s, st, types, ret);
-    *ret_left = ec_rules_early_take(early);
-    sqlite3_finalize(st);
-    ec_rules_statement_deinit(&s);
-    ec_rules_early_destroy(early);
+    must(ec_rules_class_prepare(&c, sql, rules, run, group, is_early, facts, &code, &err), &err);
+    row.sql = sql;
+    row.facts = facts;
+    row.run = run;
+    row.host = "pc";
+    row.stream = "01010101010101010101010101010101";
+    sqlite3_bind_text(c.prepared, 1, row.host, -1, SQLITE_STATIC);
+    sqlite3_bind_text(c.prepared, 2, row.stream, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(c.prepared, 3, 1);
+    sqlite3_bind_int64(c.prepared, 4, 1);
+    sqlite3_bind_int64(c.prepared, 5, 0);
+    sqlite3_bind_int64(c.prepared, 6, EA_BATCH_MAX_EVENTS);
+    judge_early_rows(&row, &c, ret);
+    *ret_left = c.own_seen - c.own_stayed + (c.columns ? ec_rules_columns_take(c.columns) : 0);
+    ec_rules_class_deinit(&c);
+    ec_process_facts_destroy(facts);
+    ec_rules_row_deinit(&row);
     ea_rules_run_destroy(run);
 }
 
@@ -810,7 +792,6 @@ static void add_machine(ec_store *store) {
 /* Rules by chance hold on the same events, asked before the joins or after all of them. */
 static void what_is_asked_early_misses_nothing(void **state) {
     ea_sigma_tables *tables = NULL;
-    ec_rules_mains *mains = NULL;
     ec_sql *sql = NULL;
     ea_text text, ours, theirs;
     uint64_t left = 0, held = 0, none;
@@ -825,7 +806,6 @@ static void what_is_asked_early_misses_nothing(void **state) {
     ea_text_init(&theirs);
     must(ea_sigma_tables_create(&tables, ea_sigma_files, &err), &err);
     must(ec_sql_open(&sql, scratch, &(ec_sql_options){.arg = NULL}, &err), &err);
-    must(ec_rules_mains_create(&mains, ec_sql_database(sql), &err), &err);
     for (size_t i = 0; i < EARLY_RULES; i++) {
         const early_class *c = &EARLY_CLASSES[i % (sizeof EARLY_CLASSES / sizeof *EARLY_CLASSES)];
         ea_rules_builder *b = NULL;
@@ -847,7 +827,6 @@ static void what_is_asked_early_misses_nothing(void **state) {
         ea_rules_destroy(rules);
     }
     assert_true(left > EARLY_RULES / 2 && held > EARLY_RULES / 10); /* else the test would say nothing */
-    ec_rules_mains_destroy(mains);
     ec_sql_close(sql);
     ea_sigma_tables_destroy(tables);
     ea_text_deinit(&text);

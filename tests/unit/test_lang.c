@@ -335,6 +335,78 @@ static void comparisons_are_right_whatever_the_signs(void **state) {
             }
 }
 
+/* A field compared with a number that is written out is one instruction; an `if`, the parts of && and the clause's
+ * condition have it. Each is compared with C's own answer. */
+static void a_field_compared_with_a_number_is_right_at_the_edges(void **state) {
+    static const char *const OPS[] = {"<", "<=", "==", "!=", ">=", ">"};
+
+    static const struct {
+        const char *text;
+        uint64_t number;
+    } NUMBERS[] = {{"0", 0},
+                   {"1", 1},
+                   {"5", 5},
+                   {"127", 127},
+                   {"128", 128},
+                   {"4294967295", UINT32_MAX},
+                   {"0x80000000", 1u << 31},
+                   {"9223372036854775807", INT64_MAX}};
+
+    static const uint32_t WAITS[] = {0, 1, 5, 127, 128, 1u << 31, UINT32_MAX};
+    static const int PRIORITIES[] = {-128, -1, 0, 1, 5, 127, 4};
+    world *w = *state;
+    for (size_t b = 0; b < sizeof NUMBERS / sizeof *NUMBERS; b++)
+        for (size_t k = 0; k < 6; k++) {
+            char text[512];
+            const char *op = OPS[k], *n = NUMBERS[b].text;
+            snprintf(text, sizeof text,
+                     "Thread/CSwitch /NewThreadWaitTime %s %s/ { @w[NewThreadId] = count(); }"
+                     "Thread/CSwitch { if (tid > 0 && event.NewThreadPriority %s %s && cpu == 3)"
+                     " { @p[NewThreadId] = count(); } else { @o[NewThreadId] = count(); } }",
+                     op, n, op, n);
+            start(w, text);
+            uint64_t got[3] = {0}, wanted[3] = {0};
+            for (uint32_t i = 0; i < 7; i++) {
+                int64_t p = PRIORITIES[i], c = (int64_t)NUMBERS[b].number;
+                uint64_t wait = WAITS[i], u = NUMBERS[b].number;
+                int of_wait[] = {wait<u, wait <= u, wait == u, wait != u, wait >= u, wait> u};
+                int of_priority[] = {p<c, p <= c, p == c, p != c, p >= c, p> c};
+                wanted[0] |= (uint64_t)of_wait[k] << i;
+                wanted[1] |= (uint64_t)of_priority[k] << i;
+                wanted[2] |= (uint64_t)!of_priority[k] << i;
+                assert_int_equal(switch_to(w, 100 + i, 4, PRIORITIES[i], WAITS[i]), 0);
+            }
+            assert_int_equal(ea_lang_run_end(w->run), 0);
+            for (const char *at = output(w); (at = strstr(at, "\"aggregation\":\"@")); at += 16) {
+                unsigned which = at[16] == 'w' ? 0 : at[16] == 'p' ? 1 : 2;
+                const char *key = strstr(at, "\"keys\":[");
+                assert_non_null(key);
+                got[which] |= (uint64_t)1 << (strtoul(key + 8, NULL, 10) - 100);
+            }
+            if (memcmp(got, wanted, sizeof got) != 0)
+                fail_msg("%s: %s", text, output(w));
+            end_run(w);
+        }
+}
+
+static void a_chain_of_conditions_has_the_limit_of_operators(void **state) {
+    world *w = *state;
+    char *text = malloc(20000);
+    ea_lang_problem problem;
+    for (int count = 900; count <= 1100; count += 200) {
+        size_t n = (size_t)snprintf(text, 20000, "Thread/CSwitch /cpu<9");
+        for (int i = 0; i < count; i++)
+            n += (size_t)snprintf(text + n, 20000 - n, "&&cpu<9");
+        snprintf(text + n, 20000 - n, "/ { }");
+        int rc = compile(w, text, &problem);
+        assert_int_equal(rc, count < 1000 ? 0 : EA_EINVAL);
+        if (rc)
+            assert_non_null(strstr(problem.message, "more than 1000 operators"));
+        end_run(w);
+    }
+    free(text);
+}
+
 static void a_statement_whose_value_is_absent_is_skipped_and_counted(void **state) {
     world *w = *state;
     start(w, "Thread/End { @a = count(); @b = sum(TThreadId); if (TThreadId) { @c = count(); } else { @d = count(); } "
@@ -897,6 +969,8 @@ int main(void) {
         T(length_and_depth_are_bounded),
         T(values_and_operations_are_as_the_reference_says),
         T(comparisons_are_right_whatever_the_signs),
+        T(a_field_compared_with_a_number_is_right_at_the_edges),
+        T(a_chain_of_conditions_has_the_limit_of_operators),
         T(a_statement_whose_value_is_absent_is_skipped_and_counted),
         T(bytes_are_those_that_the_field_has),
         T(variables_live_as_long_as_their_scope),

@@ -4,19 +4,6 @@
 #include "collector/metrics/metrics.h"
 #include "tests/unit/ledger_kit.h"
 
-/* The sides of the only alert of a kind. */
-static void one_alert(const fixture *f, enum ec_alert_kind kind, const char *family, uint64_t batch, uint64_t left,
-                      uint64_t right) {
-    char sql[256];
-    const char *const COLUMNS[] = {"count(*)", "number", "left_count", "right_count"};
-    const uint64_t EXPECTED[] = {1, batch, left, right};
-    for (int i = 0; i < 4; i++) {
-        snprintf(sql, sizeof sql, "SELECT %s FROM alerts WHERE stream = ?1 AND kind = %d AND family = '%s'", COLUMNS[i],
-                 kind, family);
-        assert_int_equal(ask(f, sql), EXPECTED[i]);
-    }
-}
-
 static void a_sound_stream(void **state) {
     (void)state;
     for (int reopen = 0; reopen < 2; reopen++) {

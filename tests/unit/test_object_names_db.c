@@ -45,6 +45,8 @@ static void open_naming(fixture *f) {
 static void close_naming(fixture *f, int commit) {
     ea_err err = {0};
     if (commit)
+        check(ec_object_names_db_flush(f->naming, &err), &err);
+    if (commit)
         check(ec_state_db_commit(f->tables, &err), &err);
     else
         ec_state_db_rollback(f->tables);
@@ -221,6 +223,8 @@ static void test_as_in_memory(void **state) {
 
 static int64_t count(const fixture *f, const char *sql) {
     sqlite3_stmt *s = NULL;
+    ea_err err = {0};
+    check(ec_object_names_db_flush(f->naming, &err), &err);
     assert_int_equal(sqlite3_prepare_v2(ec_state_db_database(f->tables), sql, -1, &s, NULL), SQLITE_OK);
     assert_int_equal(sqlite3_step(s), SQLITE_ROW);
     int64_t v = sqlite3_column_int64(s, 0);
@@ -277,6 +281,47 @@ static void test_bounds(void **state) {
     teardown(&f);
 }
 
+static void operation(fixture *f, uint8_t opcode, int64_t utc_ns) {
+    ea_err err = {0};
+    begin(f, &FILE_IO, opcode, 3);
+    number(f, irp_of(1), 8);
+    number(f, 0, opcode == 76 ? 12 : 60);
+    check(ec_object_names_db_apply(f->naming, &f->record, end(f), utc_ns, &err), &err);
+}
+
+/* An end is of the operation of its IRP that began last, whether that is written already or kept in memory. */
+static void test_written_and_not(void **state) {
+    static const char ENDED[] = "SELECT group_concat(begin_utc_ns || '-' || max(end_utc_ns, 0), ' ') FROM (SELECT *"
+                                " FROM operations ORDER BY begin_utc_ns)";
+
+    static const struct { int written, reopened; } WAYS[] = {{0, 0}, {1, 0}, {1, 1}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof WAYS / sizeof *WAYS; i++)
+        for (int earlier = 0; earlier < 2; earlier++) {
+            fixture f;
+            ea_err err = {0};
+            sqlite3_stmt *s = NULL;
+            setup(&f);
+            operation(&f, 65, 100);
+            if (WAYS[i].written)
+                assert_int_equal(count(&f, "SELECT count(*) FROM operations"), 1);
+            if (WAYS[i].reopened) {
+                close_naming(&f, 1);
+                open_naming(&f);
+            }
+            operation(&f, 66, earlier ? 50 : 150);
+            operation(&f, 76, 200);
+            assert_int_equal(count(&f, "SELECT count(*) FROM operations"), 2);
+            assert_int_equal(sqlite3_prepare_v2(ec_state_db_database(f.tables), ENDED, -1, &s, NULL), SQLITE_OK);
+            assert_int_equal(sqlite3_step(s), SQLITE_ROW);
+            assert_string_equal((const char *)sqlite3_column_text(s, 0), earlier ? "50-0 100-200" : "100-0 150-200");
+            sqlite3_finalize(s);
+            check(ec_state_db_reset_fold(f.tables, &f.fold, &err), &err);
+            teardown(&f);
+        }
+}
+
 /* Nothing of a stream stays when it is folded again. */
 static void test_reset(void **state) {
     fixture f;
@@ -299,6 +344,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_as_in_memory, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(test_bounds, scratch_make, scratch_clear),
         cmocka_unit_test_setup_teardown(test_reset, scratch_make, scratch_clear),
+        cmocka_unit_test_setup_teardown(test_written_and_not, scratch_make, scratch_clear),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

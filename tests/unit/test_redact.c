@@ -52,6 +52,8 @@ static void texts(void **state) {
     check(x, "get https://intern.example/a?b=c now", "get https://x", "intern");
     check(x, "S-1-5-18 and S-1-5-21-11-22-33-1001", "S-1-5-18 and S-1-5-21-", "-11-22-33-");
     check(x, "version 300.1.2.3", "version 300.1.2.3", "");
+    check(x, "Ours, Version=4.0.0.1, Culture=neutral", "Ours, Version=4.0.0.1, C", "");
+    check(x, "Version 4.0.0.1 of 4.0.0.2", "Version 10.", "4.0.0.2");
     check(x, "answer ::ffff:93.184.216.34;", "answer ::ffff:10.", ".184.216.34");
     check(x, "own ::ffff:127.0.0.1 and ::1", "own ::ffff:127.0.0.1 and ::1", "");
     check(x, "at fe80::5efe:192.168.7.9 now", "at fd", ".168.7.9");
@@ -166,6 +168,25 @@ static const uint8_t *apply(ea_redact *x, const ea_class *c, const void *payload
     assert_int_equal(ea_redact_apply(x, &r, c, &got, &err), 1);
     assert_int_equal(got.payload_bytes, payload_bytes);
     return got.payload;
+}
+
+/* What an image's file says of itself names it once more beside its hidden name. */
+static void names_of_images(void **state) {
+    (void)state;
+    static const char *const FIELDS[] = {"OrigFileName", "FileDescription", "ProductName", "CompanyName"};
+    static const char OURS[] = "Contoso.Plan.dll\0Contoso Plan\0Contoso Planner\0Contoso";
+    ea_field fields[sizeof FIELDS / sizeof *FIELDS];
+    for (size_t i = 0; i < sizeof FIELDS / sizeof *FIELDS; i++)
+        fields[i] = field(FIELDS[i], EA_UTF8Z);
+    const ea_class c = class_of(fields, sizeof FIELDS / sizeof *FIELDS, sizeof FIELDS / sizeof *FIELDS);
+    ea_redact *x = make(KEY, ALL, EA_REDACT_ZERO);
+    ea_record r = record_of(OURS, sizeof OURS), got;
+    ea_err err;
+    assert_int_equal(ea_redact_apply(x, &r, &c, &got, &err), 1);
+    for (size_t i = 0; i + 4 <= got.payload_bytes; i++)
+        assert_true(memcmp(got.payload + i, "onto", 4) != 0 && memcmp(got.payload + i, "Plan", 4) != 0);
+    assert_true(got.payload_bytes > sizeof FIELDS / sizeof *FIELDS);
+    ea_redact_destroy(x);
 }
 
 /* Of a name that contains another one, nothing is left, whatever came first. */
@@ -421,6 +442,7 @@ int main(void) {
         cmocka_unit_test(texts),
         cmocka_unit_test(pseudonyms_follow_the_key),
         cmocka_unit_test(items_and_unknown_payloads),
+        cmocka_unit_test(names_of_images),
         cmocka_unit_test(names_in_names),
         cmocka_unit_test(many_names_that_begin_alike),
         cmocka_unit_test(letters_of_either_case),

@@ -4,6 +4,7 @@
  * random. */
 #include "proto/base/text.h"
 #include "proto/rules/rules.h"
+#include "proto/rules/rules_screen.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +13,7 @@
 
 #include <cmocka.h>
 
-enum { GROUPS = 400, EVENTS = 40, OTHERS = 12, FIELDS = 6, VALUES_MAX = 3 * FIELDS };
+enum { GROUPS = 400, EVENTS = 40, SCREENED = 40, OTHERS = 12, FIELDS = 6, VALUES_MAX = 3 * FIELDS };
 
 /* @ and # are two fields. */
 static const char *const ITEMS[] = {
@@ -101,6 +102,7 @@ typedef struct prospect_event {
 /* How often the early look left an event, and rules held. */
 typedef struct prospect_sums {
     uint64_t events, left, hold;
+    uint64_t screened, known; /* by a screen; of kinds that it had judged before */
 } prospect_sums;
 
 static uint64_t generator;
@@ -271,6 +273,53 @@ static void check_event(const ea_rules *rules, ea_rules_run *run, const char *te
     sums->hold += holds > 0;
 }
 
+/* The values that are known, in the order of a screen: two places a field. */
+static uint32_t screen_combination(const ea_rules *rules, ea_rules_screen *screen, const prospect_event *known) {
+    uint32_t combination = 0;
+    for (size_t field = 0; field < FIELDS; field++) {
+        size_t left = 2;
+        for (size_t i = 0; i < known->count; i++)
+            if (known->values[i].field == ea_rules_field(rules, 0, NAMES[field])) {
+                combination = ea_rules_screen_put(screen, combination, ea_rules_screen_kind(screen, &known->values[i]));
+                left--;
+            }
+        for (; left; left--)
+            combination = ea_rules_screen_put(screen, combination, EA_RULES_SCREEN_MISSING);
+    }
+    return combination;
+}
+
+/* A screen says of each event what the early look says, whether it has judged the event's kinds before or not. */
+static void check_screen(const ea_rules *rules, ea_rules_run *run, const char *text, prospect_sums *sums) {
+    unsigned hidden = (unsigned)below(1u << FIELDS) & (unsigned)below(1u << FIELDS);
+    ea_rules_screen *screen = NULL;
+    uint32_t unknown[FIELDS];
+    size_t count = 0;
+    for (size_t i = 0; i < FIELDS; i++)
+        if ((hidden >> i & 1) && ea_rules_field(rules, 0, NAMES[i]) != UINT32_MAX)
+            unknown[count++] = ea_rules_field(rules, 0, NAMES[i]);
+    assert_int_equal(ea_rules_screen_create(&screen, rules, run, 0, unknown, count), 0);
+    for (int i = 0; i < SCREENED; i++) {
+        prospect_event e = {.count = 0}, known;
+        for (size_t k = 0; k < FIELDS; k++)
+            if (ea_rules_field(rules, 0, NAMES[k]) != UINT32_MAX)
+                add_values(rules, &e, k);
+        take_known(rules, &e, hidden, 0, &known);
+        if (ea_rules_screen_tidy(screen))
+            fail_msg("a screen of few values has no room");
+        uint32_t combination = screen_combination(rules, screen, &known);
+        assert_int_not_equal(combination, EA_RULES_SCREEN_NONE);
+        int expected = look_early(rules, run, &known, hidden), may = ea_rules_screen_known(screen, combination);
+        sums->known += may >= 0;
+        if (may < 0)
+            assert_int_equal(ea_rules_screen_judge(screen, combination, known.values, known.count, &may), 0);
+        if (may != expected)
+            fail_msg("the screen says %d, the early look without the fields 0x%x %d:\n%s", may, hidden, expected, text);
+        sums->screened++;
+    }
+    ea_rules_screen_destroy(screen);
+}
+
 static void no_rule_that_holds_is_left(void **state) {
     prospect_sums sums = {.events = 0};
     ea_text text;
@@ -290,12 +339,14 @@ static void no_rule_that_holds_is_left(void **state) {
         assert_int_equal(ea_rules_run_create(&run, rules), 0);
         for (int k = 0; k < EVENTS; k++)
             check_event(rules, run, text.data, &sums);
+        check_screen(rules, run, text.data, &sums);
         ea_rules_run_destroy(run);
         ea_rules_destroy(rules);
     }
     ea_text_deinit(&text);
     assert_true(sums.left > sums.events / 10); /* else the test would say nothing */
     assert_true(sums.hold > sums.events / 10);
+    assert_true(sums.known > sums.screened / 20 && sums.known < sums.screened);
 }
 
 int main(void) {

@@ -579,11 +579,13 @@ static void test_empty(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mapping),   cmocka_unit_test(test_u64),     cmocka_unit_test(test_times),
-        cmocka_unit_test(test_printf),    cmocka_unit_test(test_guids),   cmocka_unit_test(test_sids),
-        cmocka_unit_test(test_registry),  cmocka_unit_test(test_paths),   cmocka_unit_test(test_addresses),
-        cmocka_unit_test(test_refused),   cmocka_unit_test(test_seconds), cmocka_unit_test(test_texts_of_times),
-        cmocka_unit_test(test_instances), cmocka_unit_test(test_empty),
+        cmocka_unit_test(test_mapping),        cmocka_unit_test(test_u64),
+        cmocka_unit_test(test_times),          cmocka_unit_test(test_guids),
+        cmocka_unit_test(test_sids),           cmocka_unit_test(test_registry),
+        cmocka_unit_test(test_paths),          cmocka_unit_test(test_addresses),
+        cmocka_unit_test(test_refused),        cmocka_unit_test(test_seconds),
+        cmocka_unit_test(test_texts_of_times), cmocka_unit_test(test_instances),
+        cmocka_unit_test(test_empty),          cmocka_unit_test(test_printf),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

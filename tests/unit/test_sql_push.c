@@ -1109,13 +1109,13 @@ static void test_random_rows(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pushed),      cmocka_unit_test(test_partial),     cmocka_unit_test(test_computed),
-        cmocka_unit_test(test_not_pushed),  cmocka_unit_test(test_explain),     cmocka_unit_test(test_hosts),
-        cmocka_unit_test(test_canceled),    cmocka_unit_test(test_nested),      cmocka_unit_test(test_filters),
-        cmocka_unit_test(test_rows),        cmocka_unit_test(test_random_rows), cmocka_unit_test(test_random),
-        cmocka_unit_test(test_counting),    cmocka_unit_test(test_analyze),     cmocka_unit_test(test_filtered_rows),
-        cmocka_unit_test(test_far_times),   cmocka_unit_test(test_index),       cmocka_unit_test(test_certain),
-        cmocka_unit_test(test_far_numbers),
+        cmocka_unit_test(test_pushed),        cmocka_unit_test(test_partial),     cmocka_unit_test(test_computed),
+        cmocka_unit_test(test_not_pushed),    cmocka_unit_test(test_explain),     cmocka_unit_test(test_hosts),
+        cmocka_unit_test(test_canceled),      cmocka_unit_test(test_nested),      cmocka_unit_test(test_filters),
+        cmocka_unit_test(test_rows),          cmocka_unit_test(test_counting),    cmocka_unit_test(test_analyze),
+        cmocka_unit_test(test_filtered_rows), cmocka_unit_test(test_far_times),   cmocka_unit_test(test_index),
+        cmocka_unit_test(test_certain),       cmocka_unit_test(test_far_numbers), cmocka_unit_test(test_random_rows),
+        cmocka_unit_test(test_random),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

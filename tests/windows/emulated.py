@@ -79,7 +79,7 @@ class Machine:
         self.script, self.config = session.drive / "etwemul.txt", self.folder / "agent.yaml"
         self.status_file, self.log_file = self.folder / "status.json", self.folder / "agent.log"
         self.spool = self.folder / "spool"
-        self.process = self.collector = None
+        self.process = self.collector = self.lister = self.listed = None
         self.environment = {}  # beside the session's
 
     def plays(self, paths=(), *lines):
@@ -114,8 +114,45 @@ class Machine:
         self.wait(lambda: self.sessions()[f"etwagent-{name}"]["played"] == record, f"session {name} after record {record}")
 
     def sessions(self):
-        """The emulated sessions by name."""
-        return {s["name"]: s for s in map(json.loads, self.control("list").stdout.splitlines())}
+        """The emulated sessions by name. One program lists them each time: a test asks many times, and the start of a program under Wine takes
+        more processor time than the list. A program that ended with Wine's session, or has the table of an earlier boot, is started again."""
+        if self.lister and self.table() != self.listed:
+            self.end_lister()
+        for _ in range(2):
+            self.lister = self.lister or subprocess.Popen(self.session.command([self.emulctl, "lists"]), env=self.session.environment, text=True,
+                                                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            lines = self.next_list()
+            if lines is not None:
+                self.listed = self.table()
+                return {s["name"]: s for s in map(json.loads, lines)}
+            self.end_lister()
+        raise harness.Failure("emulctl lists no sessions")
+
+    def table(self):
+        """Which file has the emulated sessions: a boot removes it, and the next program makes another. None: there is none."""
+        try:
+            return (self.session.drive / "etwemul.table").stat().st_ino
+        except FileNotFoundError:
+            return None
+
+    def next_list(self):
+        """The lines of the lister's next list; None when it has ended."""
+        try:
+            print(file=self.lister.stdin, flush=True)
+        except BrokenPipeError:
+            return None
+        lines = []
+        while (line := self.lister.stdout.readline()) != "\n":
+            if not line:
+                return None
+            lines.append(line)
+        return lines
+
+    def end_lister(self):
+        if self.lister:
+            self.lister.kill()
+            self.lister.communicate()
+            self.lister = None
 
     def start(self):
         with open(self.log_file, "ab") as log:
@@ -204,6 +241,7 @@ class Machine:
         return self
 
     def __exit__(self, *_):
+        self.end_lister()
         if self.process and self.process.poll() is None:
             self.kill()
 

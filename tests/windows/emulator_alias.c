@@ -1,6 +1,6 @@
-/* A process of the trace that plays a program which runs now: its id becomes the program's, in headers and in fields,
- * so that a recording of that program finds its events. The trace's process that has the program's id gets the other
- * one: both would be one process otherwise. See emulator_stream.h. */
+/* An alias: a process of the trace gets the id of a program that runs now, in headers and in fields, so that a
+ * recording of the program finds the events of the process. A process of the trace that has the program's id gets the
+ * id of the first process: otherwise both would be one process. See emulator_stream.h. */
 #include "tests/windows/emulator_stream.h"
 
 #include "proto/event/event.h"

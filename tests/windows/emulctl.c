@@ -1,7 +1,8 @@
 /* Acts on the emulated sessions as another program does: starts, stops and lists them, and makes them lose events.
  * usage: emulctl start NAME [system] | steal NAME [system] (stops it and starts another) | clock NAME N (starts one
  * with that clock) | fill N [system] | stop NAME | lose NAME EVENTS LOG-BUFFERS REALTIME-BUFFERS | go NAME (past the
- * script's next hold) | list | boot [DIGITS] (starts the autologgers of the registry, whose files' numbers have so many
+ * script's next hold) | list | lists (once for each line of its input, with an empty line after each list) | boot
+ * [DIGITS] (starts the autologgers of the registry, whose files' numbers have so many
  * digits, and is there until they end) | linger FILE CODE (runs until the file is there, and ends with the code) | im,
  * um FILE ... (in the place of wevtutil: prints its arguments, and ends with 5 when FILE has "denied" in it) Called by:
  * tests. Calls: emulator.c, by its exports. Thread: the main one.
@@ -91,6 +92,15 @@ static void list(void) {
                    s->system_providers, s->pool_tags, (unsigned long long)s->providers[0].all);
         }
     free(s);
+}
+
+static void list_on_demand(void) {
+    char line[16];
+    while (fgets(line, sizeof line, stdin)) {
+        list();
+        printf("\n");
+        fflush(stdout);
+    }
 }
 
 /* ---- what Windows does at boot ---- */
@@ -276,6 +286,9 @@ int wmain(int argc, WCHAR **argv) {
         error = boot();
     } else if (wcscmp(argv[1], L"list") == 0) {
         list();
+        error = 0;
+    } else if (wcscmp(argv[1], L"lists") == 0) {
+        list_on_demand();
         error = 0;
     } else if (argc >= 3 && wcscmp(argv[1], L"start") == 0) {
         error = start(argv[2], argc > 3, 1);

@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import time
+import uuid
 
 import emulated
 import harness
@@ -244,8 +245,31 @@ def opened(env, checks, session, machine):
         checks.that(done.returncode == 2 and text in done.stderr and not done.stdout, f"{command}: {done.returncode} {done.stderr}")
 
 
+def relogged(env, checks, session, machine):
+    """relog with image ids of a symbol server writes under Wine what the native program writes; the server's files are in the cache."""
+    import made_image
+    import test_relog_image_ids as ids
+    trace, server = ids.make(env, "bare", 60, ids.BARE), ids.Server()
+    try:
+        events = ids.images(env, trace)
+        for name, stamp, size in {ids.what(event) for event in events}:
+            if stamp and name.startswith(("n", "k")):
+                server.answers[f"/symbols/{name}/{stamp:08X}{size:x}/{name}"] = (200, made_image.image(stamp, size, uuid.UUID(int=stamp)), None)
+        outs, said = [env.folder / "windows.etl", env.folder / "native.etl"], []
+        for out, run, path in ((outs[0], session.run, wine.windows_path), (outs[1], env.run, str)):
+            done = run([machine.agent if run == session.run else env.agent, "relog", path(trace), "-o", path(out), "--json", "--image-ids", server.url, "--image-cache", path(env.folder / out.stem)])
+            checks.that(done.returncode == 0, f"{out.stem}: {done.stderr}")
+            said.append(json.loads(done.stdout)["image_ids"])
+        checks.that(said[0] == said[1] and said[0]["server"]["fetched"] == len(server.answers) > 1, f"the summaries: {said}, {len(server.answers)} images")
+        checks.that(outs[0].read_bytes() == outs[1].read_bytes(), "the trace of Windows is the native one")
+        kept = [sorted(str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()) for folder in (env.folder / "windows", env.folder / "native")]
+        checks.equal((kept[0], len(kept[0])), (kept[1], len(server.answers)), "files in the caches")
+    finally:
+        server.close()
+
+
 def test(env, checks, session, windows, arguments):
-    for part in emulated.parts(checks, arguments, (words, providers, schema, record, detached, opened), real=(providers, record)):
+    for part in emulated.parts(checks, arguments, (words, providers, schema, record, detached, opened, relogged), real=(providers, record)):
         with emulated.Machine(env, session, windows, part.__name__) as machine:
             machine.plays([])
             part(env, checks, session, machine)

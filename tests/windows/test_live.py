@@ -20,7 +20,7 @@ import sys
 import time
 
 import emulated
-import format_reader
+import format_notation
 import test_ended
 import traces
 import wine
@@ -150,7 +150,7 @@ def same_stacks(env, checks, collector, host, replayed):
 
 def same_machine(checks, session, collector, host):
     """What the sessions say of the machine is the machine's, not that of a real-time session's header."""
-    rows = [format_reader.parse(raw, "Source") for batch in naive_store.batches(collector.store) if batch.agent == host for raw in batch.envelope.sources]
+    rows = [format_notation.parse(raw, "Source") for batch in naive_store.batches(collector.store) if batch.agent == host for raw in batch.envelope.sources]
     build = int(re.search(r"\d+\.\d+\.(\d+)", session.run(["cmd", "/c", "ver"]).stdout)[1])
     checks.equal({(s.pointer_size, s.cpu_count, s.os_version & 0xff, s.os_build) for s in rows}, {(8, os.cpu_count(), 10, build)}, f"{host}: pointers, processors and version")
     boots = {(s.boot_filetime - 116444736000000000) / 1e7 for s in rows}

@@ -173,6 +173,26 @@ def ended(env, checks, session, windows, arguments):
         same_events(checks, found, wanted, ("Process/", "Thread/Start", "Thread/End", "PerfInfo/SampleProf", "Image/Load"))
 
 
+def unreadable(env, checks, session, windows, arguments):
+    """A session's file that is no trace: the message says which and why, and what the sessions recorded stays."""
+    with emulated.Machine(env, session, windows, "unreadable") as machine:
+        machine.plays(traces.paths(TRACE, env.build), f"alias={family(env)[0]} {PROGRAM}", "items=asked", f"hold={HALF}")
+        file = machine.folder / "unreadable.etl"
+        first, second = (machine.folder / f"unreadable.etl.{n}.tmp" for n in ("0", "0-2"))
+        run = Run(machine, session, file)
+        harness.wait_until(lambda: (s := machine.sessions().get("etwagent-trace")) and s["played"] == HALF, "the middle of the trace", 240)
+        machine.control("stop", "etwagent-trace")
+        harness.wait_until(lambda: "the session runs again" in run.said.read_text(errors="replace"), "the session again", 240)
+        first.write_bytes(b"no trace")
+        machine.go("trace")
+        run.wait_played(1)
+        code, said = run.end()
+        checks.that(code == 1 and "unreadable.etl.0.tmp: expected an .etl trace" in said and "the file has 8" in said, f"exit code, the file and why: {code} {said}")
+        checks.that(all(f"{path.name} stays" in said and path.exists() for path in (first, second)) and not file.exists(), f"what the sessions recorded: {left_behind(machine)} {said}")
+        checks.that(len(read(env, [second])) > 100, "the other file")
+        checks.equal(sorted(machine.sessions()), [], "sessions")
+
+
 def killed(env, checks, session, windows, arguments):
     """Another program ends the command: "etwagent trace" returns the exit code that this program gave."""
     with emulated.Machine(env, session, windows, "killed") as machine:
@@ -317,7 +337,7 @@ def trouble(env, checks, session, windows, arguments):
 
 
 def test(env, checks, session, windows, arguments):
-    for part in emulated.parts(checks, arguments, (whole, ended, killed, waits, alone, emits, trouble)):
+    for part in emulated.parts(checks, arguments, (whole, ended, unreadable, killed, waits, alone, emits, trouble)):
         part(env, checks, session, windows, arguments)
 
 

@@ -33,8 +33,18 @@ static int read_times(times *t, const char *dir, const char *host, ea_err *err) 
     if (!rc)
         rc = ec_store_each_stream(store, host, data_times_on_stream, t, err);
     ec_store_close(store);
-    t->reference.end_utc_ns += t->reference.has_data && t->reference.end_utc_ns < INT64_MAX;
     return rc;
+}
+
+int ec_data_span(const char *dir, const char *host, const char *shown, int64_t *ret_begin_utc_ns,
+                 int64_t *ret_end_utc_ns, ea_err *err) {
+    times t = {.shown = shown};
+    int rc = read_times(&t, dir, host, err);
+    if (rc || !t.reference.has_data)
+        return rc;
+    *ret_begin_utc_ns = t.reference.begin_utc_ns;
+    *ret_end_utc_ns = t.reference.end_utc_ns;
+    return 1;
 }
 
 int ec_data_time(const char *what, const char *text, const char *dir, const char *host, const char *shown,
@@ -45,6 +55,7 @@ int ec_data_time(const char *what, const char *text, const char *dir, const char
         rc = read_times(&t, dir, host, err);
         if (rc)
             return rc;
+        t.reference.end_utc_ns += t.reference.has_data && t.reference.end_utc_ns < INT64_MAX;
         rc = ea_time_parse(text, &t.reference, ret_utc_ns);
     }
     if (rc == EA_ENOTFOUND && host)

@@ -12,6 +12,9 @@
  * bound: `end` is just after the last event. EA_EUSAGE; EA_ENOTFOUND: nothing is stored; the errors of the store. */
 EA_MUST_CHECK int ec_data_time(const char *what, const char *text, const char *dir, const char *host, const char *shown,
                                int64_t *ret_utc_ns, ea_err *err);
+/* When the events of host (NULL: of all that may be seen) begin and end: 1; 0: nothing is stored. */
+EA_MUST_CHECK int ec_data_span(const char *dir, const char *host, const char *shown, int64_t *ret_begin_utc_ns,
+                               int64_t *ret_end_utc_ns, ea_err *err);
 /* EA_EUSAGE for a number of ns since 1970 that can only be meant as seconds, ms or a year: it is of the first months of
  * 1970. */
 EA_MUST_CHECK int ec_data_check_ns(double ns, ea_err *err);

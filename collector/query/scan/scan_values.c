@@ -214,7 +214,8 @@ static int name_value(ec_scan *s, const ec_scan_cell *c, size_t column, uint32_t
     if (is_elsewhere) {
         rc = ec_archive_names(s->archive, s->stream, &resolver, err);
         how.resolver = rc == 1 ? &resolver : NULL;
-        rc = rc < 0 ? rc : record_of(s, row, &record, items, err);
+        if (rc >= 0 && c->field->semantic != EA_SEM_PATH) /* a path is named by itself: it needs no payload */
+            rc = record_of(s, row, &record, items, err);
     }
     if (rc < 0)
         return rc;

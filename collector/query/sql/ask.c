@@ -224,6 +224,9 @@ static int ask_child(reader *r, const ec_question *q, atomic_int *stop, ea_err *
 int ec_ask(const ec_question *q, const ec_listener *listener, atomic_int *stop, ec_outcome *ret, ea_err *err) {
     ec_outcome outcome = {.ending = EC_ENDED_WHOLE};
     reader r = {.listener = listener, .outcome = &outcome, .err = err};
+    /* one process is enough then; to a store that a collector writes to, mostly something has come since */
+    if (q->wait == EC_WAIT_FOLDED && !q->symbols)
+        r.is_up_to_date = ec_state_worker_is_caught_up(q->store, q->host);
     int rc = ask_child(&r, q, stop, err);
     if (!rc && r.needs_history) {
         rc = ec_state_worker_catch_up(q->store, q->host, q->wait, q->wait_ns, &outcome.backlog, err);

@@ -7,6 +7,7 @@
  * the history (ec_sql_uses_history) says that and ends; the parent, which may write, then waits until stored batches
  * are folded, and asks a second child, whose sandbox has the tables as they are then. When the statement names
  * functions, and the question says where symbols are, that child has a symbol worker (symbol_worker.h) to ask for them.
+ * A question that waits until all is folded (EC_WAIT_FOLDED) has one child when all is folded already.
  * Limits of a child: SQLite's own memory and its address space, the time that it says and the CPU time that the
  * operating system grants, temporary files; it writes nothing else and ends with its parent. */
 #ifndef EC_QUERY_SQL_ASK_H

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PARTS = 4, DATABASES = 4, SHARED_MEMORY_MAX = 64 << 20, LOG_BUSY_MS = 5000 };
+enum { PARTS = 4, DATABASES = 5, SHARED_MEMORY_MAX = 64 << 20, LOG_BUSY_MS = 5000 };
 
 /* A process confines itself once. */
 static sqlite3 *held[DATABASES];
@@ -73,7 +73,7 @@ int ec_query_confine(const char *dir, uint64_t limit_temp_bytes, ea_err *err) {
 }
 
 int ec_query_confine_with(const char *dir, uint64_t limit_temp_bytes, const ec_sandbox *more, ea_err *err) {
-    static const char *const NAMES[DATABASES] = {"index.db", "state.db", "alarms.db", "sinks.db"};
+    static const char *const NAMES[DATABASES] = {"index.db", "state.db", "alarms.db", "sinks.db", "requests.db"};
 
     static const struct {
         const char *ending;

@@ -135,6 +135,7 @@ void ec_sql_close(ec_sql *s) {
     ec_ends_close(s->ends);
     ec_state_db_close(s->state);
     ec_incidents_close(s->alarms);
+    sqlite3_close(s->requests);
     ec_accounts_destroy(s->accounts);
     ec_instances_destroy(s->instances);
     ec_annotations_destroy(s->links);

@@ -43,6 +43,19 @@ ec_value ec_sql_argument(sqlite3_value *v); /* of a function; likewise */
 /* Whether a statement that was prepared, or failed to be, reads what is folded out of stored batches (ec_state_worker):
  * a table or a column that is marked so. */
 int ec_sql_uses_history(const ec_sql *s);
+/* fn is asked when a statement begins a scan of a class's table: 1 and *ret, a filter of the scan's events; 0: none.
+ * NULL: it is not asked. */
+void ec_sql_on_scan(ec_sql *s, int (*fn)(void *arg, const ec_table_schema *shape, ec_row_filter *ret), void *arg);
+/* The connection's view of the history (collector/state/SCHEMA.md), with the functions of its tables: for statements
+ * that are asked often, which need no table of SQL between. Borrowed. EA_ENOTFOUND: there is none; EA_EDATABASE. */
+EA_MUST_CHECK int ec_sql_history(ec_sql *s, sqlite3 **ret, ea_err *err);
+/* What a table of the history is made of: an expression for FROM, in which t are its rows. */
+const char *ec_sql_history_from(const char *table);
+/* Of one of its columns: an expression over that, and the type that it is declared with. */
+const char *ec_sql_history_column(const char *table, const char *column, const char **ret_type);
+/* The process that had a number at a time, as SQL's process_at: *ret 0: none. Errors of reading the history. */
+EA_MUST_CHECK int ec_sql_process_at(ec_sql *s, const char *host, const char *stream, int64_t number, int64_t utc_ns,
+                                    int64_t *ret, ea_err *err);
 /* Whether a statement that was prepared reads a table that names functions. */
 int ec_sql_names_functions(const ec_sql *s);
 /* Whether the statement that was prepared last asks about tables whose names its parameters may be: ec_sql_use. */

@@ -123,6 +123,7 @@ static int next_block(cursor *c) {
 static int events_filter(sqlite3_vtab_cursor *base, int number, const char *plan, int argc, sqlite3_value **argv) {
     cursor *c = (cursor *)base;
     ec_sql_shaped *t = (ec_sql_shaped *)base->pVtab;
+    ec_row_filter rows;
     ea_err err = {0};
     (void)number;
     ec_scan_close(c->scan);
@@ -137,6 +138,8 @@ static int events_filter(sqlite3_vtab_cursor *base, int number, const char *plan
     }
     if (!rc)
         rc = ec_scan_open(&c->scan, t->sql->archive, &t->shape, &t->sql->annotator, conditions, (size_t)argc, &err);
+    if (!rc && t->sql->on_scan && t->sql->on_scan(t->sql->on_scan_arg, &t->shape, &rows))
+        ec_scan_set_filter(c->scan, &rows);
     return rc ? ec_sql_fail(base->pVtab, &err) : next_block(c);
 }
 
@@ -187,6 +190,11 @@ static const sqlite3_module MODULE = {
 
 static int events_add_module(ec_sql *s, const char *name, const ec_class_set *set, ea_err *err) {
     return ec_sql_add_module(s, name, &MODULE, &(ec_sql_source){s, set}, sizeof(ec_sql_source), err);
+}
+
+void ec_sql_on_scan(ec_sql *s, int (*fn)(void *arg, const ec_table_schema *shape, ec_row_filter *ret), void *arg) {
+    s->on_scan = fn;
+    s->on_scan_arg = arg;
 }
 
 /* ---- which of them a connection has ---- */

@@ -452,6 +452,20 @@ static void format_text(sqlite3_context *c, int count, sqlite3_value **v) {
 
 /* ---- instances ---- */
 
+static int find_instance(ec_sql *s, enum ec_instance_kind kind, const char *host, const char *stream, int64_t number,
+                         int64_t utc_ns, int64_t *ret, ea_err *err) {
+    int rc = s->instances ? 0 : ec_instances_create(&s->instances, s->archive, err);
+    if (!rc && number >= 0 && number <= UINT32_MAX)
+        rc = ec_instances_at(s->instances, kind, host, stream, (uint32_t)number, utc_ns, ret, err);
+    return rc;
+}
+
+int ec_sql_process_at(ec_sql *s, const char *host, const char *stream, int64_t number, int64_t utc_ns, int64_t *ret,
+                      ea_err *err) {
+    *ret = 0;
+    return find_instance(s, EC_INSTANCE_PROCESS, host, stream, number, utc_ns, ret, err);
+}
+
 /* A value that is not a number is no instance's, and no error: see registry_key_at. */
 static void instance_at(sqlite3_context *c, sqlite3_value **v, enum ec_instance_kind kind, const char *name) {
     ec_sql *s = sqlite3_user_data(c);
@@ -466,11 +480,8 @@ static void instance_at(sqlite3_context *c, sqlite3_value **v, enum ec_instance_
     }
     if (sqlite3_value_type(v[2]) != SQLITE_INTEGER)
         return;
-    int64_t number = sqlite3_value_int64(v[2]);
-    int rc = s->instances ? 0 : ec_instances_create(&s->instances, s->archive, &err);
-    if (!rc && number >= 0 && number <= UINT32_MAX)
-        rc = ec_instances_at(s->instances, kind, function_text_of(v[0]), function_text_of(v[1]), (uint32_t)number,
-                             sqlite3_value_int64(v[3]), &key, &err);
+    int rc = find_instance(s, kind, function_text_of(v[0]), function_text_of(v[1]), sqlite3_value_int64(v[2]),
+                           sqlite3_value_int64(v[3]), &key, &err);
     if (rc == EA_ENOMEM)
         sqlite3_result_error_nomem(c);
     else if (rc)

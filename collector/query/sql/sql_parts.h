@@ -16,6 +16,7 @@ struct ec_sql {
     sqlite3 *db;
     ec_state_db *state;          /* opened when a table of it is first used */
     struct ec_incidents *alarms; /* likewise */
+    sqlite3 *requests;           /* likewise: requests.db, read alone */
     struct ec_ends *ends;        /* opened when the end of an agent is first asked for */
     sqlite3 *plain;              /* for SQLite's own printf; NULL: not called yet */
     sqlite3_stmt *format;        /* its last statement, for format_count arguments */
@@ -36,6 +37,8 @@ struct ec_sql {
     struct ec_sql_shaped *shaped; /* the connection's tables of events' columns: sql_vtab.c */
     struct ec_sql_typed *typed;   /* its tables of the history and the store: likewise */
     unsigned groups_added;        /* tables of groups: sql_groups.c */
+    int (*on_scan)(void *arg, const ec_table_schema *shape, ec_row_filter *ret); /* ec_sql_on_scan */
+    void *on_scan_arg;
 };
 
 /* Each registers its part with the connection: 0, or EA_EDATABASE, EA_ENOMEM. */
@@ -122,6 +125,8 @@ void ec_sql_share(const ec_column *c, enum ec_op op, double *rows, double *decod
 
 /* ---- what the virtual tables have in common: sql_vtab.c ---- */
 
+/* The database of the requests that agents were asked, with the functions and the table that its SELECT names. */
+EA_MUST_CHECK int ec_sql_open_requests(ec_sql *s, sqlite3 **ret, ea_err *err);
 /* The SQL function account_name; its user data is the ec_sql. Views of the history need it, too. */
 void ec_sql_account_name(sqlite3_context *c, int count, sqlite3_value **v);
 /* Zeroed memory of SQLite's; NULL: there is none. */

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum place { STORE, STATE, ALARMS, MEMORY };
+enum place { STORE, STATE, ALARMS, REQUESTS, MEMORY };
 
 enum { COLUMNS_MAX = 32, CONDITIONS_MAX = COLUMNS_MAX * 5, IDLE_MAX = 4 /* SELECTs that a table keeps */ };
 
@@ -283,6 +283,20 @@ static const spec SPECS[] = {
       {"type", EC_KIND_TEXT, "counter_type(t.counter)"},
       {"value", EC_KIND_INT, "t.value"},
       {"stored", EC_KIND_INT, "s.event_count"}}, NULL, NULL, {NULL}},
+    {"recorders", STATE,
+     "streams s JOIN ledger_counts t ON t.stream = s.stream AND t.family = '' AND t.counter = 244 AND t.number ="
+     " (SELECT max(l.number) FROM ledger_counts l WHERE l.stream = t.stream AND l.family = '' AND l.counter = 244)",
+     "t.stream",
+     {STREAM_COLUMNS,
+      {"begin", EC_KIND_TIME, "CASE WHEN t.value BETWEEN 1 AND 9223372036 THEN t.value * 1000000000 END"},
+      {"time", EC_KIND_TIME,
+       "(SELECT max(b.utc_ns) FROM ledger_batches b WHERE b.stream = t.stream)"},
+      {"events", EC_KIND_INT,
+       "(SELECT c.value FROM ledger_counts c WHERE c.stream = t.stream AND c.family = '' AND c.counter = 230 ORDER BY"
+       " c.number DESC LIMIT 1)"},
+      {"ended", EC_KIND_INT,
+       "EXISTS (SELECT 1 FROM ledger_counts c WHERE c.stream = t.stream AND c.family = '' AND c.counter = 120 AND"
+       " c.value > 0)"}}, NULL, NULL, {NULL}},
     {"gaps", GAPS},
     {"blindness", GAPS}, /* the old name, until version 0.2 */
     {"alerts", STATE,
@@ -345,6 +359,29 @@ static const spec SPECS[] = {
       {"position", EC_KIND_INT, "t.position"},
       {"found", EC_KIND_TIME, "t.found_utc_ns"},
       {"number", EC_KIND_INT, "t.detection_id"}}, NULL, NULL, {NULL}},
+    {"requests", REQUESTS,
+     /* of each machine that it names, known or not: of a request that fits no known machine, a row without one */
+     "(SELECT m.host, r.*, p.state, p.utc_ns, p.batches, p.events, p.bytes AS sent_bytes, p.text FROM requests r JOIN"
+     " machines m LEFT JOIN reports p ON p.serial = r.serial AND p.host = m.host WHERE p.host IS NOT NULL OR"
+     " name_in(r.hosts, m.host) UNION ALL SELECT NULL, r.*, NULL, NULL, NULL, NULL, NULL, NULL FROM requests r WHERE NOT"
+     " EXISTS (SELECT 1 FROM machines m WHERE name_in(r.hosts, m.host)) AND NOT EXISTS (SELECT 1 FROM reports p WHERE"
+     " p.serial = r.serial)) t",
+     "row_key(t.serial, t.host)",
+     {{"host", EC_KIND_TEXT, "t.host"},
+      {"request", EC_KIND_INT, "t.serial"},
+      {"kind", EC_KIND_TEXT, "request_part(t.bytes, 'kind')"},
+      {"state", EC_KIND_TEXT, "request_state(t.state, t.withdrawn, t.expires_utc_ns)"},
+      {"begin", EC_KIND_TIME, "request_part(t.bytes, 'begin')"},
+      {"end", EC_KIND_TIME, "request_part(t.bytes, 'end')"},
+      {"limit_bytes", EC_KIND_INT, "request_part(t.bytes, 'limit')"},
+      {"added", EC_KIND_TIME, "t.added_utc_ns"},
+      {"expires", EC_KIND_TIME, "t.expires_utc_ns"},
+      {"time", EC_KIND_TIME, "t.utc_ns"},
+      {"batches", EC_KIND_INT, "t.batches"},
+      {"events", EC_KIND_INT, "t.events"},
+      {"bytes", EC_KIND_INT, "t.sent_bytes"},
+      {"text", EC_KIND_TEXT, "nullif(t.text, '')"},
+      {"hosts", EC_KIND_TEXT, "request_hosts(t.hosts)"}}, NULL, NULL, {NULL}},
     {"unkept_matches", ALARMS,
      "(SELECT host, stream, batch, rule, filter, count FROM detections_suppressed UNION ALL"
      " SELECT host, stream, batch, rule, NULL, count FROM detections_left_out) t",
@@ -504,15 +541,24 @@ static void agent_ended(sqlite3_context *c, int count, sqlite3_value **v) {
         sqlite3_result_error(c, err.message, -1);
 }
 
+static int add_row_key(sqlite3 *db, const char *doing, ea_err *err) {
+    return sqlite3_create_function_v2(db, "row_key", -1, SQLITE_UTF8 | SQLITE_DETERMINISTIC, NULL, row_key, NULL, NULL,
+                                      NULL) == SQLITE_OK
+               ? 0
+               : tables_failed(err, db, doing);
+}
+
 static int open_alarms(ec_sql *s, sqlite3 **ret, ea_err *err) {
     int rc = s->alarms ? 0 : ec_incidents_open(&s->alarms, s->dir, 0, err);
     if (rc)
         return rc;
     *ret = ec_incidents_database(s->alarms);
-    return sqlite3_create_function_v2(*ret, "row_key", -1, SQLITE_UTF8 | SQLITE_DETERMINISTIC, NULL, row_key, NULL,
-                                      NULL, NULL) == SQLITE_OK
-               ? 0
-               : tables_failed(err, *ret, "read the incidents");
+    return add_row_key(*ret, "read the incidents", err);
+}
+
+static int open_requests(ec_sql *s, sqlite3 **ret, ea_err *err) {
+    int rc = ec_sql_open_requests(s, ret, err);
+    return rc ? rc : add_row_key(*ret, "read the requests", err);
 }
 
 static int fill_classes(ec_sql *s, sqlite3 *db, ea_err *err) {
@@ -588,6 +634,8 @@ static int tables_connect(sqlite3 *db, void *aux, int argc, const char *const *a
         rc = open_state(from->sql, &inner, &err);
     else if (from->spec->place == ALARMS)
         rc = open_alarms(from->sql, &inner, &err);
+    else if (from->spec->place == REQUESTS)
+        rc = open_requests(from->sql, &inner, &err);
     else if (from->spec->place == MEMORY)
         rc = open_memory(from->sql, &inner, &err);
     else {
@@ -977,6 +1025,32 @@ static const sqlite3_module MODULE = {
     .xColumn = tables_column,
     .xRowid = tables_rowid,
 };
+
+int ec_sql_history(ec_sql *s, sqlite3 **ret, ea_err *err) {
+    return open_state(s, ret, err);
+}
+
+static const spec *sql_tables_find(const char *name) {
+    size_t i = 0;
+    while (i < sizeof SPECS / sizeof SPECS[0] && strcmp(SPECS[i].name, name) != 0)
+        i++;
+    EA_ASSERT(i < sizeof SPECS / sizeof SPECS[0] && SPECS[i].place == STATE && !SPECS[i].group);
+    return &SPECS[i];
+}
+
+const char *ec_sql_history_from(const char *name) {
+    return sql_tables_find(name)->from;
+}
+
+const char *ec_sql_history_column(const char *name, const char *column, const char **ret_type) {
+    const spec *s = sql_tables_find(name);
+    size_t i = 0;
+    while (i < COLUMNS_MAX && s->columns[i].name && strcmp(s->columns[i].name, column) != 0)
+        i++;
+    EA_ASSERT(i < COLUMNS_MAX && s->columns[i].name);
+    *ret_type = ec_kind_type(s->columns[i].kind);
+    return s->columns[i].value;
+}
 
 int ec_sql_add_tables(ec_sql *s, ea_err *err) {
     int rc = 0;

@@ -43,12 +43,12 @@ def serve(arguments):
 
 def facts_of(folder):
     """What the batches say of their machines, source by source, each once."""
-    import format_reader  # needs libzstd, which Windows has not
+    import format_notation  # needs libzstd, which Windows has not
     found = []
     for path in sorted(folder.glob("*.upload")):
         for batch in uploads.batches(path.read_bytes()):
-            for raw in format_reader.parse(batch, "Batch", raw=("sources", "frames")).sources:
-                s = format_reader.parse(raw, "Source")
+            for raw in format_notation.parse(batch, "Batch", raw=("sources", "frames")).sources:
+                s = format_notation.parse(raw, "Source")
                 fact = {"pointer_size": s.pointer_size, "processors": s.cpu_count, "build": s.os_build,
                         "booted_unix_s": (s.boot_filetime - TICKS_TO_1970) // TICKS}
                 found += [fact] * (fact not in found)

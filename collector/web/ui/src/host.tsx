@@ -3,6 +3,7 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { url, useApi, type Item } from './api';
 import { Chart, gridOf, linesOf, type Part } from './chart';
 import { Exact } from './exact';
+import { Recorder } from './recorder';
 import { Timeline } from './timeline';
 import { bytes, Costly, count, Facts, isPeriod, Link, lostEvents, lossText, Notice, ProcessLink, Search } from './parts';
 import { change, go, rangeOf, setRange, shortTime, toIso, toMs, type View } from './state';
@@ -109,6 +110,7 @@ export function Host({ view, dark }: { view: View; dark: boolean }) {
           {(gaps.data?.items ?? []).filter((b) => b.kind === 'counted').map((b) => `Lost: ${lossText(b)} (events: ${lostEvents(b)}). `).join('')}
           Arrow keys move the cursor and choose a bar, Enter opens it, + and − zoom.{(view.from || view.to) && <> <button onClick={() => change({ from: '', to: '', range: '' })}>Whole range</button></>}</p></> : null}
     </section>
+    {d && <Recorder host={host} view={view} />}
     {known && <section><h2>Process tree at <span class="mono">{toIso(now).slice(11, 23)}</span> <small>{tree.length} processes</small></h2>
       <div class="tools"><Search name="q" label="Process" view={view} placeholder="name, id, command" hotkey="/" /></div>
       <div class="scroll tree" tabIndex={0} role="region" aria-label="Process tree"><table><thead><tr><th scope="col">Process</th><th scope="col" class="right">Id</th><th scope="col">Began</th><th scope="col">Command line</th></tr></thead>

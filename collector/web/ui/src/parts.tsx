@@ -36,16 +36,22 @@ const CAUSES: Readonly<Record<string, string>> = {
 };
 export const lossText = (b: Gap) => (b.kind === 'counted' ? b.counted + ' ' : '') + (CAUSES[b.cause ?? ''] ?? (b.cause ?? '').replaceAll('_', ' ')) + (b.kind === 'counted' && b.records ? `, in ${b.records} ${b.records === 1 ? 'period' : 'periods'} from its records` : '');
 
+// What the API says of an empty list; where the page has words of its own and a range, from when to when events are stored.
+function emptyText(empty: string | undefined, notice = 'nothing was found') {
+  const stored = /; ((no )?events .*)/.exec(notice)?.[1];
+  return empty === undefined ? notice : empty.endsWith(' in this range') && stored ? `${empty}; ${stored}` : empty;
+}
+
 export function Notice({ state, empty }: { state: State<object>; empty?: string }) {
   if (state.error) return <p class="notice bad" role="alert">{state.error}</p>;
   if (state.loading && !state.data) return <p class="notice" role="status">asking the collector …</p>;
-  const data: { items?: unknown[]; damaged?: number; behind?: number; ending?: string } | undefined = state.data;
+  const data: { items?: unknown[]; damaged?: number; behind?: number; ending?: string; notice?: string } | undefined = state.data;
   const parts = []; // an answer that is not whole says nothing of what is missing in it
   if (data?.damaged) parts.push(`${data.damaged} stored batches are damaged and were left out`);
   if (data?.behind) parts.push(`${data.behind} stored batches are not in the history yet`);
   if (data?.ending && !['whole', 'rows'].includes(data.ending)) parts.push(`incomplete: the question ended at its limit of ${data.ending}`);
   if (parts.length) return <p class="notice bad" role="alert">{parts.join('; ')}</p>;
-  return data?.items && !data.items.length ? <p class="notice">{empty ?? 'nothing was found'}</p> : null;
+  return data?.items && !data.items.length ? <p class="notice">{emptyText(empty, data.notice)}</p> : null;
 }
 
 /** name: of the row's property that a cell shows, unless show makes the cell; sort: what the API calls it. */

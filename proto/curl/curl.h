@@ -1,15 +1,14 @@
-/* A connection of libcurl, which is loaded when the first one is opened: its 26 libraries would be half of what it
- * takes to start this program, which starts again for each question of a user. Called by: symbol_server.c,
- * webhook.c, syslog.c.
- * Calls: libcurl. Thread: its owner's. */
-#ifndef EC_CURL_CURL_H
-#define EC_CURL_CURL_H
+/* A connection of libcurl. Elsewhere than on Windows libcurl is loaded when the first one is opened: its 26 libraries
+ * would be half of what it takes to start the collector, which starts again for each question of a user.
+ * Called by: symbol_server.c, webhook.c, syslog.c, mail.c. Calls: libcurl. Thread: its owner's. */
+#ifndef EA_CURL_CURL_H
+#define EA_CURL_CURL_H
 
 #include "proto/base/err.h"
 
 #include <curl/curl.h>
 
-#define EC_CURL_CALLS(X)                                                                                               \
+#define EA_CURL_CALLS(X)                                                                                               \
     X(CURLcode, global_init, (long flags))                                                                             \
     X(CURL *, easy_init, (void))                                                                                       \
     X(void, easy_cleanup, (CURL * curl))                                                                               \
@@ -28,15 +27,15 @@
     X(CURLUcode, url_set, (CURLU * url, CURLUPart part, const char *text, unsigned flags))                             \
     X(CURLUcode, url_get, (const CURLU *url, CURLUPart part, char **ret, unsigned flags))
 
-typedef struct ec_curl {
+typedef struct ea_curl {
     CURL *handle;
 #define CALL(type, name, arguments) type(*name) arguments;
-    EC_CURL_CALLS(CALL)
+    EA_CURL_CALLS(CALL)
 #undef CALL
-} ec_curl;
+} ea_curl;
 
 /* Sets an option of handle unless an earlier one failed. */
-#define EC_CURL_SET(lib, bad, option, value)                                                                           \
+#define EA_CURL_SET(lib, bad, option, value)                                                                           \
     do {                                                                                                               \
         if ((bad) == CURLE_OK)                                                                                         \
             (bad) = (lib)->easy_setopt((lib)->handle, option, value);                                                  \
@@ -45,10 +44,13 @@ typedef struct ec_curl {
 /* A connection that checks the server's certificate and name, speaks HTTP and HTTPS alone, follows no redirect, and
  * waits ten seconds for a connection. Errors: EA_ENOTFOUND (no libcurl), EA_EUNSUPPORTED (an older one), EA_ENOMEM;
  * then there is nothing to close. */
-EA_MUST_CHECK int ec_curl_open(ec_curl *ret, ea_err *err);
+EA_MUST_CHECK int ea_curl_open(ea_curl *ret, ea_err *err);
 /* One that was not opened is allowed when it is all zeros. */
-void ec_curl_close(ec_curl *c);
+void ea_curl_close(ea_curl *c);
 /* The error of options that could not be set; 0: all were. */
-EA_MUST_CHECK int ec_curl_check(const ec_curl *c, CURLcode bad, ea_err *err);
+EA_MUST_CHECK int ea_curl_check(const ea_curl *c, CURLcode bad, ea_err *err);
+
+/* The functions of libcurl; curl.c's own. Errors: as of ea_curl_open. */
+EA_MUST_CHECK int ea_curl_load(ea_curl *ret, ea_err *err);
 
 #endif

@@ -1,22 +1,22 @@
 /* Symbol servers. See symbol_server.h. */
-#include "collector/symbols/symbol_server.h"
+#include "proto/curl/symbol_server.h"
 
-#include "collector/curl/curl.h"
+#include "proto/base/pattern.h"
 #include "proto/base/platform.h"
 #include "proto/base/text.h"
+#include "proto/curl/curl.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #define SECOND_NS ((int64_t)1000000000)
 
 enum { REDIRECTS_MAX = 5 };
 
-struct ec_server {
-    ec_server_options o;
-    ec_curl lib;
+struct ea_symbol_server {
+    ea_symbol_server_options o;
+    ea_curl lib;
     char curl_text[CURL_ERROR_SIZE];
     ea_file *file; /* being written */
     uint64_t file_bytes;
@@ -25,14 +25,14 @@ struct ec_server {
     int is_silent; /* the last attempt */
 };
 
-static int is_redirect(ec_server *s) {
+static int is_redirect(ea_symbol_server *s) {
     long status = 0;
     s->lib.easy_getinfo(s->lib.handle, CURLINFO_RESPONSE_CODE, &status);
     return status >= 300 && status < 400;
 }
 
 static size_t on_data(char *data, size_t size, size_t count, void *arg) {
-    ec_server *s = arg;
+    ea_symbol_server *s = arg;
     size_t n = size * count;
     if (s->file_bytes + n > s->o.limit_bytes) {
         s->is_too_large = 1;
@@ -44,47 +44,66 @@ static size_t on_data(char *data, size_t size, size_t count, void *arg) {
     return n;
 }
 
-int ec_server_create(ec_server **ret, const ec_server_options *options, ea_err *err) {
-    ec_server *s = calloc(1, sizeof *s);
+static int symbol_server_is_stopped(const ea_symbol_server *s) {
+    return s->o.stop && atomic_load(s->o.stop);
+}
+
+static int symbol_server_on_progress(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d) {
+    (void)a;
+    (void)b;
+    (void)c;
+    (void)d;
+    return symbol_server_is_stopped(arg);
+}
+
+int ea_symbol_server_create(ea_symbol_server **ret, const ea_symbol_server_options *options, ea_err *err) {
+    ea_symbol_server *s = calloc(1, sizeof *s);
     CURLcode bad = CURLE_OK;
     if (!s)
         return ea_fail(err, EA_ENOMEM, "prepare libcurl");
-    int rc = ec_curl_open(&s->lib, err);
+    int rc = ea_curl_open(&s->lib, err);
     if (rc) {
         free(s);
         return rc;
     }
     s->o = *options; /* redirects: fetch_once judges where to */
-    EC_CURL_SET(&s->lib, bad, CURLOPT_ERRORBUFFER, s->curl_text);
-    EC_CURL_SET(&s->lib, bad, CURLOPT_LOW_SPEED_LIMIT, 1L);
-    EC_CURL_SET(&s->lib, bad, CURLOPT_LOW_SPEED_TIME, (long)((s->o.idle_ns + SECOND_NS - 1) / SECOND_NS));
-    EC_CURL_SET(&s->lib, bad, CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)s->o.limit_bytes);
-    EC_CURL_SET(&s->lib, bad, CURLOPT_WRITEFUNCTION, on_data);
-    EC_CURL_SET(&s->lib, bad, CURLOPT_WRITEDATA, s);
-    rc = ec_curl_check(&s->lib, bad, err);
+    EA_CURL_SET(&s->lib, bad, CURLOPT_ERRORBUFFER, s->curl_text);
+    EA_CURL_SET(&s->lib, bad, CURLOPT_LOW_SPEED_LIMIT, 1L);
+    EA_CURL_SET(&s->lib, bad, CURLOPT_LOW_SPEED_TIME, (long)((s->o.idle_ns + SECOND_NS - 1) / SECOND_NS));
+    EA_CURL_SET(&s->lib, bad, CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)s->o.limit_bytes);
+    EA_CURL_SET(&s->lib, bad, CURLOPT_WRITEFUNCTION, on_data);
+    EA_CURL_SET(&s->lib, bad, CURLOPT_WRITEDATA, s);
+    EA_CURL_SET(&s->lib, bad, CURLOPT_NOPROGRESS, 0L);
+    EA_CURL_SET(&s->lib, bad, CURLOPT_XFERINFOFUNCTION, symbol_server_on_progress);
+    EA_CURL_SET(&s->lib, bad, CURLOPT_XFERINFODATA, s);
+    if (s->o.program)
+        EA_CURL_SET(&s->lib, bad, CURLOPT_USERAGENT, s->o.program);
+    rc = ea_curl_check(&s->lib, bad, err);
     if (rc) {
-        ec_server_destroy(s);
+        ea_symbol_server_destroy(s);
         return rc;
     }
     *ret = s;
     return 0;
 }
 
-void ec_server_destroy(ec_server *s) {
+void ea_symbol_server_destroy(ea_symbol_server *s) {
     if (!s)
         return;
-    ec_curl_close(&s->lib);
+    ea_curl_close(&s->lib);
     free(s);
 }
 
 /* What libcurl's failure means. */
-static int from_curl(ec_server *s, CURLcode code, const char *url, ea_err *err) {
+static int from_curl(ea_symbol_server *s, CURLcode code, const char *url, ea_err *err) {
     const char *text = s->curl_text[0] ? s->curl_text : s->lib.easy_strerror(code);
     if (s->is_too_large || code == CURLE_FILESIZE_EXCEEDED)
         return ea_fail(err, EA_ELIMIT, "%s is larger than %" PRIu64 " bytes", url, s->o.limit_bytes);
     switch (code) {
     case CURLE_WRITE_ERROR:
         return (ea_fail)(err, s->write_err.code ? s->write_err.code : EA_EIO, "%s", s->write_err.message);
+    case CURLE_ABORTED_BY_CALLBACK:
+        return ea_fail(err, EA_ECANCELED, "%s: stopped", url);
     case CURLE_OUT_OF_MEMORY:
         return ea_fail(err, EA_ENOMEM, "%s", url);
     case CURLE_OPERATION_TIMEDOUT:
@@ -107,13 +126,13 @@ typedef struct place {
     char *scheme, *host, *port;
 } place;
 
-static void free_place(ec_server *s, place *p) {
+static void free_place(ea_symbol_server *s, place *p) {
     s->lib.free(p->scheme);
     s->lib.free(p->host);
     s->lib.free(p->port);
 }
 
-static int symbol_server_read_place(ec_server *s, const char *url, place *ret) {
+static int symbol_server_read_place(ea_symbol_server *s, const char *url, place *ret) {
     place p = {0};
     CURLU *u = s->lib.url();
     int ok = u && s->lib.url_set(u, CURLUPART_URL, url, 0) == CURLUE_OK &&
@@ -128,15 +147,23 @@ static int symbol_server_read_place(ec_server *s, const char *url, place *ret) {
     return ok;
 }
 
+static int is_same_host(const char *a, const char *b) {
+    while (*a && ea_ascii_lower(*a) == ea_ascii_lower(*b)) {
+        a++;
+        b++;
+    }
+    return *a == *b;
+}
+
 /* A server may send on to any server with https, whose name a certificate proves, and by http to itself alone: who
  * controls it, or the line to it, must not choose what this machine connects to. */
-static int check_redirect(ec_server *s, const char *from, const char *to, ea_err *err) {
+static int check_redirect(ea_symbol_server *s, const char *from, const char *to, ea_err *err) {
     place a = {0}, b = {0};
     int rc = 0;
     if (!symbol_server_read_place(s, from, &a) || !symbol_server_read_place(s, to, &b))
         rc = ea_fail(err, EA_EREFUSED, "%s: the server redirects to an invalid address", from);
     else if (strcmp(b.scheme, "https") != 0 && (strcmp(b.scheme, "http") != 0 || strcmp(a.scheme, "http") != 0 ||
-                                                strcasecmp(a.host, b.host) != 0 || strcmp(a.port, b.port) != 0))
+                                                !is_same_host(a.host, b.host) || strcmp(a.port, b.port) != 0))
         rc = ea_fail(err, EA_EREFUSED,
                      "%s: the server redirects to %.20s://%.200s:%.10s; expected https, or http on the same host and "
                      "port",
@@ -148,7 +175,7 @@ static int check_redirect(ec_server *s, const char *from, const char *to, ea_err
 
 /* One request, and those that it is redirected to. CURLE_OK: *ret_status is the last answer's. Otherwise *ret_code, or
  * err when it is CURLE_OK there, says what failed. */
-static int perform(ec_server *s, const char *url, CURLcode *ret_code, long *ret_status, ea_err *err) {
+static int perform(ea_symbol_server *s, const char *url, CURLcode *ret_code, long *ret_status, ea_err *err) {
     int64_t deadline = ea_monotonic_ns() + s->o.timeout_ns;
     ea_text at;
     int rc = 0;
@@ -184,7 +211,7 @@ static int perform(ec_server *s, const char *url, CURLcode *ret_code, long *ret_
 }
 
 /* One attempt. *ret_again: another one may have more luck. */
-static int fetch_once(ec_server *s, const char *url, const char *path, int *ret_again, ea_err *err) {
+static int fetch_once(ea_symbol_server *s, const char *url, const char *path, int *ret_again, ea_err *err) {
     long status = 0;
     *ret_again = 0;
     s->file_bytes = 0;
@@ -215,11 +242,11 @@ static int fetch_once(ec_server *s, const char *url, const char *path, int *ret_
     return ea_fail(err, *ret_again ? EA_ENET : EA_EREFUSED, "%s: the server answered %ld", url, status);
 }
 
-int ec_server_is_silent(const ec_server *s) {
+int ea_symbol_server_is_silent(const ea_symbol_server *s) {
     return s->is_silent;
 }
 
-static int symbol_server_add_part(ec_server *s, ea_text *url, const char *part) {
+static int symbol_server_add_part(ea_symbol_server *s, ea_text *url, const char *part) {
     char *escaped = s->lib.easy_escape(s->lib.handle, part, 0);
     if (!escaped)
         return EA_ENOMEM;
@@ -229,8 +256,8 @@ static int symbol_server_add_part(ec_server *s, ea_text *url, const char *part) 
     return 0;
 }
 
-int ec_server_fetch(ec_server *s, const char *base, const char *name, const char *key, const char *file,
-                    const char *path, ea_err *err) {
+int ea_symbol_server_fetch(ea_symbol_server *s, const char *base, const char *name, const char *key, const char *file,
+                           const char *path, ea_err *err) {
     ea_text url;
     int again = 1;
     ea_text_init(&url);
@@ -245,7 +272,8 @@ int ec_server_fetch(ec_server *s, const char *base, const char *name, const char
         return ea_fail(err, EA_ENOMEM, "ask %s", base);
     }
     int64_t pause_ns = s->o.pause_ns, deadline = ea_monotonic_ns() + s->o.timeout_ns;
-    for (unsigned i = 0; again && i < s->o.attempts && ea_monotonic_ns() < deadline; i++) {
+    for (unsigned i = 0; again && i < s->o.attempts && !symbol_server_is_stopped(s) && ea_monotonic_ns() < deadline;
+         i++) {
         if (i) {
             ea_sleep_ns(pause_ns);
             pause_ns *= 2;
