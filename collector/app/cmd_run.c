@@ -14,6 +14,7 @@
 #include "collector/net/descriptors.h"
 #include "collector/net/log.h"
 #include "collector/net/tls.h"
+#include "collector/query/files/archiver.h"
 #include "collector/sandbox/broker.h"
 #include "collector/sandbox/sandbox.h"
 #include "collector/state/forget.h"
@@ -36,7 +37,7 @@
 
 typedef struct options {
     const char *config, *store, *listen, *cert, *key, *ca, *crl, *port_file, *web, *web_cert, *web_key, *request_key,
-        *enroll, *ca_dir, *rules;
+        *enroll, *ca_dir, *rules, *archive;
     uint64_t state_streams, state_bytes, state_names, state_operations;
     uint64_t threads, max_body, max_waiting, max_connections, max_agent_connections, segment_bytes;
     uint64_t max_handshakes, max_address_handshakes, address_handshake_rate, max_address_connections,
@@ -427,6 +428,7 @@ static int run_confine(const options *o, ec_broker *broker, enroll_parts *e, web
         rc = ec_run_confine(&(ec_run_confinement){.store = o->store,
                                                   .symbols = w->has_symbols ? &w->symbols : NULL,
                                                   .ca_dir = o->enroll ? o->ca_dir : NULL,
+                                                  .archive = o->archive,
                                                   .rules = o->rules,
                                                   .log = log},
                             &ca_in_reach, err);
@@ -522,6 +524,7 @@ typedef struct serving {
     ec_broker *broker;
     reload reloading;
     ec_store *store;
+    ec_archiver *archiver; /* NULL: what retention deletes goes nowhere */
     ec_run_uses uses;
     ec_state_worker_worker *history;
     ec_watch *watch;
@@ -544,6 +547,7 @@ static void serve_stop(serving *v) {
     ec_detector_stop(v->detector);
     ec_watch_stop(v->watch);
     ec_state_worker_stop(v->history);
+    ec_archiver_close(v->archiver);
     ec_store_close(v->store);
     reload_close(&v->reloading);
     ec_broker_stop(v->broker);
@@ -567,7 +571,13 @@ static int serve_open(serving *v, ea_err *err) {
         rc = reload_open(&v->reloading, o, v->broker, v->log, err);
     if (!rc)
         rc = run_confine(o, v->broker, &v->enroll, &v->web, &v->gauges, v->counters, v->log, err);
-    return rc ? rc : ec_store_open(&v->store, o->store, &so, err);
+    if (!rc)
+        rc = ec_store_open(&v->store, o->store, &so, err);
+    if (!rc && o->archive)
+        rc = ec_archiver_create(&v->archiver, o->store, o->archive, "etwcollector version " EA_VERSION, err);
+    if (!rc && v->archiver)
+        v->reloading.retention.archive = ec_archiver_hook(v->archiver);
+    return rc;
 }
 
 /* Finishes what an earlier run left undone, and logs what it lost. */
@@ -632,7 +642,7 @@ static int serve_start_ingest(serving *v, ea_err *err) {
                             .on_stored_arg = v->history,
                             .poll = on_poll,
                             .poll_arg = v->requests,
-                            .retention = retention_of(o),
+                            .retention = v->reloading.retention,
                             .retain_every_ns = o->retain_interval,
                             .cpu_percent = o->cpu_percent};
     return rc ? rc : ec_ingest_start(&v->ingest, &io, err);
@@ -1135,6 +1145,12 @@ static const ea_option OPTIONS[] = {
      .help =
          "never delete for the size batches that were received since then; when the size cannot be kept so, uploads of "
          "agents above their share are refused"},
+    {.name = "archive",
+     .argument = "DIR",
+     .type = EA_OPT_STRING,
+     .offset = offsetof(options, archive),
+     .help = "before a segment file is deleted, write its events to this folder as Parquet files, as export does; a "
+             "folder for each store"},
     {.name = "retain-interval",
      .argument = "TIME",
      .type = EA_OPT_DURATION,

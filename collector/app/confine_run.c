@@ -138,6 +138,8 @@ int ec_run_confine(const ec_run_confinement *c, int *ret_ca_in_reach, ea_err *er
                  : 0;
     if (!rc)
         rc = ea_path_make_dirs(segments.data, err); /* what is missing now cannot be allowed */
+    if (!rc && c->archive)
+        rc = ea_path_make_dirs(c->archive, err);
     if (!rc)
         rc = ec_own_programs_list(&l, err);
     if (!rc)
@@ -145,6 +147,8 @@ int ec_run_confine(const ec_run_confinement *c, int *ret_ca_in_reach, ea_err *er
     if (!rc) {
         confine_add(&l, c->store, EC_SANDBOX_WRITE);
         confine_add(&l, segments.data, EC_SANDBOX_WRITE);
+        if (c->archive)
+            confine_add(&l, c->archive, EC_SANDBOX_WRITE);
         if (c->rules)
             confine_add(&l, c->rules, EC_SANDBOX_READ);
         const ec_sandbox_path *more = ec_symbols_needs_paths(needs, &need_count);

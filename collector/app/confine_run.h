@@ -12,6 +12,7 @@ typedef struct ec_run_confinement {
     const char *store;                 /* the folder of the store, which stays whole: read, written, made, removed */
     const ec_symbols_options *symbols; /* NULL: names are not resolved */
     const char *ca_dir;                /* which must be out of reach afterwards; NULL: there is none */
+    const char *archive;               /* the folder of the archive, like the store's; NULL: there is none */
     const char *rules;                 /* the folder of Sigma rules, which is read again later; NULL: there is none */
     ec_log *log;
 } ec_run_confinement;

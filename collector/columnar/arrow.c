@@ -79,7 +79,7 @@ static uint32_t add_field_of(ec_flatbuffer *f, const ec_file_column *c) {
     return ec_flatbuffer_end(f);
 }
 
-static uint32_t add_labels(ec_flatbuffer *f, const ec_column_file_options *o, uint32_t *places) {
+static uint32_t arrow_add_labels(ec_flatbuffer *f, const ec_column_file_options *o, uint32_t *places) {
     for (size_t i = 0; i < o->label_count; i++) {
         uint32_t key = ec_flatbuffer_string(f, o->labels[i].name), value = ec_flatbuffer_string(f, o->labels[i].value);
         ec_flatbuffer_table(f);
@@ -92,7 +92,7 @@ static uint32_t add_labels(ec_flatbuffer *f, const ec_column_file_options *o, ui
 
 /* The table Schema; places: room for a place of each column, and of each label. */
 static uint32_t add_arrow_schema(ec_flatbuffer *f, const ec_column_file_options *o, uint32_t *places) {
-    uint32_t labels = add_labels(f, o, places);
+    uint32_t labels = arrow_add_labels(f, o, places);
     for (uint32_t i = 0; i < o->column_count; i++)
         places[i] = add_field_of(f, &o->columns[i]);
     uint32_t fields = ec_flatbuffer_places(f, places, o->column_count);
@@ -106,8 +106,8 @@ static uint32_t add_arrow_schema(ec_flatbuffer *f, const ec_column_file_options 
 /* ---- messages ---- */
 
 /* A message whose header is a table; *ret_bytes: with the length before it, a multiple of 8. */
-static int add_message(ec_arrow *a, ec_flatbuffer *f, unsigned type, uint32_t header, const ea_text *body,
-                       int64_t *ret_bytes, ea_err *err) {
+static int arrow_add_message(ec_arrow *a, ec_flatbuffer *f, unsigned type, uint32_t header, const ea_text *body,
+                             int64_t *ret_bytes, ea_err *err) {
     ea_text head;
     size_t n = 0;
     ec_flatbuffer_table(f);
@@ -144,7 +144,7 @@ static int add_schema_message(ec_arrow *a, ea_err *err) {
     if (!places)
         return ea_fail(err, EA_ENOMEM, "write %.500s", a->file.path.data);
     ec_flatbuffer_init(&f);
-    int rc = add_message(a, &f, HEADER_SCHEMA, add_arrow_schema(&f, &a->o, places), NULL, &bytes, err);
+    int rc = arrow_add_message(a, &f, HEADER_SCHEMA, add_arrow_schema(&f, &a->o, places), NULL, &bytes, err);
     ec_flatbuffer_deinit(&f);
     free(places);
     return rc;
@@ -155,7 +155,7 @@ int ec_arrow_create(ec_arrow **ret, const char *path, const ec_column_file_optio
     if (!a)
         return ea_fail(err, EA_ENOMEM, "write %.500s", path);
     a->o = *options;
-    int rc = ec_column_file_make(&a->file, path, err);
+    int rc = ec_column_file_make(&a->file, path, options->replaces, err);
     if (!rc)
         rc = ec_column_file_add(&a->file, ARROW_MAGIC, sizeof ARROW_MAGIC, err);
     if (!rc)
@@ -227,7 +227,7 @@ static uint32_t add_validity(arrow_part *p, const ec_column_buffer *b) {
     return nulls;
 }
 
-static void add_numbers(arrow_part *p, const ec_column_buffer *b, uint32_t *value) {
+static void arrow_add_numbers(arrow_part *p, const ec_column_buffer *b, uint32_t *value) {
     const ec_file_column *c = b->column;
     unsigned bytes = c->kind == EC_COLUMN_SIGNED || c->kind == EC_COLUMN_UNSIGNED ? c->bits / 8u : 8;
     size_t begin = p->body.len_bytes;
@@ -246,7 +246,7 @@ static void add_numbers(arrow_part *p, const ec_column_buffer *b, uint32_t *valu
     end_buffer(p, begin);
 }
 
-static void add_texts(arrow_part *p, const ec_column_buffer *b, uint32_t *value) {
+static void arrow_add_texts(arrow_part *p, const ec_column_buffer *b, uint32_t *value) {
     size_t begin = p->body.len_bytes;
     uint32_t first = *value, end = 0, n;
     ea_text_le32(&p->body, 0);
@@ -275,9 +275,9 @@ static int add_part(ec_arrow *a, arrow_part *p, ec_flatbuffer *f, ea_err *err) {
         p->nodes[2 * (size_t)i] = p->rows;
         p->nodes[2 * (size_t)i + 1] = add_validity(p, b);
         if (ec_file_column_bytes(b->column))
-            add_numbers(p, b, &p->value[i]);
+            arrow_add_numbers(p, b, &p->value[i]);
         else
-            add_texts(p, b, &p->value[i]);
+            arrow_add_texts(p, b, &p->value[i]);
     }
     if (p->body.failed || EA_GROW(a->blocks, a->block_capacity, (a->block_count + 1) * BLOCK_NUMBERS, SIZE_MAX))
         return ea_fail(err, EA_ENOMEM, "write %.500s", a->file.path.data);
@@ -291,7 +291,7 @@ static int add_part(ec_arrow *a, arrow_part *p, ec_flatbuffer *f, ea_err *err) {
     int64_t *block = &a->blocks[a->block_count * BLOCK_NUMBERS];
     block[0] = (int64_t)a->file.len_bytes;
     block[2] = (int64_t)p->body.len_bytes;
-    int rc = add_message(a, f, HEADER_RECORD_BATCH, ec_flatbuffer_end(f), &p->body, &block[1], err);
+    int rc = arrow_add_message(a, f, HEADER_RECORD_BATCH, ec_flatbuffer_end(f), &p->body, &block[1], err);
     a->block_count += !rc;
     a->rows += rc ? 0 : p->rows;
     p->row += p->rows;

@@ -178,7 +178,7 @@ static int give_up_dictionary(ec_column_buffer *b) {
 }
 
 /* The place of a text that is in the dictionary, or the slot for it. */
-static int find_text(const ec_column_buffer *b, const char *data, size_t len_bytes, uint32_t *ret) {
+static int column_buffer_find_text(const ec_column_buffer *b, const char *data, size_t len_bytes, uint32_t *ret) {
     uint32_t at = (uint32_t)hash_of(data, len_bytes) & b->slot_mask;
     for (; b->slots[at]; at = (at + 1) & b->slot_mask) {
         uint32_t n;
@@ -199,7 +199,7 @@ int64_t ec_column_learn(ec_column_buffer *b, const char *data, size_t len_bytes,
         return -1;
     if (!b->slots && (*ret_rc = grow_slots(b)))
         return -1;
-    if (find_text(b, data, len_bytes, &at))
+    if (column_buffer_find_text(b, data, len_bytes, &at))
         return at;
     if (b->text_count >= EC_COLUMN_TEXTS_MAX || len_bytes > EC_COLUMN_TEXTS_BYTES_MAX - b->bytes.len_bytes) {
         *ret_rc = give_up_dictionary(b);
@@ -211,7 +211,7 @@ int64_t ec_column_learn(ec_column_buffer *b, const char *data, size_t len_bytes,
     /* by what it became: a text that was repaired may be known */
     uint32_t n, made = b->text_count - 1;
     const char *text = ec_column_text(b, made, &n);
-    if (find_text(b, text, n, &at)) {
+    if (column_buffer_find_text(b, text, n, &at)) {
         b->bytes.len_bytes = b->starts[made];
         b->text_count--;
         return at;

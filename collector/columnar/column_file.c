@@ -9,10 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
-int ec_column_file_make(ec_column_file *f, const char *path, ea_err *err) {
+int ec_column_file_make(ec_column_file *f, const char *path, int replaces, ea_err *err) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     ea_file *file = NULL;
-    *f = (ec_column_file){.len_bytes = 0};
+    *f = (ec_column_file){.replaces = replaces};
     ea_text_init(&f->path);
     ea_text_init(&f->partial);
     ea_text_str(&f->path, path);
@@ -21,7 +21,7 @@ int ec_column_file_make(ec_column_file *f, const char *path, ea_err *err) {
     int rc = f->path.failed || f->partial.failed ? ea_fail(err, EA_ENOMEM, "write %.500s", path) : 0;
     if (!rc)
         rc = ea_path_make_parent(path, err);
-    if (!rc && ea_path_exists(path))
+    if (!rc && !replaces && ea_path_exists(path))
         rc = ea_fail(err, EA_EEXIST,
                      "write %.500s: expected a name that is not taken; remove the file or name another folder", path);
     if (!rc)
@@ -45,7 +45,7 @@ int ec_column_file_add(ec_column_file *f, const void *data, size_t len_bytes, ea
 }
 
 int ec_column_file_publish(ec_column_file *f, ea_err *err) {
-    if (ea_path_exists(f->path.data))
+    if (!f->replaces && ea_path_exists(f->path.data))
         return ea_fail(err, EA_EEXIST,
                        "write %.500s: expected a name that is not taken; remove the file or name another folder",
                        f->path.data);

@@ -17,17 +17,19 @@ typedef struct ec_column_file_options {
     const ea_label *labels; /* of the whole file */
     size_t label_count;
     const char *created_by;
+    int replaces; /* an existing file of the name is replaced when the new one is whole */
 } ec_column_file_options;
 
 typedef struct ec_column_file {
     ea_text path, partial;
     uint64_t len_bytes;
     int is_made; /* partial exists */
+    int replaces;
 } ec_column_file;
 
-/* Makes the partial file, and its folder. EA_EEXIST: path exists already; EA_EIO, EA_EFULL, EA_ENOMEM. After an error
- * the file is as if it had never been. */
-EA_MUST_CHECK int ec_column_file_make(ec_column_file *f, const char *path, ea_err *err);
+/* Makes the partial file, and its folder. EA_EEXIST: path exists already, and is not to be replaced; EA_EIO, EA_EFULL,
+ * EA_ENOMEM. After an error the file is as if it had never been. */
+EA_MUST_CHECK int ec_column_file_make(ec_column_file *f, const char *path, int replaces, ea_err *err);
 /* Adds bytes at the end. */
 EA_MUST_CHECK int ec_column_file_add(ec_column_file *f, const void *data, size_t len_bytes, ea_err *err);
 /* Gives it its name, which is durable after ec_column_file_sync_all. EA_EEXIST: another file has got it meanwhile. */

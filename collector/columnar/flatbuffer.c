@@ -53,16 +53,16 @@ static void align_for(ec_flatbuffer *f, size_t bytes, size_t more) {
         memset(at, 0, n);
 }
 
-static void put_number(ec_flatbuffer *f, uint64_t v, unsigned bytes) {
+static void flatbuffer_put_number(ec_flatbuffer *f, uint64_t v, unsigned bytes) {
     align_for(f, bytes, 0);
     uint8_t *at = grow_down(f, bytes);
     for (unsigned i = 0; at && i < bytes; i++)
         at[i] = (uint8_t)(v >> 8 * i);
 }
 
-static void put_place(ec_flatbuffer *f, uint32_t place) {
+static void flatbuffer_put_place(ec_flatbuffer *f, uint32_t place) {
     align_for(f, 4, 0);
-    put_number(f, f->len_bytes + 4 - place, 4);
+    flatbuffer_put_number(f, f->len_bytes + 4 - place, 4);
 }
 
 uint32_t ec_flatbuffer_string(ec_flatbuffer *f, const char *s) {
@@ -71,23 +71,23 @@ uint32_t ec_flatbuffer_string(ec_flatbuffer *f, const char *s) {
     uint8_t *at = grow_down(f, n + 1);
     if (at)
         memcpy(at, s, n + 1);
-    put_number(f, n, 4);
+    flatbuffer_put_number(f, n, 4);
     return (uint32_t)f->len_bytes;
 }
 
 uint32_t ec_flatbuffer_places(ec_flatbuffer *f, const uint32_t *places, size_t count) {
     align_for(f, 4, 4 * count);
     for (size_t i = count; i-- > 0;)
-        put_place(f, places[i]);
-    put_number(f, count, 4);
+        flatbuffer_put_place(f, places[i]);
+    flatbuffer_put_number(f, count, 4);
     return (uint32_t)f->len_bytes;
 }
 
 uint32_t ec_flatbuffer_structs(ec_flatbuffer *f, const int64_t *numbers, size_t count, unsigned width) {
     align_for(f, 8, 8 * count * width); /* the first number is aligned; the count is before it */
     for (size_t i = count * width; i-- > 0;)
-        put_number(f, (uint64_t)numbers[i], 8);
-    put_number(f, count, 4);
+        flatbuffer_put_number(f, (uint64_t)numbers[i], 8);
+    flatbuffer_put_number(f, count, 4);
     return (uint32_t)f->len_bytes;
 }
 
@@ -97,25 +97,25 @@ void ec_flatbuffer_table(ec_flatbuffer *f) {
 }
 
 void ec_flatbuffer_number(ec_flatbuffer *f, unsigned slot, uint64_t v, unsigned bytes) {
-    put_number(f, v, bytes);
+    flatbuffer_put_number(f, v, bytes);
     f->slots[slot] = (uint32_t)f->len_bytes;
 }
 
 void ec_flatbuffer_place(ec_flatbuffer *f, unsigned slot, uint32_t place) {
-    put_place(f, place);
+    flatbuffer_put_place(f, place);
     f->slots[slot] = (uint32_t)f->len_bytes;
 }
 
 uint32_t ec_flatbuffer_end(ec_flatbuffer *f) {
     unsigned count = EC_FLATBUFFER_SLOTS;
-    put_number(f, 0, 4); /* how far its table of slots is before it */
+    flatbuffer_put_number(f, 0, 4); /* how far its table of slots is before it */
     uint32_t table = (uint32_t)f->len_bytes;
     while (count && !f->slots[count - 1])
         count--;
     for (unsigned i = count; i-- > 0;)
-        put_number(f, f->slots[i] ? table - f->slots[i] : 0, 2);
-    put_number(f, table - f->table, 2);
-    put_number(f, 2 * ((uint64_t)count + 2), 2);
+        flatbuffer_put_number(f, f->slots[i] ? table - f->slots[i] : 0, 2);
+    flatbuffer_put_number(f, table - f->table, 2);
+    flatbuffer_put_number(f, 2 * ((uint64_t)count + 2), 2);
     uint32_t distance = (uint32_t)f->len_bytes - table;
     for (unsigned i = 0; !f->failed && i < 4; i++)
         f->data[f->capacity - table + i] = (uint8_t)(distance >> 8 * i);
@@ -124,7 +124,7 @@ uint32_t ec_flatbuffer_end(ec_flatbuffer *f) {
 
 const uint8_t *ec_flatbuffer_finish(ec_flatbuffer *f, uint32_t root, size_t *ret_len_bytes) {
     align_for(f, ALIGNMENT, 4);
-    put_place(f, root);
+    flatbuffer_put_place(f, root);
     *ret_len_bytes = f->len_bytes;
     return f->failed ? NULL : f->data + f->capacity - f->len_bytes;
 }

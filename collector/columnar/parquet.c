@@ -33,7 +33,7 @@ int ec_parquet_create(ec_parquet **ret, const char *path, const ec_column_file_o
         return ea_fail(err, EA_ENOMEM, "write %.500s", path);
     p->o = *options;
     ea_text_init(&p->groups);
-    int rc = ec_column_file_make(&p->file, path, err);
+    int rc = ec_column_file_make(&p->file, path, options->replaces, err);
     if (!rc)
         rc = ec_column_file_add(&p->file, MAGIC, sizeof MAGIC, err);
     if (rc) {
@@ -44,7 +44,7 @@ int ec_parquet_create(ec_parquet **ret, const char *path, const ec_column_file_o
     return 0;
 }
 
-static enum parquet_type type_of(const ec_file_column *c) {
+static enum parquet_type parquet_type_of(const ec_file_column *c) {
     switch (ec_file_column_bytes(c)) {
     case 4:
         return TYPE_INT32;
@@ -57,7 +57,7 @@ static enum parquet_type type_of(const ec_file_column *c) {
 
 /* ---- row groups ---- */
 
-static void add_bound(ec_thrift *t, int16_t field, const ec_column_buffer *b, uint64_t bound) {
+static void parquet_add_bound(ec_thrift *t, int16_t field, const ec_column_buffer *b, uint64_t bound) {
     uint8_t scratch[8];
     size_t n;
     const void *data = ec_parquet_bound(b, bound, scratch, &n);
@@ -70,7 +70,7 @@ static void add_chunk(ec_thrift *t, const ec_parquet_chunk *chunk) {
     ec_thrift_element(t);   /* ColumnChunk */
     ec_thrift_i64(t, 2, 0); /* file_offset: not used */
     ec_thrift_struct(t, 3); /* ColumnMetaData */
-    ec_thrift_i32(t, 1, (int32_t)type_of(c));
+    ec_thrift_i32(t, 1, (int32_t)parquet_type_of(c));
     ec_thrift_list(t, 2, EC_THRIFT_I32, chunk->has_dictionary ? 3 : 2); /* encodings */
     ec_thrift_element_int(t, EC_PARQUET_PLAIN);
     ec_thrift_element_int(t, EC_PARQUET_RLE);
@@ -88,8 +88,8 @@ static void add_chunk(ec_thrift *t, const ec_parquet_chunk *chunk) {
     ec_thrift_struct(t, 12); /* Statistics */
     ec_thrift_i64(t, 3, b->nulls);
     if (chunk->bounds.has_bounds) {
-        add_bound(t, 5, b, chunk->bounds.greatest);
-        add_bound(t, 6, b, chunk->bounds.least);
+        parquet_add_bound(t, 5, b, chunk->bounds.greatest);
+        parquet_add_bound(t, 6, b, chunk->bounds.least);
     }
     ec_thrift_end(t);
     ec_thrift_end(t);
@@ -205,7 +205,7 @@ static void add_schema(ec_thrift *t, const ec_column_file_options *o) {
     for (uint32_t i = 0; i < o->column_count; i++) {
         const ec_file_column *c = &o->columns[i];
         ec_thrift_element(t);
-        ec_thrift_i32(t, 1, (int32_t)type_of(c));
+        ec_thrift_i32(t, 1, (int32_t)parquet_type_of(c));
         ec_thrift_i32(t, 3, c->is_optional); /* REQUIRED, OPTIONAL */
         ec_thrift_string(t, 4, c->name);
         add_logical_type(t, c);

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-static double real_of(uint64_t bits) {
+static double parquet_index_real_of(uint64_t bits) {
     double x;
     memcpy(&x, &bits, sizeof x);
     return x;
@@ -18,7 +18,7 @@ static uint64_t bits_of(double x) {
     return bits;
 }
 
-static int compare_texts(const ec_column_buffer *b, uint64_t x, uint64_t y) {
+static int parquet_index_compare_texts(const ec_column_buffer *b, uint64_t x, uint64_t y) {
     uint32_t nx, ny;
     const char *tx = ec_column_text(b, (uint32_t)x, &nx), *ty = ec_column_text(b, (uint32_t)y, &ny);
     int order = memcmp(tx, ty, nx < ny ? nx : ny);
@@ -27,9 +27,10 @@ static int compare_texts(const ec_column_buffer *b, uint64_t x, uint64_t y) {
 
 static int compare_bounds(const ec_column_buffer *b, uint64_t x, uint64_t y) {
     if (!ec_file_column_bytes(b->column))
-        return compare_texts(b, x, y);
+        return parquet_index_compare_texts(b, x, y);
     if (b->column->kind == EC_COLUMN_REAL)
-        return (real_of(x) > real_of(y)) - (real_of(x) < real_of(y));
+        return (parquet_index_real_of(x) > parquet_index_real_of(y)) -
+               (parquet_index_real_of(x) < parquet_index_real_of(y));
     return ec_column_compare(b->column, x, y);
 }
 
@@ -47,7 +48,7 @@ void ec_parquet_join_bounds(const ec_column_buffer *b, ec_parquet_bounds *a, con
 static void real_bounds(const ec_column_buffer *b, uint32_t from, uint32_t to, ec_parquet_bounds *ret) {
     double least = INFINITY, greatest = -INFINITY;
     for (uint32_t i = from; i < to; i++) {
-        double x = real_of(ec_column_number(b, i));
+        double x = parquet_index_real_of(ec_column_number(b, i));
         if (isnan(x))
             continue;
         ret->has_bounds = 1;

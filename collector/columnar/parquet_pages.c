@@ -209,8 +209,8 @@ static void add_plain(ea_text *out, const ec_column_buffer *b, uint32_t from, ui
 }
 
 /* Compresses the body, and appends it with its head. */
-static int add_page(ec_parquet_work *w, ec_parquet_chunk *chunk, int type, uint32_t values, int encoding,
-                    ea_text *out) {
+static int parquet_pages_add_page(ec_parquet_work *w, ec_parquet_chunk *chunk, int type, uint32_t values, int encoding,
+                                  ea_text *out) {
     ec_thrift t;
     size_t bound = ZSTD_compressBound(w->body.len_bytes);
     if (w->body.failed || bound > INT32_MAX)
@@ -250,7 +250,7 @@ static int add_dictionary(ec_parquet_work *w, ec_parquet_chunk *chunk, ea_text *
             add_plain_number(&w->body, w->dictionary[k], width);
         else
             add_plain_text(&w->body, b, k);
-    return add_page(w, chunk, PAGE_OF_DICTIONARY, w->dictionary_count, EC_PARQUET_PLAIN, out);
+    return parquet_pages_add_page(w, chunk, PAGE_OF_DICTIONARY, w->dictionary_count, EC_PARQUET_PLAIN, out);
 }
 
 /* How many rows the next page gets; *ret_values: how many of them have a value. */
@@ -296,8 +296,8 @@ static int add_data_page(ec_parquet_work *w, ec_parquet_chunk *chunk, uint32_t r
         add_plain(&w->body, b, value, value + values);
     }
     if (!rc)
-        rc = add_page(w, chunk, PAGE_OF_DATA, rows,
-                      chunk->has_dictionary ? EC_PARQUET_RLE_DICTIONARY : EC_PARQUET_PLAIN, out);
+        rc = parquet_pages_add_page(w, chunk, PAGE_OF_DATA, rows,
+                                    chunk->has_dictionary ? EC_PARQUET_RLE_DICTIONARY : EC_PARQUET_PLAIN, out);
     page->len_bytes = (uint32_t)(base + out->len_bytes - page->offset);
     return rc;
 }

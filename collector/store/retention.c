@@ -708,6 +708,38 @@ static int retire(ec_store *s, uint64_t segment, const char *why, ea_err *err) {
     return rc < 0 ? rc : 0;
 }
 
+static const char BEGUN[] = "it had been begun";
+
+enum { PRESSING_FREE_BYTES = 256 << 20, PRESSING_PARTS = 8 };
+
+/* How many events a segment has, of agents' keyframes none. */
+static int events_of_segment(ec_store *s, uint64_t segment, int64_t *ret, ea_err *err) {
+    return retention_ask(s, "SELECT ifnull(sum(event_count), 0) FROM batches WHERE segment = ?1 AND kind <> ?2",
+                         (int64_t)segment, EA_BATCH_KEYFRAME, 0, ret, err);
+}
+
+/* Brings a segment into the archive, before its first row is deleted: 1 when it may go, else what ec_store_retain
+ * returns. total_bytes: of the store. */
+static int archive_segment(ec_store *s, const ec_retention *limits, uint64_t segment, uint64_t total_bytes,
+                           ea_err *err) {
+    int64_t all = 0;
+    uint64_t archived = 0, free_bytes = ea_path_free_bytes(ec_store_folder(s));
+    int is_pressing = (limits->bytes && total_bytes > limits->bytes + limits->bytes / PRESSING_PARTS) ||
+                      (free_bytes && free_bytes < PRESSING_FREE_BYTES);
+    int rc = limits->archive->step(limits->archive->arg, segment, is_pressing, &archived, err);
+    if (rc != EC_ARCHIVE_DONE && rc != EC_ARCHIVE_LOST)
+        return rc;
+    if (rc == EC_ARCHIVE_LOST)
+        archived = 0;
+    rc = events_of_segment(s, segment, &all, err);
+    if (rc < 0)
+        return rc;
+    ea_count(s->counters, EA_COUNT_archived_events, archived);
+    if ((uint64_t)all > archived)
+        ea_count(s->counters, EA_COUNT_archive_missed_events, (uint64_t)all - archived);
+    return 1;
+}
+
 /* Why the lowest segment has to go; NULL: it may stay. */
 static int retention_judge(ec_store *s, const ec_retention *limits, const survey *v, int is_too_large,
                            int64_t before_utc_ns, const char **ret_why, ea_err *err) {
@@ -717,7 +749,7 @@ static int retention_judge(ec_store *s, const ec_retention *limits, const survey
     if (begun < 0)
         return begun;
     if (begun && (uint64_t)leaving == v->lowest) {
-        *ret_why = "it had been begun";
+        *ret_why = BEGUN;
         return 0;
     }
     if (limits->age_ns) {
@@ -778,10 +810,11 @@ int ec_store_retain(ec_store *s, const ec_retention *limits, ea_err *err) {
     uint64_t too_much = 0;
     int64_t before_utc_ns = INT64_MAX; /* what was received then may go for its size */
     share shares = {.bytes = 0};
+    uint64_t total = 0;
     if (!rc && limits->bytes) {
         ec_store_size size = {.segment_bytes = v.bytes};
         measure_databases(s, &size);
-        uint64_t total = size.segment_bytes + size.index_bytes + size.state_bytes;
+        total = size.segment_bytes + size.index_bytes + size.state_bytes;
         /* some more than has to go, so that it is not a little each time */
         too_much = total > limits->bytes ? total - limits->bytes + limits->bytes / SLACK_PARTS : 0;
     }
@@ -792,8 +825,13 @@ int ec_store_retain(ec_store *s, const ec_retention *limits, ea_err *err) {
     }
     if (!rc && too_much)
         rc = look_at_shares(s, limits, &shares, err);
-    if (!rc && shares.agent_count > 1 && shares.bytes > shares.share)
+    if (!rc && shares.agent_count > 1 && shares.bytes > shares.share) {
+        uint64_t expired = s->counters ? ea_counter_get(s->counters, EA_COUNT_store_expired_events) : 0;
         rc = take_above_share(s, &shares, too_much, before_utc_ns, err);
+        if (limits->archive && s->counters)
+            ea_count(s->counters, EA_COUNT_archive_missed_events,
+                     ea_counter_get(s->counters, EA_COUNT_store_expired_events) - expired);
+    }
     if (rc)
         return rc;
     if (v.count >= 2 && v.lowest < open)
@@ -801,6 +839,12 @@ int ec_store_retain(ec_store *s, const ec_retention *limits, ea_err *err) {
     s->is_full = !why && too_much && limits->min_age_ns;
     s->share_bytes = shares.share;
     s->is_any_above = shares.bytes > shares.share;
+    if (!rc && why && why != BEGUN && limits->archive) {
+        rc = archive_segment(s, limits, v.lowest, total, err);
+        if (rc != 1)
+            return rc;
+        rc = 0;
+    }
     if (rc || !why)
         return rc;
     int64_t left = 0;

@@ -15,12 +15,31 @@
  * definitions there. With the rows of batches, the definitions that no batch of their stream uses any more are deleted
  * (definition_uses).
  *
+ * With an archive, a segment's events become files before its first row is deleted (collector/query/files/archiver.h).
+ * A segment that cannot be archived stays, unless the store is larger than its limit by an eighth, or less than 256 MiB
+ * of its disk are free: then it is deleted, and its events are counted as missing in the archive. So are batches that
+ * are deleted since their agent is above its share.
+ *
  * What is deleted stays counted: a stream's totals say what was ever stored, and a batch that comes again is still a
  * duplicate, or a conflict. */
 #ifndef EC_STORE_RETENTION_H
 #define EC_STORE_RETENTION_H
 
 #include "collector/store/store.h"
+
+enum { EC_RETAIN_BUSY = 2 };
+
+/* What a step of the archive returns beside EC_RETAIN_BUSY and errors. */
+enum { EC_ARCHIVE_KEEP = 0, EC_ARCHIVE_DONE = 1, EC_ARCHIVE_LOST = 3 };
+
+/* What makes files of a segment's events, before its first row is deleted. */
+typedef struct ec_archive_hook {
+    /* EC_ARCHIVE_DONE: the segment may be deleted, and *ret_events of it are archived. EC_RETAIN_BUSY: it is being
+     * archived. EC_ARCHIVE_KEEP: it could not be archived, and stays for now. EC_ARCHIVE_LOST: it could not, and has to
+     * go since is_pressing. An error: it has just failed. */
+    int (*step)(void *arg, uint64_t segment, int is_pressing, uint64_t *ret_events, ea_err *err);
+    void *arg;
+} ec_archive_hook;
 
 typedef struct ec_retention {
     /* since a batch was received; 0: any. Steps of the clock do not count (segment_clock.c). The time between two
@@ -31,6 +50,7 @@ typedef struct ec_retention {
     /* what was received since so long is not deleted for its size; 0: no such bound. When bytes cannot be kept without
      * it, ec_store_may_grow refuses */
     int64_t min_age_ns;
+    const ec_archive_hook *archive; /* borrowed; NULL: what is deleted goes nowhere */
 } ec_retention;
 
 /* What a store takes on disk. */
@@ -45,8 +65,6 @@ EA_MUST_CHECK int ec_store_measure(ec_store *s, ec_store_size *ret, ea_err *err)
  * there is more to do now, EC_RETAIN_BUSY when there is more to do as soon as a thread of the store's own is done with
  * its files (some milliseconds), 0 when there is nothing to do. When both limits are 0, it deletes only what an
  * interrupted deletion left. An error of that thread is returned by a later call. */
-enum { EC_RETAIN_BUSY = 2 };
-
 EA_MUST_CHECK int ec_store_retain(ec_store *s, const ec_retention *limits, ea_err *err);
 
 /* 1 when the agent may store more, 0 when the store is full and the agent has more than its share, or an error. The

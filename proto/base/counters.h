@@ -243,6 +243,9 @@ enum ea_counter_part {
     X(store_expired_events, 100, EA_INFO, EA_OF_COLLECTOR, "events deleted by retention, too old or too many")         \
     X(store_expired_bytes, 101, EA_INFO, EA_OF_COLLECTOR, "bytes of segment files deleted by retention")               \
     X(store_expired_segments, 102, EA_INFO, EA_OF_COLLECTOR, "segment files deleted by retention")                     \
+    X(archived_events, 246, EA_INFO, EA_OF_COLLECTOR, "events written to the archive before retention deleted them")   \
+    X(archive_missed_events, 247, EA_NOTICE, EA_OF_COLLECTOR,                                                          \
+      "events that retention deleted though the archive does not have them")                                           \
     X(web_requests, 103, EA_INFO, EA_OF_COLLECTOR, "requests of browsers, scripts and monitoring")                     \
     X(web_refused, 104, EA_NOTICE, EA_OF_COLLECTOR, "requests of browsers, scripts and monitoring that were refused")  \
     X(web_limited, 154, EA_NOTICE, EA_OF_COLLECTOR, "refused requests whose address or token had sent too many")       \

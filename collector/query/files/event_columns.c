@@ -246,7 +246,7 @@ static int number_of_value(const ec_column *column, const ec_value *v, uint64_t 
 }
 
 /* A value of a column whose classes disagree, as a text. own: what the value looks like by itself. */
-static int add_as_text(ec_column_buffer *to, enum ec_kind own, const ec_value *v, uint32_t count) {
+static int event_columns_add_as_text(ec_column_buffer *to, enum ec_kind own, const ec_value *v, uint32_t count) {
     ea_text t;
     ea_text_init(&t);
     if (v->type == EC_REAL)
@@ -284,14 +284,15 @@ static enum ec_kind own_kind(const filling *f, size_t column) {
 }
 
 /* A value of SQL, for count rows. */
-static int add_value(const filling *f, size_t column, ec_column_buffer *to, const ec_value *v, uint32_t count) {
+static int event_columns_add_value(const filling *f, size_t column, ec_column_buffer *to, const ec_value *v,
+                                   uint32_t count) {
     uint64_t number;
     if (v->type == EC_NULL)
         return ec_column_add_null(to, count);
     if (to->column->kind == EC_COLUMN_BYTES || (to->column->kind == EC_COLUMN_TEXT && v->type == EC_TEXT))
         return ec_column_add_text(to, v->data, v->len_bytes, count);
     if (to->column->kind == EC_COLUMN_TEXT)
-        return add_as_text(to, own_kind(f, column), v, count);
+        return event_columns_add_as_text(to, own_kind(f, column), v, count);
     int rc = number_of_value(&f->c->shape.columns[column], v, &number);
     return rc ? rc : ec_column_add_number(to, number, count);
 }
@@ -302,7 +303,7 @@ static int fill_each(const filling *f, size_t column, uint32_t from, ec_column_b
         ec_value v;
         rc = ec_scan_value(f->s, column, f->selected[i], &v, err);
         if (!rc)
-            rc = add_value(f, column, to, &v, 1);
+            rc = event_columns_add_value(f, column, to, &v, 1);
     }
     return rc;
 }
@@ -311,7 +312,7 @@ static int fill_each(const filling *f, size_t column, uint32_t from, ec_column_b
 static int fill_same(const filling *f, size_t column, ec_column_buffer *to, ea_err *err) {
     ec_value v;
     int rc = ec_scan_value(f->s, column, f->selected[0], &v, err);
-    return rc ? rc : add_value(f, column, to, &v, f->count);
+    return rc ? rc : event_columns_add_value(f, column, to, &v, f->count);
 }
 
 static int fill_events(const filling *f, int common, ec_column_buffer *to) {
@@ -387,8 +388,8 @@ static int fill_common(const filling *f, int common, ec_column_buffer *to, ea_er
 enum { MEMO_UNKNOWN = 0, MEMO_NULL = 1, MEMO_KNOWN = 2 };
 
 /* What a value of the block's dictionary is in the file: the memo of it. 1; 0 when it has to be added by itself. */
-static int learn_value(const filling *f, size_t column, const ea_column *values, uint32_t place, ec_column_buffer *to,
-                       uint64_t *memo, ea_err *err) {
+static int event_columns_learn_value(const filling *f, size_t column, const ea_column *values, uint32_t place,
+                                     ec_column_buffer *to, uint64_t *memo, ea_err *err) {
     const ec_column *kind = &f->c->shape.columns[column];
     ec_value v;
     int rc = ec_scan_row_value(f->s, column, values, place, &v, err);
@@ -424,7 +425,7 @@ static int fill_from_dictionary(const filling *f, size_t column, const ea_column
         while (i + run < f->count && index[f->selected[i + run]] == place)
             run++;
         if (*memo == MEMO_UNKNOWN)
-            rc = learn_value(f, column, values, place, to, memo, err);
+            rc = event_columns_learn_value(f, column, values, place, to, memo, err);
         if (rc != 1)
             break;
         rc = *memo == MEMO_NULL ? ec_column_add_null(to, run) : ec_column_add_number(to, memo[1], run);

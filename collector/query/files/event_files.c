@@ -131,7 +131,7 @@ static int open_partition(ec_event_files *f, files_table *t, int64_t day, const 
     return 0;
 }
 
-static int flush(ec_event_files *f, ec_event_partition *p, ea_err *err) {
+static int event_files_flush(ec_event_files *f, ec_event_partition *p, ea_err *err) {
     f->memory_bytes -= p->memory_bytes;
     return ec_event_partition_flush(p, &f->o, err);
 }
@@ -147,7 +147,7 @@ static int flush_largest(ec_event_files *f, ea_err *err) {
                 largest = f->partitions[i];
         if (!largest || !largest->memory_bytes)
             break;
-        rc = flush(f, largest, err);
+        rc = event_files_flush(f, largest, err);
     }
     return rc;
 }
@@ -166,7 +166,7 @@ static int add_rows_of_day(ec_event_files *f, files_table *t, ec_scan *s, const 
         f->memory_bytes += p->memory_bytes - before;
         f->rows += rc ? 0 : n;
         if (!rc && ec_event_partition_pending(p) >= GROUP_ROWS)
-            rc = flush(f, p, err);
+            rc = event_files_flush(f, p, err);
         if (!rc && f->memory_bytes > f->o.memory_bytes)
             rc = flush_largest(f, err);
     }
@@ -178,7 +178,7 @@ static int64_t day_of(int64_t utc_ns) {
 }
 
 /* Adds a block's events, those of a day after those of the day before. */
-static int add_block(ec_event_files *f, ec_scan *s, const ec_block *b, ea_err *err) {
+static int event_files_add_block(ec_event_files *f, ec_scan *s, const ec_block *b, ea_err *err) {
     const uint64_t *at = ea_u64_map_get(&f->by_class, (uint64_t)(uintptr_t)b->c);
     files_table *t = at ? (files_table *)(uintptr_t)*at : NULL; // NOLINT(performance-no-int-to-ptr)
     if (!t)
@@ -246,7 +246,7 @@ static int read_all(ec_event_files *f, ea_err *err) {
     if (!rc) {
         const ec_row_filter filter = {.wants = files_wants, .arg = f};
         ec_scan_set_filter(s, &filter);
-        while ((rc = ec_scan_next(s, &b, err)) == 1 && !(rc = add_block(f, s, b, err))) {
+        while ((rc = ec_scan_next(s, &b, err)) == 1 && !(rc = event_files_add_block(f, s, b, err))) {
         }
     }
     ec_scan_close(s);

@@ -26,6 +26,7 @@ typedef struct ec_event_files_options {
     const char *const *columns;     /* event_columns.h */
     size_t column_count;
     uint64_t segment;             /* only batches of this segment; 0: of all */
+    int replaces;                 /* existing files of the names */
     uint64_t memory_bytes;        /* of rows that are collected; 0: 128 MiB */
     int (*keep_going)(void *arg); /* called before each batch; 0 ends it with EA_ECANCELED. NULL: it is not called */
     void *arg;

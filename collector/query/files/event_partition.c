@@ -106,7 +106,8 @@ int ec_event_partition_flush(ec_event_partition *p, const ec_event_files_options
                                                                .column_count = p->columns->count,
                                                                .labels = p->labels,
                                                                .label_count = p->label_count,
-                                                               .created_by = options->created_by},
+                                                               .created_by = options->created_by,
+                                                               .replaces = options->replaces},
                                      err);
     if (!rc)
         rc = ec_column_writer_add(p->writer, p->buffers, err);
