@@ -38,7 +38,7 @@ FOR_TESTS = {
     "ea_record_checksum": FORM,
     "ea_record_equal": "what docs/internals/records.md calls the same record", "ea_registry_overflow_count": STATE,
     "ea_render_message": FORM, "ea_render_text": FORM, "ea_trace_schemas_get": STATE, "ec_pdb_open_bytes": ONE,
-    "ec_pdb_symbol_count": STATE, "ec_state_worker_fold": ONE,
+    "ec_pdb_symbol_count": STATE,
     "ea_rules_bytes": STATE, "ea_rules_run_stats": STATE,
 }
 

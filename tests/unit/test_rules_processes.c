@@ -153,7 +153,7 @@ static void facts_are_those_of_sql(void **state) {
     uint64_t known = 0;
     (void)state;
     facts_must(ec_store_open(&store, scratch, &(ec_store_options){.writable = 1}, &err), &err);
-    for (uint8_t i = 0; i < HOSTS; i++)
+    for (int i = 0; i < HOSTS; i++)
         facts_add_stream(store, HOST_NAMES[i], (uint8_t)(i + 1), (uint8_t)(i + 1), 1);
     facts_add_stream(store, HOST_NAMES[0], 1, 9, 0);
     ec_store_close(store);
