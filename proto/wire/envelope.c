@@ -6,8 +6,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum { EA_ENVELOPE_DEPTH = 16 }; /* the envelope's own messages nest two deep */
-
 static int walk_varint(const uint8_t *p, size_t len_bytes, size_t *offset, uint64_t *ret) {
     const uint8_t *at = p + *offset;
     int rc = ea_varint_next(&at, p + len_bytes, ret);
@@ -113,6 +111,9 @@ static void message_free(void *arg, void *p) {
 
 int ea_pb_unpack(const ProtobufCMessageDescriptor *descriptor, ea_arena *arena, const uint8_t *data, size_t len_bytes,
                  const char *what, ProtobufCMessage **ret, ea_err *err) {
+    const char *wrong = ea_pb_check(descriptor, data, len_bytes, EA_PB_DEPTH_MAX);
+    if (wrong)
+        return ea_fail(err, EA_ECORRUPT, "read a batch: %s: %s", what, wrong);
     message_memory memory = {.arena = arena};
     ProtobufCAllocator allocator = {.alloc = message_alloc, .free = message_free, .allocator_data = &memory};
     *ret = protobuf_c_message_unpack(descriptor, &allocator, len_bytes, data);
@@ -310,7 +311,7 @@ static int walk_fields(ea_envelope *e, batch_fields *b, const uint8_t *batch, si
         if (type == UNKNOWN_FIELD)
             b->unknown_bytes += offset - begin;
         else if (field && field->type == PROTOBUF_C_TYPE_MESSAGE)
-            b->unknown_bytes += ea_pb_unknown_bytes(field->descriptor, f.data, f.len_bytes, EA_ENVELOPE_DEPTH);
+            b->unknown_bytes += ea_pb_unknown_bytes(field->descriptor, f.data, f.len_bytes, EA_PB_DEPTH_MAX);
         take_field(e, b, &f);
     }
     if (rc)
@@ -377,7 +378,9 @@ static int check_contents(const ea_envelope *e, const batch_fields *b, ea_err *e
     if (!b->event_count && e->head.checksum)
         return envelope_corrupt(err, "a checksum of no events");
     if (b->kind != EA_BATCH_TOMBSTONE)
-        return 0;
+        return !b->event_count && (e->directory || e->frame_count)
+                   ? envelope_corrupt(err, "a directory or a frame without events")
+                   : 0;
     if (b->event_count)
         return envelope_corrupt(err, "a batch of kind 1 has events");
     if (e->directory || e->frame_count || e->source_count || e->context_name)

@@ -88,15 +88,17 @@ void ea_envelope_clock(const Etwagent__V1__Source *source, ea_clock *ret);
 size_t ea_pb_unknown_bytes(const ProtobufCMessageDescriptor *descriptor, const uint8_t *message, size_t len_bytes,
                            unsigned max_depth);
 
+enum { EA_PB_DEPTH_MAX = 16 }; /* of messages inside messages */
+
 /* The reason why a message cannot be unpacked, or NULL: it is no protobuf message, messages in it are nested deeper
  * than max_depth (protobuf-c unpacks recursively), or a field that holds one message occurs twice (protobuf-c would
  * merge them). */
 const char *ea_pb_check(const ProtobufCMessageDescriptor *descriptor, const uint8_t *message, size_t len_bytes,
                         unsigned max_depth);
 
-/* Unpacks a message, whose memory is the arena's; without one it is malloc's, and protobuf_c_message_free_unpacked
- * frees it. what: "a source", for the error. EA_ECORRUPT: it is no such message; EA_ELIMIT, without an arena EA_ENOMEM:
- * there is no memory for it. */
+/* Unpacks a message that ea_pb_check accepts, whose memory is the arena's; without one it is malloc's, and
+ * protobuf_c_message_free_unpacked frees it. what: "a source", for the error. EA_ECORRUPT: ea_pb_check refuses it, or
+ * it is no such message; EA_ELIMIT, without an arena EA_ENOMEM: there is no memory for it. */
 EA_MUST_CHECK int ea_pb_unpack(const ProtobufCMessageDescriptor *descriptor, ea_arena *arena, const uint8_t *data,
                                size_t len_bytes, const char *what, ProtobufCMessage **ret, ea_err *err);
 

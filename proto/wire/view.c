@@ -12,7 +12,6 @@
 enum {
     /* Everything that one view may take, decoded columns and payloads included. */
     VIEW_LIMIT_BYTES = 3 * EA_BATCH_MAX_RAW_BYTES,
-    DIRECTORY_DEPTH = 16, /* of messages inside messages */
     SHARED_DICTIONARIES_MAX = 64,
 };
 
@@ -114,10 +113,7 @@ static int view_read_directory(ea_batch_view *v, ea_err *err) {
         if (rc)
             return rc;
     } else {
-        const char *wrong = ea_pb_check(&etwagent__v1__directory__descriptor, data, len_bytes, DIRECTORY_DEPTH);
-        if (wrong)
-            return ea_view_corrupt(err, wrong);
-        size_t unknown = ea_pb_unknown_bytes(&etwagent__v1__directory__descriptor, data, len_bytes, DIRECTORY_DEPTH);
+        size_t unknown = ea_pb_unknown_bytes(&etwagent__v1__directory__descriptor, data, len_bytes, EA_PB_DEPTH_MAX);
         if (unknown > EA_BATCH_MAX_UNKNOWN_BYTES)
             return ea_fail(err, EA_ELIMIT,
                            "read a batch's directory: fields that are not known here have %zu bytes, at most %d are "
@@ -316,9 +312,6 @@ static int read_group(ea_batch_view *v, ea_view_group *g, const Etwagent__V1__Gr
 
 /* A shape that is in the batch, as a message. A constant's column is nothing but its bytes. */
 static int read_shape(ea_batch_view *v, const ea_own_definition *d, const Etwagent__V1__Shape **ret, ea_err *err) {
-    const char *wrong = ea_pb_check(&etwagent__v1__shape__descriptor, d->data, d->len_bytes, DIRECTORY_DEPTH);
-    if (wrong)
-        return ea_fail(err, EA_ECORRUPT, "read a batch's shape: %s", wrong);
     ProtobufCMessage *m;
     int rc = ea_pb_unpack(&etwagent__v1__shape__descriptor, &v->arena, d->data, d->len_bytes, "a shape", &m, err);
     if (rc)

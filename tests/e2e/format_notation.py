@@ -102,7 +102,7 @@ def parse(data, message, depth=0, most=100, raw=()):
         begin = at
         tag, at = varint(data, at, "The batch")
         field, wire = tag >> 3, tag & 7
-        need(field, "The batch", f"a {message} has a field with the number 0")
+        need(0 < field < 1 << 29, "The batch", f"a {message} has a field with the number 0, or with one that has more than 29 bits")
         if wire == 0:
             value, at = varint(data, at, "The batch")
         elif wire in (1, 5):

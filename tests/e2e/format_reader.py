@@ -111,6 +111,7 @@ class Batch:
                 need(not m.directory and not m.frames and not m.sources and not m.context, "Tombstones",
                      "a batch of kind 1 has no directory, frames, sources and context")
                 need(m.tombstones, "Tombstones", "a batch of kind 1 holds a tombstone")
+            need(not m.directory and not m.frames, "The batch", "a batch without events has no directory and no frames")
             self.read_names()
 
     # definitions
