@@ -25,7 +25,7 @@ formatted() { sources '*.c' '*.h' | xargs -0 -n 20 -P "$jobs" clang-format --dry
 
 # clang-tidy on every C file that the dev build compiles; a stamp is a clean file's hash, with that of all headers
 tidy() {
-    local out=${EA_LINT_CACHE:-$HOME/.cache/etwagent/lint}
+    local out=${EA_LINT_CACHE:-${XDG_CACHE_HOME:-${HOME:-$PWD/build}/.cache}/etwagent/lint}
     mkdir -p "$out" build
     # generated headers have to be there
     { cmake --preset dev && cmake --build --preset dev -j "$jobs"; } >build/lint-build.log 2>&1 || { tail -n 20 build/lint-build.log; return 1; }

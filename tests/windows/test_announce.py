@@ -152,9 +152,9 @@ def check_session(env, checks, session, build, events):
     """A session with the option has the announcements, and asks programs once for what is loaded; one without it has none."""
     own = collections.Counter(event["id"] for event in events if event["provider"] == OWN)
     with emulated.Machine(env, session, build, "announced") as machine:
-        machine.plays([env.folder / "announced.etl"], f"state={ANNOUNCE} 3")
+        machine.plays([env.folder / "announced.etl"], f"state={ANNOUNCE} 3", "hold=0")  # a system session plays at once, before it has a provider
         asked = [{"name": name, "kind": "system", "flags": ["PROCESS", "THREAD", "LOADER"], "announced-modules": name == "with", **knobs.SMALL} for name in ("with", "without")]
-        files, _ = knobs.record(env, session, machine, asked, "out")
+        files, _ = knobs.record(env, session, machine, asked, "out", held=lambda s: s["etwagent-with"]["captures"])
         found = {name: collections.Counter(event["id"] for event in knobs.said(env, [file]) if event["provider"] == str(ANNOUNCE)) for name, file in files.items()}
     checks.equal(found, {"with": own + collections.Counter({3: own[3]}), "without": collections.Counter()}, "announcements in a session")
 

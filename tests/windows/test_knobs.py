@@ -119,16 +119,20 @@ def keys(events):
     return sorted((e["provider"], e["clock"], e["id"], e["cpu"], e["pid"], e["tid"]) for e in events if e["provider"] != emulated.EVENT_TRACE)
 
 
-def record(env, session, machine, sessions, name, there=None, idle=(), until=None):
+def record(env, session, machine, sessions, name, there=None, idle=(), until=None, held=None):
     """Lets the sessions write what the trace has for them, each a file: {session: path}, and what the agent said. there: gets the
     sessions as they were in the end; idle: sessions in which nothing may be enabled; until: what must be true of the sessions before
-    they are stopped."""
+    they are stopped; held: what must be true of them before they play, where the script has "hold=0"."""
     machine.config.write_text(f"sessions: {json.dumps(sessions)}\n")
     file = machine.folder / f"{name}.etl"
     command = [machine.agent, "record", "--config", wine.windows_path(machine.config), wine.windows_path(file)]
     machine.log_file.unlink(missing_ok=True)
     with open(machine.log_file, "wb") as log:
         machine.process = subprocess.Popen(session.command(command), env=session.environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log)
+    if held:
+        machine.wait(lambda: len(s := machine.sessions()) == len(sessions) and held(s), "what is enabled before the sessions play")
+        for s in sessions:
+            machine.go(s["name"])
     machine.wait(lambda: len(s := machine.sessions()) == len(sessions) and all(x["over"] or n in idle for n, x in s.items()) and (not until or until(s)),
                  "the trace's end in every session")
     if there is not None:

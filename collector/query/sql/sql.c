@@ -168,22 +168,6 @@ ec_value ec_sql_cell(sqlite3_stmt *st, int column) {
     }
 }
 
-ec_value ec_sql_argument(sqlite3_value *v) {
-    int type = sqlite3_value_type(v);
-    switch (type) {
-    case SQLITE_INTEGER:
-        return (ec_value){.type = EC_INT, .i = sqlite3_value_int64(v)};
-    case SQLITE_FLOAT:
-        return (ec_value){.type = EC_REAL, .r = sqlite3_value_double(v)};
-    case SQLITE_NULL:
-        return (ec_value){.type = EC_NULL};
-    default:
-        return (ec_value){.type = type == SQLITE_TEXT ? EC_TEXT : EC_BLOB,
-                          .data = sqlite3_value_blob(v),
-                          .len_bytes = (size_t)sqlite3_value_bytes(v)};
-    }
-}
-
 int ec_sql_uses_history(const ec_sql *s) {
     return s->uses_history;
 }

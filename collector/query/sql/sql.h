@@ -39,7 +39,6 @@ ec_archive *ec_sql_archive(ec_sql *s);
 EA_MUST_CHECK int ec_sql_prepare(ec_sql *s, const char *sql, sqlite3_stmt **ret, const char **ret_tail, ea_err *err);
 /* A cell of the row that a statement is at; texts and blobs are the statement's until its next step. */
 ec_value ec_sql_cell(sqlite3_stmt *st, int column);
-ec_value ec_sql_argument(sqlite3_value *v); /* of a function; likewise */
 /* Whether a statement that was prepared, or failed to be, reads what is folded out of stored batches (ec_state_worker):
  * a table or a column that is marked so. */
 int ec_sql_uses_history(const ec_sql *s);
