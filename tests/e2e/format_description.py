@@ -86,7 +86,7 @@ class Description:
              f"the type {f.type} is not known")
         need(1 <= f.count <= 65535, section, "a count is 1 to 65,535")
         need(f.map <= len(self.maps) and (not f.map or f.type in INTEGERS), section, "a field's map is one of the maps; integers only")
-        need((f.members > 0) == (f.type == STRUCT_TYPE) or not f.members, section, "members: only of a struct")
+        need((f.members > 0) == (f.type == STRUCT_TYPE), section, "members: one at least of a struct, none of other fields")
         need(f.attributes <= (3 if self.format == 2 else 1), section, "attributes: other bits are 0")
         return f
 

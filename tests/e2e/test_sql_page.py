@@ -9,6 +9,7 @@ import random
 import re
 
 import harness
+import test_requests
 import test_runtime_counters
 import test_single_records
 import traces
@@ -101,6 +102,8 @@ def test(env, checks, arguments):
     made.write_bytes(test_single_records.trace(test_runtime_counters.make(random.Random(1), 5)[0]))
     env.replay([made], collector, agent="counters", spool=env.folder / "spool-counters")
     query(env, collector.store, "SELECT count(*) FROM processes", "--wait", "300s")  # the history is made, however slow the machine is
+    keys = test_requests.Keys(env.folder)
+    env.run([env.collector, "request", "window", "--store", collector.store, "--key", keys.private, "--host", "counters", "--from", "-10m"])
     check_examples(env, checks, collector.store, page)
     check_lists(env, checks, collector.store, page)
     check_names(env, checks, collector.store)
