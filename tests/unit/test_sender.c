@@ -88,10 +88,10 @@ static void make_batch(uint64_t number, size_t len_bytes, int described, ea_text
     if (described)
         ea_batch_add_definition(out, EA_DEFINES_CLASS, (const uint8_t *)"abc", 3);
     while (out->len_bytes < len_bytes) {
-        size_t n = len_bytes - out->len_bytes > 120 ? 118
-                   : len_bytes - out->len_bytes > 2 ? len_bytes - out->len_bytes - 2
+        size_t n = len_bytes - out->len_bytes > 120 ? 117
+                   : len_bytes - out->len_bytes > 3 ? len_bytes - out->len_bytes - 3
                                                     : 0;
-        ea_text_char(out, 10 << 3 | 2);
+        ea_text_varint(out, 26 << 3 | 2);
         ea_text_char(out, (char)n);
         for (size_t i = 0; i < n; i++)
             ea_text_char(out, 'x');
