@@ -3,7 +3,7 @@ import { useMemo, useState } from 'preact/hooks';
 import { download, messageOf, sqlText, useSql, type Item, type SqlValue } from './api';
 import { isPeriod, lossText, lostEvents, Link, Notice, Table } from './parts';
 import { Sankey, type Flow, type Place, type Tone } from './sankey';
-import { change, shortTime, spanOf, toIso, toMs, type Change, type View } from './state';
+import { change, linkTime, shortTime, spanOf, toIso, toMs, type Change, type View } from './state';
 
 type State = readonly [counter: string, label: string, tone: Tone];
 // delivered = the sum of these
@@ -88,7 +88,7 @@ export function LedgerFlow({ view }: { view: View }) {
     <Notice state={sums} />{sums.data?.ending === 'whole' && !made.runs && <p class="notice">no agent has sent numbers of these</p>}
     {made.runs > 0n && <>
       <Sankey label="Where events went" what="events" places={made.places} flows={made.flows} total={made.delivered[0]} />
-      <p class="note keys-of-tones">{([['kept', 'kept'], ['wait', 'waits'], ['less', 'left out as configured, or removed'], ['lost', 'lost']] as const).map(([tone, text]) => <span><svg class="tone" viewBox="0 0 10 10" aria-hidden="true"><rect class={tone} width="10" height="10" /></svg> {text} </span>)}</p>
+      <p class="note">{([['kept', 'kept'], ['wait', 'waits'], ['less', 'left out as configured, or removed'], ['lost', 'lost']] as const).map(([tone, text]) => <span><svg class="tone" viewBox="0 0 10 10" aria-hidden="true"><rect class={tone} width="10" height="10" /></svg> {text} </span>)}</p>
       <Balance what="events were delivered" sides={made.delivered} /><Balance what="events went into batches" sides={made.batched} />
       {made.unbalanced > 0n && <p class="notice bad">{String(made.unbalanced)} of {String(made.runs)} runs do not balance: the alerts name them.</p>}
       <details class="numbers"><summary>Numbers</summary><p class="export"><button type="button" onClick={save}>CSV</button></p>{wrong && <p class="notice bad" role="alert">{wrong}</p>}
@@ -114,7 +114,7 @@ export function GapLine({ gaps, view }: { gaps: readonly Item<'gaps'>[]; view: V
         const [a, b] = [toMs(g.begin), toMs(g.end)], left = Number.isNaN(a) ? 0 : x(a), right = Number.isNaN(b) ? WIDTH : x(b), width = Math.max(3, right - left), y = AXIS + i * ROW;
         const words = `${view.host ? '' : g.host + ': '}${lossText(g)}`, isLate = left > WIDTH / 2, isWide = width > WIDTH / 2;
         const text = `${words}; from ${shortTime(g.begin) || 'an unknown time'} to ${shortTime(g.end) || 'an unknown time'}; events: ${lostEvents(g)}`;
-        const around = Number.isNaN(a) || Number.isNaN(b) ? {} : { from: toIso(a - Math.max(1000, b - a)), to: toIso(b + Math.max(1000, b - a)) };
+        const around = Number.isNaN(a) || Number.isNaN(b) ? {} : { from: linkTime(a - Math.max(1000, b - a)), to: linkTime(b + Math.max(1000, b - a)) };
         return <Link key={i} to={{ page: 'host', host: g.host, ...around }} aria-label={text}><rect class={g.kind === 'batches' && g.cause === 'missing' ? 'wait' : 'lost'} x={left} y={y + 3} width={width} height={ROW - 8}><title>{text}</title></rect>
           <text x={isWide ? Math.max(left, SIDE) + 4 : isLate ? left - 5 : left + width + 5} y={y + ROW / 2 + 3} text-anchor={isLate && !isWide ? 'end' : 'start'}>{words.slice(0, 90)}</text></Link>;
       })}
