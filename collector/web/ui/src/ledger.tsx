@@ -54,7 +54,7 @@ export function pictureOf({ values, stored, both }: Book, link: (counter: string
   end('events_batched', 2, ['none_batched', 'in no state', 'lost'], missing(batched), link('events_batched'));
   if (both !== null) {
     end('events_acknowledged', 3, ['stored', 'stored here', 'kept'], both, events);
-    end('events_acknowledged', 3, ['elsewhere', 'not stored here', 'less'], value('events_acknowledged') - both, link('events_acknowledged'));
+    end('events_acknowledged', 3, ['elsewhere', 'not stored here', 'wait'], value('events_acknowledged') - both, link('events_acknowledged'));
   }
   const rows = [...STATES.map(([counter, label]) => ({ key: counter, label, value: value(counter) })), ...(both === null || stored === null ? [] : [{ key: 'stored', label: 'acknowledged and stored here', value: both },
     { key: 'elsewhere', label: 'acknowledged, not stored here', value: value('events_acknowledged') - both }, { key: 'unknown', label: 'stored here, the acknowledgement is not counted yet', value: stored - both }])];
@@ -88,7 +88,7 @@ export function LedgerFlow({ view }: { view: View }) {
     <Notice state={sums} />{sums.data?.ending === 'whole' && !made.runs && <p class="notice">no agent has sent numbers of these</p>}
     {made.runs > 0n && <>
       <Sankey label="Where events went" what="events" places={made.places} flows={made.flows} total={made.delivered[0]} />
-      <p class="note">{([['kept', 'kept'], ['wait', 'waits'], ['less', 'left out as configured, or removed'], ['lost', 'lost']] as const).map(([tone, text]) => <span><svg class="tone" viewBox="0 0 10 10" aria-hidden="true"><rect class={tone} width="10" height="10" /></svg> {text} </span>)}</p>
+      <p class="note">{([['kept', 'kept'], ['wait', 'waits, or has not come'], ['less', 'left out as configured, or removed'], ['lost', 'lost']] as const).map(([tone, text]) => <span><svg class="tone" viewBox="0 0 10 10" aria-hidden="true"><rect class={tone} width="10" height="10" /></svg> {text} </span>)}</p>
       <Balance what="events were delivered" sides={made.delivered} /><Balance what="events went into batches" sides={made.batched} />
       {made.unbalanced > 0n && <p class="notice bad">{String(made.unbalanced)} of {String(made.runs)} runs do not balance: the alerts name them.</p>}
       <details class="numbers"><summary>Numbers</summary><p class="export"><button type="button" onClick={save}>CSV</button></p>{wrong && <p class="notice bad" role="alert">{wrong}</p>}
