@@ -87,7 +87,7 @@ test('the picture of a machine: numbers, links to rows, the table, the balance',
   assert.equal(all('img, script, [style]').length, 0);
   assert.deepEqual(address(), { page: 'ledger' });
 });
-test('gaps over time: a row each with its cause in words, and what has no known time reaches to the side', async () => {
+test('gaps over time: a row each with its cause in words; a period without a known end reaches to the side', async () => {
   const gap = (more: object) => ({ host: HOSTILE, stream: 's', kind: 'batches', cause: 'missing', batches: 1, events: null, at_least: null, counted: 0, records: 0, begin: '2024-05-03T10:00:00.0000000Z', end: '2024-05-03T10:00:10.0000000Z', ...more }) as unknown as Item<'gaps'>;
   await shown(<GapLine view={{}} gaps={[gap({}), gap({ begin: '2024-05-03T10:00:20.0000000Z', end: null, kind: 'recorded', cause: 'RTLostEvent', events: 7 }), gap({ kind: 'counted', records: 2 })]} />);
   const bars = all('.gaps rect'), at = (e: Element, name: string) => Number(e.getAttribute(name));

@@ -29,7 +29,7 @@ const sumsSql = (host: string, family: string) => `WITH t AS MATERIALIZED (SELEC
     ${totalOf([SOURCES[1]])} <> ${totalOf(AFTER_DELIVERED)} OR ${totalOf([AFTER_DELIVERED[0], SOURCES[0]])} <> ${totalOf(AFTER_BATCHED)} AS wrong FROM t GROUP BY host, stream)
   SELECT counter AS name, ${halves('value')} FROM t GROUP BY counter UNION ALL SELECT 'runs', 0, count(*) FROM r UNION ALL SELECT 'wrong', 0, sum(wrong) FROM r
   UNION ALL SELECT 'stored', ${halves('stored')} FROM r UNION ALL SELECT 'both', ${halves('min(stored, known)')} FROM r`;
-/** The rows behind a number: of a machine when it changed, of all machines whose it is. */
+/** The rows of a number: for a machine each change, for the fleet the runs that have one. */
 const rowsSql = (counter: string, host: string, family: string) => (host ? `SELECT time_text(time) AS time, stream, batch, value FROM ledger WHERE ${whose(host, family)} AND counter = '${counter}' ORDER BY 1 DESC LIMIT 1000`
   : `SELECT host, stream, value FROM ledger_last WHERE ${whose(host, family)} AND counter = '${counter}' AND value <> 0 ORDER BY value DESC LIMIT 1000`);
 const whole = (high: SqlValue, low: SqlValue) => (BigInt(high ?? 0) << 32n) + BigInt(low ?? 0);
@@ -100,7 +100,7 @@ export function LedgerFlow({ view }: { view: View }) {
 
 const WIDTH = 1000, ROW = 22, AXIS = 18, TICKS = 4, SIDE = 10;
 
-/** Periods of which something is missing, a row each: from when to when, whose, and why in words. What has no known begin or end reaches to the side. */
+/** Periods of which something is missing, a row each: from when to when, whose, and why in words. A period without a known begin or end reaches to the side. */
 export function GapLine({ gaps, view }: { gaps: readonly Item<'gaps'>[]; view: View }) {
   const all = gaps.filter(isPeriod), periods = all.slice(0, MOST_GAPS), known = periods.flatMap((g) => [toMs(g.begin), toMs(g.end)]).filter((ms) => !Number.isNaN(ms));
   if (!known.length) return null;
