@@ -1,5 +1,5 @@
 """Parts of the dashboard without a browser or a collector (tests/ui): times, ranges, numbers, links, filters, sums over time and over a flame graph;
-tables, fields and filters in a small document; hostile text stays text; ESLint finds planted mistakes.
+tables, fields and filters in a small document; the ledger as a picture, whose flows have the sums of its equations; hostile text stays text; ESLint finds planted mistakes.
 """
 # Promises (tests/promises.py --write puts them into docs/verification/promises.md):
 # - Answers and pages 5
@@ -34,6 +34,10 @@ def test(env, checks, _):
     for word, what in results:
         checks.that(word == "ok", what)
     checks.that(done.returncode == 0 and len(results) >= 19, f"the tests of parts end well: {done.stdout[-3000:] if done.returncode else len(results)}")
+    # the picture of the ledger has every counter of the equations
+    counted = set(re.findall(r"^    X\((events_\w+)\)", (harness.ROOT / "service/spool/ledger.h").read_text(encoding="utf-8"), re.M))
+    drawn = set(re.findall(r"\['(events_\w+)', '", (harness.ROOT / "collector/web/ui/src/ledger.tsx").read_text(encoding="utf-8")))
+    checks.equal(drawn, counted, "the picture of the ledger has the counters that an agent keeps for each family of classes")
     # in a folder of its own, with the compiler's options of the dashboard
     planted = env.folder / "planted"
     planted.mkdir()

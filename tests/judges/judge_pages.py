@@ -324,8 +324,29 @@ def ledger_page(world, page, name):
     for rows_of_stream in judge_store.losses(world, name).values():
         want += [(cause, "0", f"at least {least}, unknown which" if least else "unknown") for _, _, cause, least, *_ in rows_of_stream]
     world.same("panel Ledger: Gaps", name, columns(page, "Gaps", "Cause", "Batches", "Events"), want)
+    ledger_flow(world, page, name)
     for label, want in counters.items():
         world.same("panel Ledger: Counters of", name, columns(page, label, "Counter", "Value"), want)
+
+
+BESIDE = {"events_redacted", "events_triggered"}  # counters of events that are in no equation
+
+
+def ledger_flow(world, page, name):
+    """Where a machine's events went: the last number of each counter of the equations, and what of the acknowledged events is stored."""
+    want, stored, both = {counter: 0 for counter, *_ in naive_store.COUNTERS.values() if counter.startswith("events_") and counter not in BESIDE}, 0, 0
+    for (host, _), found in world.stored.items():
+        if host == name:
+            book = naive_store.Ledger(found)
+            values = {naive_store.COUNTERS[number][0]: value for (family, number), value in book.values.items() if not family and number in naive_store.COUNTERS}
+            for counter in want:
+                want[counter] += values.get(counter, 0)
+            stored, both = stored + book.stored, both + min(book.stored, values.get("events_acknowledged", 0))
+    rows = columns(page, "Where events went: numbers", "State", "Counter", "Events")
+    world.same("panel LedgerFlow: Where events went: numbers", name, [row[1:] for row in rows if row[1]], [(counter, str(value)) for counter, value in want.items()])
+    world.same("panel LedgerFlow: Where events went: numbers", name, [(row[0], row[2]) for row in rows if not row[1]],
+               [("acknowledged and stored here", str(both)), ("acknowledged, not stored here", str(want["events_acknowledged"] - both)), ("stored here, the acknowledgement is not counted yet", str(stored - both))])
+    world.same("panel LedgerFlow: Where events went", name, [page["charts"].get("Where events went")], [str(want["events_delivered"])])
 
 
 def profile_page(world, page, host):

@@ -361,7 +361,7 @@ async function search(page, said) {
 // ---- as wide as a telephone ----
 async function narrow(page) {
   await page.setViewportSize({ width: 400, height: 800 });
-  for (const state of [{ page: 'host', host: world.holed }, { page: 'queries' }, { page: 'fleet' }, { page: 'events', host: world.holed }, { page: 'profile', host: world.holed, function: BUSY }]) {
+  for (const state of [{ page: 'host', host: world.holed }, { page: 'queries' }, { page: 'fleet' }, { page: 'events', host: world.holed }, { page: 'ledger', host: world.holed }, { page: 'profile', host: world.holed, function: BUSY }]) {
     await page.goto(link(state));
     await settled(page);
     const head = (await page.locator('header').boundingBox()).height, wide = await page.evaluate(() => document.documentElement.scrollWidth);

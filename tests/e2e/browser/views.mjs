@@ -5,6 +5,7 @@ export async function views(tools) {
   await home(tools);
   await exploring(tools);
   await usage(tools);
+  await ledger(tools);
 }
 
 /** The rows of a statement, each an array. */
@@ -184,4 +185,60 @@ async function usage({ page, world, check, link, settled, rows, accessible, pict
   const values = () => page.locator('.chart .u-legend').evaluateAll((all) => all.map((l) => l.querySelector('.u-value').textContent));
   await page.waitForFunction(() => [...document.querySelectorAll('.chart .u-legend')].every((l) => /\d/.test(l.querySelector('.u-value').textContent)));
   check(new Set(await values()).size === 1, `Host: the charts share the cursor: ${await values()}`);
+}
+
+/** What a picture of flows says: {flow or first place: number}, and whether heights are in proportion to numbers. */
+const flows = (page) => page.locator('svg.sankey').evaluate((svg) => {
+  const numbers = Object.fromEntries([...svg.querySelectorAll('[data-flow]')].map((e) => [e.dataset.flow, Number(e.dataset.value)])), boxes = [...svg.querySelectorAll('[data-place]')].map((e) => [Number(e.dataset.value), e.querySelector('rect').getBBox().height]);
+  const [most, height] = boxes.reduce((a, b) => (b[0] > a[0] ? b : a));
+  return { numbers: { events_delivered: Number(svg.dataset.total), ...numbers }, inProportion: boxes.every(([n, h]) => Math.abs(h - Math.max(1, (n * height) / most)) < 0.2) };
+});
+
+async function ledger({ page, world, check, link, settled, rows, accessible }) {
+  const [[family]] = await sql(world, "SELECT family FROM ledger_last WHERE family <> '' AND counter = 'events_delivered' GROUP BY family ORDER BY sum(value) DESC, family LIMIT 1");
+  for (const [what, state, where] of [['the fleet', {}, "family = ''"], [world.holed, { host: world.holed }, `family = '' AND host = '${world.holed}'`], [`the classes ${family}`, { family }, `family = '${family}'`]]) {
+    await page.goto(link({ page: 'ledger', ...state }));
+    await page.locator('svg.sankey').waitFor();
+    await settled(page);
+    const { numbers, inProportion } = await flows(page);
+    const want = await sql(world, `SELECT counter, sum(value) FROM ledger_last WHERE ${where} AND counter GLOB 'events_*' AND counter NOT IN ('events_redacted', 'events_triggered') GROUP BY counter HAVING sum(value) > 0 ORDER BY counter`);
+    const got = Object.entries(numbers).filter(([key, n]) => key.startsWith('events_') && n).sort(([a], [b]) => (a < b ? -1 : 1));
+    check(JSON.stringify(got) === JSON.stringify(want) && want.length > 2 && inProportion, `Ledger: the flows of ${what} are SQL's, heights in proportion: ${JSON.stringify(got)}`);
+    const sides = await page.locator('.balance').evaluateAll((all) => all.map((e) => [e.dataset.left, e.dataset.right].map(Number))), of = Object.fromEntries(want), sum = (names) => names.reduce((n, name) => n + (of[name] ?? 0), 0);
+    const after = Object.keys(of).filter((name) => /^events_(acknowledged|unanswered|spooled|compressing|recorded|unrecorded|removed_|evicted_)/.test(name)), before = Object.keys(of).filter((name) => !after.includes(name) && !['events_delivered', 'events_synthesised'].includes(name));
+    check(JSON.stringify(sides) === JSON.stringify([[sum(['events_delivered']), sum(before)], [sum(['events_batched', 'events_synthesised']), sum(after)]]), `Ledger: the balance of ${what}: ${JSON.stringify(sides)}`);
+    if (state.family) {
+      check(!('stored' in numbers) && (await page.getByLabel('Group of classes').inputValue()) === family, 'Ledger: what is stored of a group of classes is not known');
+      continue;
+    }
+    const [[stored]] = await sql(world, `SELECT sum(events) FROM hosts${state.host ? ` WHERE host = '${state.host}'` : ''}`);
+    await page.locator('.numbers summary').click();
+    const cell = (text) => rows(page, 'Where events went: numbers').filter({ hasText: text }).locator('td').last().innerText().then(Number);
+    const [both, later] = [await cell('acknowledged and stored here'), await cell('stored here, the acknowledgement')];
+    check(both === (numbers.stored ?? 0) && both + later === stored && both > 0, `Ledger: of ${what} ${stored} events are stored: ${both} and ${later}`);
+  }
+  const coming = page.waitForEvent('download');
+  await page.goto(link({ page: 'ledger', host: world.holed }));
+  await page.locator('svg.sankey').waitFor();
+  await page.locator('.numbers summary').click();
+  await page.locator('.chart').getByRole('button', { name: 'CSV', exact: true }).click();
+  check((await coming).suggestedFilename() === 'answer.csv', 'Ledger: the numbers as a file');
+  const [[periods]] = await sql(world, `SELECT count(*) FROM gaps WHERE host = '${world.holed}' AND (kind <> 'counted' OR records = 0)`);
+  const bars = page.locator('svg.gaps a');
+  await bars.first().waitFor();
+  check((await bars.count()) === periods && /: batches have not come; from 20.* to 20/.test(`: ${await bars.first().getAttribute('aria-label')}`), `Ledger: ${periods} gaps on a line of time, with the cause in words`);
+  await page.emulateMedia({ colorScheme: 'dark' });
+  await accessible(page, 'Ledger in the dark');
+  await page.emulateMedia({ colorScheme: 'light' });
+  await bars.first().focus();
+  await page.keyboard.press('Enter');
+  await page.locator('.timeline canvas').waitFor();
+  check(/page=host.*from=/.test(page.url()), 'Ledger: keys: a gap leads to its machine at that time');
+  await page.goto(link({ page: 'ledger', host: world.holed }));
+  await page.getByRole('link', { name: /^written into batches: / }).focus();
+  await page.keyboard.press('Enter');
+  await page.getByRole('button', { name: 'Ask' }).click();
+  await rows(page, 'Answer').first().waitFor();
+  const [[last]] = await sql(world, `SELECT sum(value) FROM ledger_last WHERE host = '${world.holed}' AND family = '' AND counter = 'events_batched'`);
+  check((await rows(page, 'Answer').first().innerText()).includes(String(last)), `Ledger: keys: a flow leads to its rows: ${last}`);
 }

@@ -94,15 +94,23 @@ export type SqlRow = Readonly<Record<string, SqlValue>>;
 const MOST_ROWS = 10000;
 /** The fields of an event, which are a text of JSON, as SQL's cells: a large number is a text. Throws where it is no JSON. */
 export const fieldsOf = (json: string): unknown => JSON.parse(json.replace(/"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?/g, (one) => (/^-?\d+$/.test(one) && !Number.isSafeInteger(Number(one)) ? `"${one}"` : one)));
-/** The rows of a statement; what of it is not whole. null: no request. */
-export function useSql<R = SqlRow>(statement: string | null, rows = MOST_ROWS): State<Omit<Answer<'sql'>, 'columns' | 'rows'> & { items: R[] }> {
-  const state = useApi<Answer<'sql'>>(statement === null ? null : url('sql'), 0, false, statement === null ? '' : JSON.stringify({ sql: statement, rows }));
+/** The rows of a statement; what of it is not whole. null: no request. every: ms until it is asked again. */
+export function useSql<R = SqlRow>(statement: string | null, rows = MOST_ROWS, every = 0): State<Omit<Answer<'sql'>, 'columns' | 'rows'> & { items: R[] }> {
+  const state = useApi<Answer<'sql'>>(statement === null ? null : url('sql'), every, false, statement === null ? '' : JSON.stringify({ sql: statement, rows }));
   return useMemo(() => {
     const { data, ...asked } = state;
     if (!data) return asked;
     const { columns, rows: found, ...whole } = data;
     return { ...asked, data: { ...whole, items: found.map((row) => Object.fromEntries(columns.map((c, i) => [c.name, (row as SqlValue[])[i]])) as R) } };
   }, [state]);
+}
+/** Saves all rows of a statement as a file. */
+export async function download(statement: string, format: 'csv' | 'jsonl') {
+  const r = await fetch(url('sql'), asJson({ sql: statement, format }));
+  if (!r.ok) throw new Error((await r.json().catch(() => ({}))).detail ?? `the collector answered ${r.status}`);
+  const file = Object.assign(document.createElement('a'), { href: URL.createObjectURL(await r.blob()), download: 'answer.' + format });
+  file.click();
+  URL.revokeObjectURL(file.href);
 }
 /** A text of a link as a text of SQL. */
 export const sqlText = (value: string) => `'${value.replaceAll('\0', '').replaceAll("'", "''")}'`;

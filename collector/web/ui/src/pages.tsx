@@ -2,6 +2,7 @@
 import type { ComponentChildren } from 'preact';
 import { useMemo, useRef } from 'preact/hooks';
 import { url, useApi, type Address, type Answer, type Api, type Item, type Params, type Path, type State } from './api';
+import { GapLine, LedgerFlow } from './ledger';
 import { bytes, count, Export, Facts, HostLink, Link, lossText, lostEvents, Notice, Pages, ProcessLink, Saved, Search, Table, text, type Column, type ProcessRow } from './parts';
 import { Regular } from './regular';
 import { Sql } from './sql';
@@ -253,11 +254,13 @@ export function Ledger({ view }: { view: View }) {
     <h1>Ledger</h1>
     <p class="note">Each event that an agent received is in exactly one state. Numbers that do not add up are an alert. A gap is a period of which batches never arrived, or of which Windows or the agent reports losses.</p>
     <div class="tools"><Search name="host" label="Machine" view={view} placeholder="the whole name" hotkey="/" /></div>
+    <LedgerFlow view={view} />
     <Incidents view={view} what="Incidents" params={{ host: view.host, ...rangeOf(view), limit: 100 }} />
     <section><h2>Alerts</h2><Notice state={alerts} empty="every ledger adds up" />
       {alerts.data?.items.length ? <Table label="Alerts" rows={alerts.data.items} view={view} columns={[TIME('time', 'Time'), { title: 'Machine', show: (r) => <HostLink host={r.host} view={view} /> }, { title: 'Kind', name: 'kind' },
         { title: 'Left', name: 'left', right: true }, { title: 'Right', name: 'right', right: true }, { title: 'What', name: 'text' }]} /> : null}</section>
     <section><h2>Gaps</h2><Notice state={gaps} empty="nothing is missing" />
+      {gaps.data && <GapLine gaps={gaps.data.items} view={view} />}
       {gaps.data?.items.length ? <Table label="Gaps" rows={gaps.data.items} view={view} columns={[TIME('begin', 'From'), TIME('end', 'To'), { title: 'Machine', show: (r) => <HostLink host={r.host} view={view} /> },
         { title: 'Cause', name: 'cause' }, { title: 'What', show: lossText }, { title: 'Batches', name: 'batches', right: true }, { title: 'Events', right: true, show: lostEvents }]} /> : null}</section>
     {view.host && <section><h2>Counters of {view.host}</h2><Notice state={book} />

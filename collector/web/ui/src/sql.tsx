@@ -1,6 +1,6 @@
 // SQL: one statement, its editor with names that the collector knows, earlier statements of this browser, the answer as a table and as a file.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { asJson, ask, messageOf, url, useApi, type Answer, type State } from './api';
+import { asJson, ask, download, messageOf, url, useApi, type Answer, type State } from './api';
 import type { Editor } from './editor';
 import { Notice, Table, text } from './parts';
 import { choicesFor, namesIn, quoted, type Tables } from './sql_names';
@@ -85,17 +85,7 @@ export function Sql({ view }: { view: View }) {
       if (!own.signal.aborted) setAnswer({ error: messageOf(error) });
     }
   };
-  const save = async (format: string) => { // all rows, as a file
-    try {
-      const r = await fetch(url('sql'), asJson({ sql, format }));
-      if (!r.ok) throw new Error((await r.json().catch(() => ({}))).detail ?? `the collector answered ${r.status}`);
-      const file = Object.assign(document.createElement('a'), { href: URL.createObjectURL(await r.blob()), download: 'answer.' + format });
-      file.click();
-      URL.revokeObjectURL(file.href);
-    } catch (error) {
-      setAnswer({ error: messageOf(error) });
-    }
-  };
+  const save = (format: 'csv' | 'jsonl') => { download(sql, format).catch((error: unknown) => setAnswer({ error: messageOf(error) })); };
   return <section><h2>SQL</h2>
     <form class="sql" onSubmit={(e) => { e.preventDefault(); void run(); }}>
       <Field value={sql} given={given} tables={tables} onChange={setSql} onRun={() => void run()} />
@@ -103,7 +93,7 @@ export function Sql({ view }: { view: View }) {
         {earlier.length > 0 && <label class="field"><span>Earlier statements</span><select value="" onChange={(e) => { put(earlier[Number(e.currentTarget.value)]); e.currentTarget.value = ''; }}>
           <option value="">choose one of {earlier.length}</option>{earlier.map((s, i) => <option value={i}>{s.replace(/\s+/g, ' ').slice(0, 100)}</option>)}</select></label>}
         {earlier.length > 0 && <button type="button" onClick={() => { setEarlier([]); remember('statements', []); }}>Forget them</button>}
-        <span>All rows as a file:</span><button type="button" onClick={() => void save('csv')}>CSV</button><button type="button" onClick={() => void save('jsonl')}>JSON lines</button></div></form>
+        <span>All rows as a file:</span><button type="button" onClick={() => save('csv')}>CSV</button><button type="button" onClick={() => save('jsonl')}>JSON lines</button></div></form>
     <SqlTables list={list} choose={(name) => put(`SELECT * FROM ${quoted(name)} LIMIT 100`)} />
     <Notice state={answer} />
     {answer.data?.ending === 'rows' && <p class="notice">the first {answer.data.rows.length} rows; a file has all</p>}

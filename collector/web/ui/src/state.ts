@@ -82,10 +82,11 @@ export function closedRangeOf(view: View): Range {
   return span ? { ...range, to: toIso(span.to) } : range;
 }
 const LAST_MS = Date.UTC(9999, 11, 31);
+/** A moment in ms as a time of a link, within the years that the collector takes. */
+export const linkTime = (ms: number) => toIso(Math.min(LAST_MS, Math.max(0, ms)));
 /** Shows what happened from one moment to another, in ms. */
 export function setRange(from: number, to: number, replace?: boolean) {
-  const within = (ms: number) => toIso(Math.min(LAST_MS, Math.max(0, ms)));
-  change({ range: '', from: within(from), to: within(to), cursor: '' }, replace);
+  change({ range: '', from: linkTime(from), to: linkTime(to), cursor: '' }, replace);
 }
 // A time as people write it, in RFC 3339: the collector reads it, as it reads times everywhere. host: whose first and last event
 // "start" and "end" are.
